@@ -1,0 +1,77 @@
+# `make` alone lists what there is to make.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+SHELL := bash
+
+BIN := .venv/bin
+STAMP := .venv/.stamp
+TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs)
+
+.PHONY: help
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+.PHONY: demo
+demo: setup  ## the main job: a fleet of real processes learns on this machine
+	@$(BIN)/sottovoce testbed --agents 12 --data digits --epsilon 2
+
+.PHONY: setup
+setup: $(STAMP)  ## .venv with everything for development; quick when current
+
+$(STAMP): .ci/setup locks/dev.txt pyproject.toml
+	@.ci/setup
+	@touch $@
+
+.PHONY: test
+test: setup  ## every test, and the coverage gate
+	@rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+.PHONY: check
+check: check-format check-lint check-types check-imports check-generated check-docs  ## everything that needs no test run
+
+.PHONY: bench
+bench: setup  ## every benchmark, each against a floor measured in the same run
+	@for script in benchmarks/*.py; do echo "--> $$script"; $(BIN)/python $$script || exit 1; done
+
+.PHONY: format
+format: setup  ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+.PHONY: check-format
+check-format: setup  ## is the code formatted
+	@echo '--> format'
+	@$(BIN)/ruff format --check
+
+.PHONY: check-lint
+check-lint: setup  ## lint
+	@echo '--> lint'
+	@$(BIN)/ruff check
+
+.PHONY: check-types
+check-types: setup  ## strict types
+	@echo '--> types'
+	@$(BIN)/mypy $(TYPED)
+
+.PHONY: check-imports
+check-imports: setup  ## which room may import which
+	@echo '--> import contracts'
+	@$(BIN)/lint-imports --no-logo --no-cache
+
+.PHONY: check-generated
+check-generated: setup  ## is the generated code what proto/ says
+	@echo '--> generated code'
+	@.ci/generated
+
+.PHONY: check-docs
+check-docs: setup  ## do the links and the commands in the documentation work
+	@echo '--> documentation'
+	@$(BIN)/python .ci/docs
+
+.PHONY: clean
+clean:  ## remove everything that the targets above made
+	rm -rf .venv .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""Sottovoce: devices that learn together by gossip and say only what differential privacy lets them say."""
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__"]

@@ -1,0 +1,154 @@
+"""From a configuration and a state directory to an agent. Whatever is missing stops it here, with one message."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.agent.core import Core
+from sottovoce.agent.runtime import Agent
+from sottovoce.agent.setup import kernel_of, records_of, schedule_of, terms_of
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.config import AgentConfig, DataSection
+from sottovoce.data import Records, checked, load, uniform_bounds
+from sottovoce.errors import ConfigError, DataError, IdentityError
+from sottovoce.identity import Identity, peer_dns_name, verify_peer_certificate
+from sottovoce.identity import load as load_identity
+from sottovoce.learners import Message, PushSum
+from sottovoce.observe import Counters
+from sottovoce.transport import Peer, Transport
+from sottovoce.transport.grpc import GrpcTransport
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.wire import MAX_PARAMETERS, encode, seal
+
+IDENTITY = "identity"
+LEDGER = "ledger.db"
+_LONGEST_SOCKET_PATH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How a testbed's agent may differ from a device's.
+
+    Attributes:
+        transport: wraps the transport, to injure messages.
+    """
+
+    transport: Callable[[Transport], Transport] = lambda transport: transport
+
+
+def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
+    """Put an agent together.
+
+    Raises:
+        SottovoceError: anything is missing, damaged, expired, unproved or impossible; nothing was started.
+    """
+    state = config.agent.state
+    if not state.is_dir():
+        raise IdentityError(f"{state}: no such state directory; make one with `sottovoce fleet join`")
+    if len(str(state / "agent.sock")) > _LONGEST_SOCKET_PATH:
+        raise ConfigError(
+            f"agent.state: {state}: too long for a local socket; choose a path below 90 characters "
+            "(in a testbed: --set testbed.directory=…)"
+        )
+    identity = load_identity(state / IDENTITY)
+    ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
+    try:
+        return _with_ledger(config, identity, ledger, variant or Variant())
+    except BaseException:
+        ledger.close()
+        raise
+
+
+def budget_of(config: AgentConfig) -> Budget:
+    """The budget the ledger must have been made for."""
+    privacy = config.privacy
+    epsilon = None if math.isinf(privacy.epsilon) else privacy.epsilon
+    return Budget(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+
+
+def _with_ledger(config: AgentConfig, identity: Identity, ledger: Ledger, variant: Variant) -> Agent:
+    kernel = kernel_of(config.data.features, config.data.classes, config.data.transform)
+    if kernel.size > MAX_PARAMETERS:
+        raise ConfigError(
+            f"data.features × data.classes: a model of {kernel.size} numbers does not fit into a message, "
+            f"which holds {MAX_PARAMETERS}; declare fewer features or classes"
+        )
+    vault = build(
+        records=_records(config.data),
+        kernel=kernel,
+        terms=terms_of(config),
+        ledger=ledger,
+        noise=OperatingSystemNoise(),
+    )
+    peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
+    learner = PushSum(schedule_of(config, kernel.size, tuple(peer.id for peer in peers)))
+    store = SqliteStore(config.agent.state, learner, vault.spending().releases)
+    counters = Counters()
+    core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters))
+    transport = GrpcTransport(
+        listen=config.transport.listen,
+        key=identity.tls_key_pem,
+        chain=identity.tls_cert_pem,
+        roots=identity.ca_pem,
+        expires=identity.not_after,
+        authenticate=lambda pem: verify_peer_certificate(pem, identity),
+        reconnect=config.transport.backoff_max,
+    )
+    return Agent(
+        config=config,
+        identity=identity,
+        core=core,
+        store=store,
+        vault=vault,
+        transport=variant.transport(transport),
+        peers=peers,
+        counters=counters,
+    )
+
+
+def _records(data: DataSection) -> Records:
+    found = load(data.source)
+    raw = checked(
+        found.records.features,
+        found.records.labels,
+        features_expected=data.features,
+        classes=data.classes,
+        origin=data.source,
+    )
+    if found.classes != data.classes:
+        raise DataError(
+            f"{data.source}: its classes are numbered for another count than data.classes = {data.classes}; "
+            "use an npz file with a `classes` array, so that every device numbers them alike"
+        )
+    bounds = found.bounds
+    if data.bounds is not None:
+        bounds = uniform_bounds(*data.bounds, data.features, "data.bounds")
+    return records_of(raw, data.transform, bounds)
+
+
+def _peer(identity: Identity, node: str, address: str) -> Peer:
+    if node == identity.node_id:
+        raise ConfigError(f"transport.peers: {node} is this device itself; list only others")
+    return Peer(node, address, peer_dns_name(node, identity.fleet))
+
+
+def _sealer(identity: Identity, incarnation: int, counters: Counters) -> Callable[[str, int, Message], bytes]:
+    def sealed(recipient: str, sequence: int, message: Message) -> bytes:
+        payload_type, payload = encode(message)
+        counters.payload_bytes += len(payload)
+        return seal(
+            identity,
+            recipient=recipient,
+            incarnation=incarnation,
+            sequence=sequence,
+            payload_type=payload_type,
+            payload=payload,
+        )
+
+    return sealed
+
+
+def state_files(state: Path) -> tuple[Path, Path]:
+    """The identity directory and the ledger of a state directory."""
+    return state / IDENTITY, state / LEDGER

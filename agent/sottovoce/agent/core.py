@@ -1,0 +1,146 @@
+"""The agent without its I/O: a learner, a store, and links on which every share is applied exactly once.
+
+A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
+What leaves is durable before it leaves; what arrives is durable before it is confirmed; a share confirmed or a release
+applied is written with the next commit, because repeating either after a crash changes nothing. The asyncio agent and
+the simulator drive the same object.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
+from sottovoce.door import Answer
+from sottovoce.errors import MessageRefused
+from sottovoce.learners import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    Message,
+    PublishModel,
+    PushSum,
+    PushSumState,
+    Received,
+    Send,
+    SetTimer,
+    Timer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transmit:
+    """Send this, again and again, until it is confirmed."""
+
+    outgoing: Outgoing
+
+
+Action = Transmit | Ask | SetTimer | PublishModel
+
+
+class Core:
+    """One agent's protocol.
+
+    Args:
+        learner: the public half of the algorithm.
+        store: what survives.
+        seal: makes the parcel for (recipient, sequence, message).
+    """
+
+    def __init__(self, *, learner: PushSum, store: Store, seal: Callable[[str, int, Message], Parcel]) -> None:
+        saved = store.load()
+        self._learner = learner
+        self._store = store
+        self._seal = seal
+        self._outbox = {outgoing.recipient: outgoing for outgoing in saved.outbox}
+        self._state = replace(saved.state, pending=frozenset(self._outbox))
+        self._sequences = dict(saved.sequences)
+        self._seen = dict(saved.seen)
+        self._confirmed: list[str] = []
+
+    @property
+    def state(self) -> PushSumState:
+        """The learner's state."""
+        return self._state
+
+    @property
+    def outbox(self) -> tuple[Outgoing, ...]:
+        """Shares not yet confirmed."""
+        return tuple(self._outbox.values())
+
+    def start(self, now: float) -> list[Action]:
+        """Begin or resume: what was on its way is sent again with the same bytes."""
+        self._state, effects = self._learner.start(self._state, now)
+        return [*(Transmit(outgoing) for outgoing in self._outbox.values()), *self._perform(effects)]
+
+    def fire(self, timer: str, now: float) -> list[Action]:
+        """A timer is due."""
+        return self._apply(Timer(timer), now)
+
+    def answer(self, answer: Answer, now: float) -> list[Action]:
+        """The vault has answered."""
+        return self._apply(answer, now)
+
+    def receive(
+        self, sender: str, incarnation: int, sequence: int, message: Message, now: float
+    ) -> tuple[bool, list[Action]]:
+        """Apply a message whose sender is authenticated, unless it was applied before.
+
+        Returns:
+            whether it is a duplicate, and what is to be done.
+
+        Raises:
+            MessageRefused: it is from an older life of its sender, or does not fit; nothing changed.
+        """
+        newest = self._seen.get(sender)
+        if newest is not None and incarnation < newest.incarnation:
+            raise MessageRefused(
+                "incarnation",
+                f"{sender} sent from incarnation {incarnation}, but {newest.incarnation} is known: "
+                "an old message replayed, or a copy of the device restored from a backup",
+            )
+        if newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence:
+            return True, []
+        return False, self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
+
+    def awaits(self, recipient: str, sequence: int) -> bool:
+        """Whether this share is still unconfirmed."""
+        waiting = self._outbox.get(recipient)
+        return waiting is not None and waiting.sequence == sequence
+
+    def confirm(self, recipient: str, sequence: int, now: float) -> list[Action]:
+        """The recipient has made the share durable."""
+        if not self.awaits(recipient, sequence):
+            return []
+        del self._outbox[recipient]
+        self._confirmed.append(recipient)
+        return self._apply(Delivered(recipient), now)
+
+    def flush(self) -> None:
+        """Make everything durable, before a clean stop."""
+        self._commit(self._state, [], None)
+
+    def _apply(self, event: Event, now: float, seen: tuple[str, Seen] | None = None) -> list[Action]:
+        state, effects = self._learner.on(self._state, event, now)
+        sent = [self._outgoing(effect) for effect in effects if isinstance(effect, Send)]
+        if sent or seen:
+            self._commit(state, sent, seen)
+        self._state = state
+        return [*(Transmit(outgoing) for outgoing in sent), *self._perform(effects)]
+
+    def _commit(self, state: PushSumState, sent: list[Outgoing], seen: tuple[str, Seen] | None) -> None:
+        self._store.commit(state, sent, self._confirmed, seen)
+        self._confirmed = []
+        for outgoing in sent:
+            self._outbox[outgoing.recipient] = outgoing
+            self._sequences[outgoing.recipient] = outgoing.sequence
+        if seen is not None:
+            self._seen[seen[0]] = seen[1]
+
+    def _outgoing(self, send: Send) -> Outgoing:
+        sequence = self._sequences.get(send.recipient, 0) + 1
+        return Outgoing(send.recipient, sequence, self._seal(send.recipient, sequence, send.message))
+
+    @staticmethod
+    def _perform(effects: list[Effect]) -> list[Action]:
+        return [effect for effect in effects if not isinstance(effect, Send)]

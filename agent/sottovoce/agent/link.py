@@ -1,0 +1,124 @@
+"""One link to one peer: it tries until its share is confirmed, with ever longer pauses, always with the same bytes."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+from sottovoce.agent.links import Outgoing
+from sottovoce.agent.waits import Waits
+from sottovoce.errors import InternalError, MessageRefused
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed, Peer, Transport
+from sottovoce.wire import decode_receipt
+
+_log = logging.getLogger(__name__)
+_LOG_EVERY_SECONDS = 60.0
+
+
+class Link:
+    """Delivers one outgoing share at a time.
+
+    Args:
+        peer: the recipient.
+        transport: carries the bytes.
+        confirmed: called once the recipient has made a share durable.
+        counters: counts attempts and failures.
+        waits: told what this link waits for.
+        timeout: seconds for one attempt.
+        backoff: seconds of the first pause, before jitter.
+        backoff_max: seconds of the longest.
+    """
+
+    def __init__(
+        self,
+        *,
+        peer: Peer,
+        transport: Transport,
+        confirmed: Callable[[Outgoing], Awaitable[None]],
+        counters: Counters,
+        waits: Waits,
+        timeout: float,
+        backoff: float,
+        backoff_max: float,
+    ) -> None:
+        self.peer = peer
+        self.failures = 0
+        self.last_failure = ""
+        self._transport = transport
+        self._confirmed = confirmed
+        self._counters = counters
+        self._waits = waits
+        self._timeout = timeout
+        self._backoff = backoff
+        self._backoff_max = backoff_max
+        self._outgoing: asyncio.Queue[Outgoing] = asyncio.Queue(maxsize=1)
+        self._stopping = asyncio.Event()
+        self._logged: dict[str, float] = {}
+
+    def offer(self, outgoing: Outgoing) -> None:
+        """Take a share to deliver; the core offers the next one only after this one is confirmed."""
+        self._outgoing.put_nowait(outgoing)
+
+    def stop(self) -> None:
+        """Let `run` end after the attempt in progress."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Deliver what is offered until stopped."""
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            while not self._stopping.is_set():
+                offered = asyncio.ensure_future(self._outgoing.get())
+                await asyncio.wait({offered, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if not offered.done():
+                    offered.cancel()
+                    return
+                await self._deliver(offered.result())
+        finally:
+            stopping.cancel()
+
+    async def _deliver(self, outgoing: Outgoing) -> None:
+        if not isinstance(outgoing.parcel, bytes):
+            raise InternalError("only sealed envelopes may reach a socket")
+        attempt = 0
+        while not self._stopping.is_set():
+            self._counters.messages += attempt == 0
+            self._counters.retries += attempt > 0
+            self._counters.wire_bytes += len(outgoing.parcel)
+            name = f"peer:{self.peer.id}"
+            self._waits.begin(name, f"{self.peer.address} to confirm share {outgoing.sequence}", self._timeout)
+            try:
+                decode_receipt(await self._transport.deliver(self.peer, outgoing.parcel, self._timeout))
+            except (DeliveryFailed, MessageRefused) as failure:
+                attempt += 1
+                cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
+                pause = self._failed(cause, str(failure), attempt)
+                self._waits.begin(name, f"pause before trying {self.peer.address} again: {failure}", pause)
+                await self._sleep(pause)
+                continue
+            finally:
+                self._waits.end(name)
+            self.failures = 0
+            self.last_failure = ""
+            await self._confirmed(outgoing)
+            return
+
+    def _failed(self, cause: str, explanation: str, attempt: int) -> float:
+        """Count it, say it once a minute, and return the pause: full jitter over a doubling range."""
+        self.failures = attempt
+        self.last_failure = explanation
+        self._counters.failures[cause] += 1
+        now = time.monotonic()
+        if now - self._logged.get(cause, float("-inf")) >= _LOG_EVERY_SECONDS:
+            self._logged[cause] = now
+            _log.warning("delivery-failed cause=%s %s", cause, explanation)
+        longest = min(self._backoff_max, self._backoff * 2 ** min(attempt - 1, 16))
+        return random.uniform(longest / 10, longest)  # noqa: S311 - jitter, not a secret
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return

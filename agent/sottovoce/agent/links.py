@@ -1,0 +1,78 @@
+"""What must survive a power cut, and what moves between agents."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sottovoce.learners import Message, PushSumState
+
+Parcel = bytes | Message  # an envelope for a socket, or the message itself inside one process
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A share on its way: kept, and sent again with the same bytes, until its recipient has confirmed it.
+
+    Attributes:
+        recipient: node id.
+        sequence: position on the link to the recipient, from 1.
+        parcel: exactly what is sent.
+    """
+
+    recipient: str
+    sequence: int
+    parcel: Parcel
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The newest message applied from one sender.
+
+    Attributes:
+        incarnation: the life of the sender's durable state.
+        sequence: position on the link from the sender.
+    """
+
+    incarnation: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Everything a store holds.
+
+    Attributes:
+        state: the learner's.
+        outbox: at most one for each recipient.
+        sequences: the last sequence used towards each recipient.
+        seen: the newest message applied from each sender.
+    """
+
+    state: PushSumState
+    outbox: Sequence[Outgoing]
+    sequences: Mapping[str, int]
+    seen: Mapping[str, Seen]
+
+
+class Store(Protocol):
+    """The durable state of one agent."""
+
+    def load(self) -> Saved:
+        """What the last commit left."""
+        ...
+
+    def commit(
+        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+    ) -> None:
+        """All of this, or nothing, durable on return.
+
+        Args:
+            state: the learner's new state.
+            sent: enters the outbox and raises the sequence of its recipient.
+            confirmed: recipients whose entry leaves the outbox, before `sent` enters.
+            seen: sender and newest message applied.
+
+        Raises:
+            SottovoceError: it failed, and whether it is durable is unknown: go on only from what a new store loads.
+        """
+        ...

@@ -1,0 +1,37 @@
+"""A store that lasts as long as the object: for simulated agents, whose power cuts are simulated too."""
+
+from collections.abc import Sequence
+
+from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.learners import PushSumState
+
+
+class MemoryStore:
+    """Implements sottovoce.agent.links.Store.
+
+    Args:
+        state: the learner's first state.
+    """
+
+    def __init__(self, state: PushSumState) -> None:
+        self._state = state
+        self._outbox: dict[str, Outgoing] = {}
+        self._sequences: dict[str, int] = {}
+        self._seen: dict[str, Seen] = {}
+
+    def load(self) -> Saved:
+        """What the last commit left."""
+        return Saved(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
+
+    def commit(
+        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+    ) -> None:
+        """See Store.commit."""
+        self._state = state
+        for recipient in confirmed:
+            self._outbox.pop(recipient, None)
+        for outgoing in sent:
+            self._outbox[outgoing.recipient] = outgoing
+            self._sequences[outgoing.recipient] = outgoing.sequence
+        if seen is not None:
+            self._seen[seen[0]] = seen[1]

@@ -1,0 +1,251 @@
+"""The agent at work: one asyncio loop that drives the core, the vault, the links and the control socket.
+
+The core runs on a thread of its own, one call at a time, because its commits wait for the disk; the vault on another.
+Any failure inside ends the agent with that failure's exit code: nothing is skipped over.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.agent.control import ControlServer
+from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.link import Link
+from sottovoce.agent.links import Outgoing
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.status import status_document
+from sottovoce.agent.waits import Waits
+from sottovoce.config import AgentConfig
+from sottovoce.door import Query
+from sottovoce.errors import ExitCode, MessageRefused, SottovoceError
+from sottovoce.identity import Identity
+from sottovoce.learners import Ask, PublishModel, SetTimer
+from sottovoce.observe import Counters
+from sottovoce.transport import Peer, Transport
+from sottovoce.vault import Spending, Vault
+from sottovoce.wire import decode, encode_receipt, unseal
+
+_log = logging.getLogger(__name__)
+_GRACE_SECONDS = 2.0
+_VAULT_SECONDS = 600.0
+_LOG_EVERY_SECONDS = 60.0
+_LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
+
+
+class Agent:
+    """One device. Build it with sottovoce.agent.assemble.assemble."""
+
+    def __init__(
+        self,
+        *,
+        config: AgentConfig,
+        identity: Identity,
+        core: Core,
+        store: SqliteStore,
+        vault: Vault,
+        transport: Transport,
+        peers: list[Peer],
+        counters: Counters,
+    ) -> None:
+        self.config = config
+        self.identity = identity
+        self.core = core
+        self.vault = vault
+        self.transport = transport
+        self.counters = counters
+        self.waits = Waits()
+        self.model: NDArray[np.float64] | None = None
+        self.cycle = core.state.cycle
+        self.spending: Spending = vault.spending()
+        self.links = {peer.id: self._link(peer) for peer in peers}
+        self._store = store
+        self._loop: asyncio.AbstractEventLoop
+        self._serial = asyncio.Lock()
+        self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._interrupted = False
+        self._refusals_logged: dict[tuple[str, str], float] = {}
+
+    async def run(self) -> ExitCode:
+        """Work until told to stop.
+
+        Returns:
+            DONE after SIGTERM or `agent stop`, INTERRUPTED after Ctrl-C.
+
+        Raises:
+            SottovoceError: something failed for good.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_signal_handler(signal.SIGTERM, self.stop)
+        self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        control = ControlServer(self.config.agent.state / "agent.sock", self)
+        try:
+            await self.transport.start(self._receive)
+            await control.start()
+            for link in self.links.values():
+                self._spawn(link.run())
+            await self._serially(lambda: self.core.start(self._loop.time()))
+            _log.info("ready id=%s listen=%s", self.identity.node_id, self.config.transport.listen)
+            await self._stopping.wait()
+        finally:
+            await self._close(control)
+        if self._failure is not None:
+            raise self._failure
+        return ExitCode.INTERRUPTED if self._interrupted else ExitCode.DONE
+
+    def stop(self) -> None:
+        """Stop cleanly."""
+        self._stopping.set()
+
+    def status(self) -> dict[str, Any]:
+        """The document of `agent status --json`."""
+        return status_document(self)
+
+    def _interrupt(self) -> None:
+        self._interrupted = True
+        self.stop()
+
+    def _link(self, peer: Peer) -> Link:
+        transport = self.config.transport
+        return Link(
+            peer=peer,
+            transport=self.transport,
+            confirmed=self._confirmed,
+            counters=self.counters,
+            waits=self.waits,
+            timeout=transport.timeout,
+            backoff=transport.backoff,
+            backoff_max=transport.backoff_max,
+        )
+
+    async def _serially(self, act: Callable[[], list[Action]]) -> None:
+        """Let the core act, one act at a time, then do what it wants done."""
+        async with self._serial:
+            actions = await self._loop.run_in_executor(self._core_thread, act)
+            self._perform(actions)
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Transmit(outgoing):
+                    self._transmit(outgoing)
+                case SetTimer(name, at):
+                    self._set_timer(name, at)
+                case Ask(query):
+                    self._spawn(self._ask(query))
+                case PublishModel(parameters, cycle):
+                    self.model, self.cycle = parameters, cycle
+
+    def _transmit(self, outgoing: Outgoing) -> None:
+        link = self.links.get(outgoing.recipient)
+        if link is None:
+            _log.warning(
+                "share-stranded peer=%s is no longer listed under [transport]: list it again to deliver its share",
+                outgoing.recipient,
+            )
+            return
+        link.offer(outgoing)
+
+    def _set_timer(self, name: str, at: float) -> None:
+        if name in self._timers:
+            self._timers[name].cancel()
+
+        def due() -> None:
+            del self._timers[name]
+            self.waits.end(f"timer:{name}")
+            self._spawn(self._serially(lambda: self.core.fire(name, self._loop.time())))
+
+        self.waits.begin(f"timer:{name}", f"the next {name}", at - self._loop.time())
+        self._timers[name] = self._loop.call_at(at, due)
+
+    async def _ask(self, query: Query) -> None:
+        self.waits.begin("vault", f"the vault to answer question {query.slot}", _VAULT_SECONDS)
+        async with asyncio.timeout(_VAULT_SECONDS):
+            answer = await self.vault.ask(query)
+        self.waits.end("vault")
+        self.spending = await self._loop.run_in_executor(None, self.vault.spending)
+        await self._serially(lambda: self.core.answer(answer, self._loop.time()))
+
+    async def _confirmed(self, outgoing: Outgoing) -> None:
+        await self._serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
+
+    async def _receive(self, sender: str, raw: bytes | None) -> bytes:
+        """Every message from the network comes through here."""
+        try:
+            if raw is None:
+                raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")
+            opened = unseal(raw, fleet=self.identity.fleet, recipient=self.identity.node_id)
+            if opened.sender != sender:
+                raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
+            if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
+                raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
+            message = decode(opened.payload_type, opened.payload)
+            duplicate = False
+
+            def apply() -> list[Action]:
+                nonlocal duplicate
+                now = self._loop.time()
+                duplicate, actions = self.core.receive(sender, opened.incarnation, opened.sequence, message, now)
+                return actions
+
+            await self._serially(apply)
+        except MessageRefused as refusal:
+            self._refuse(sender, refusal)
+            raise
+        except SottovoceError as failure:
+            self._fail(failure)
+            raise
+        self.counters.received += not duplicate
+        self.counters.duplicates += duplicate
+        receipt = encode_receipt(duplicate)
+        self.counters.wire_bytes += len(receipt)
+        return receipt
+
+    def _refuse(self, sender: str, refusal: MessageRefused) -> None:
+        self.counters.refused[refusal.reason] += 1
+        now = self._loop.time()
+        key = (sender, refusal.reason)
+        if now - self._refusals_logged.get(key, float("-inf")) >= _LOG_EVERY_SECONDS:
+            self._refusals_logged[key] = now
+            _log.warning("message-refused sender=%s reason=%s %s", sender, refusal.reason, refusal)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._fail(failure)
+
+    def _fail(self, failure: BaseException) -> None:
+        """The first failure ends the agent."""
+        self._failure = self._failure or failure
+        self._stopping.set()
+
+    async def _close(self, control: ControlServer) -> None:
+        """No new work, let what is in progress end, make everything durable."""
+        for timer in self._timers.values():
+            timer.cancel()
+        for link in self.links.values():
+            link.stop()
+        await self.transport.stop(_GRACE_SECONDS)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
+        await control.stop()
+        await self._loop.run_in_executor(None, self._core_thread.shutdown)
+        await self._loop.run_in_executor(None, self.vault.close)
+        if self._failure is None:
+            self.core.flush()
+        self._store.close()
+        _log.info("stopped id=%s", self.identity.node_id)

@@ -1,0 +1,189 @@
+"""The durable state of a real agent: one SQLite file, every commit on the disk before it returns."""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.durable import rename
+from sottovoce.errors import DataError
+from sottovoce.learners import PushSum, PushSumState
+from sottovoce.wire.v1 import state_pb2
+
+_APPLICATION_ID = 0x50FF57A7
+_SCHEMA_VERSION = 1
+_DISK = {
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
+}
+_SCHEMA = """
+CREATE TABLE life (incarnation INTEGER NOT NULL);
+CREATE TABLE learner (one INTEGER PRIMARY KEY CHECK (one = 1), state BLOB NOT NULL);
+CREATE TABLE outbox (recipient TEXT PRIMARY KEY, sequence INTEGER NOT NULL, parcel BLOB NOT NULL);
+CREATE TABLE sequence (recipient TEXT PRIMARY KEY, sequence INTEGER NOT NULL);
+CREATE TABLE seen (sender TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL);
+"""
+
+
+class SqliteStore:
+    """Implements sottovoce.agent.links.Store.
+
+    A device's first start begins its first incarnation with (x, w) = (0, 1). If the file is ever lost, the next start
+    begins another incarnation with (0, 0): what the lost state held is gone, and is not counted twice.
+
+    Args:
+        directory: the agent's state directory.
+        learner: gives the first state.
+        released: answers already in the ledger; a device that lost its state does not apply them again.
+
+    Raises:
+        DataError: the file is damaged, of another version, or cannot be written.
+    """
+
+    def __init__(self, directory: Path, learner: PushSum, released: int) -> None:
+        self._path = directory / "state.db"
+        counter = directory / "incarnation"
+        try:
+            if not self._path.exists():
+                incarnation = _next_incarnation(counter, released)
+                self._create(incarnation, learner.fresh() if incarnation == 1 else learner.bereft(released))
+            self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
+            self.incarnation = self._open()
+            if not counter.exists() or int(counter.read_text()) != self.incarnation:
+                _write(counter, str(self.incarnation))
+            self._size = learner.schedule.size
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise self._unusable(error) from error
+        except OSError as error:
+            raise DataError(f"{self._path}: {error.strerror}; make room and check its permissions") from error
+
+    def load(self) -> Saved:
+        """What the last commit left."""
+        execute = self._connection.execute
+        try:
+            row = execute("SELECT state FROM learner").fetchone()
+            outbox = [Outgoing(*entry) for entry in execute("SELECT recipient, sequence, parcel FROM outbox")]
+            sequences = dict(execute("SELECT recipient, sequence FROM sequence").fetchall())
+            seen = {sender: Seen(life, last) for sender, life, last in execute("SELECT * FROM seen")}
+            saved = Saved(_decoded(row[0]), outbox, sequences, seen)
+        except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
+            raise self._unusable(error) from error
+        if (found := saved.state.numerator.size) != self._size:
+            raise DataError(
+                f"{self._path}: it holds a model of {found} numbers, the configuration asks for {self._size}; "
+                "put features, classes and transform under [data] back as they were"
+            )
+        return saved
+
+    def commit(
+        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+    ) -> None:
+        """See Store.commit.
+
+        Raises:
+            DataError: the disk is full or failing; nothing was written.
+        """
+        execute = self._connection.execute
+        try:
+            execute("BEGIN IMMEDIATE")
+            try:
+                execute("UPDATE learner SET state = ?", (_encoded(state),))
+                for recipient in confirmed:
+                    execute("DELETE FROM outbox WHERE recipient = ?", (recipient,))
+                for outgoing in sent:
+                    entry = (outgoing.recipient, outgoing.sequence)
+                    execute("INSERT INTO outbox VALUES (?, ?, ?)", (*entry, outgoing.parcel))
+                    execute("INSERT OR REPLACE INTO sequence VALUES (?, ?)", entry)
+                if seen is not None:
+                    sender, newest = seen
+                    execute(
+                        "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (sender, newest.incarnation, newest.sequence)
+                    )
+                execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    execute("ROLLBACK")
+                raise
+        except sqlite3.DatabaseError as error:
+            raise DataError(
+                f"{self._path}: cannot be written ({error}); make room on its disk and start again"
+            ) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _create(self, incarnation: int, state: PushSumState) -> None:
+        draft = self._path.with_name("state.db.new")
+        draft.unlink(missing_ok=True)
+        connection = sqlite3.connect(draft, isolation_level=None)
+        connection.executescript(
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
+        )
+        connection.execute("INSERT INTO life VALUES (?)", (incarnation,))
+        connection.execute("INSERT INTO learner VALUES (1, ?)", (_encoded(state),))
+        connection.close()
+        draft.chmod(0o600)
+        rename(draft, self._path)
+
+    def _open(self) -> int:
+        execute = self._connection.execute
+        if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+            raise ValueError("it is not a Sottovoce state")
+        if (version := execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
+            raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = FULL")
+        if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+            raise ValueError(verdict)
+        if (row := execute("SELECT incarnation FROM life").fetchone()) is None:
+            raise ValueError("it has lost its incarnation")
+        return int(row[0])
+
+    def _unusable(self, error: Exception) -> DataError:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK:
+            return DataError(f"{self._path}: cannot be used ({error}); make room on its disk and check its permissions")
+        return DataError(
+            f"{self._path}: the agent's state is damaged ({error}). Move state.db, state.db-wal and state.db-shm away "
+            "and start again: the device rejoins with nothing, in a new incarnation; its ledger is kept"
+        )
+
+
+def _encoded(state: PushSumState) -> bytes:
+    return state_pb2.PushSumState(
+        numerator=state.numerator.astype("<i8").tobytes(),
+        weight=state.weight,
+        cycle=state.cycle,
+        step=state.step,
+        exhausted=state.exhausted,
+        turn=state.turn,
+    ).SerializeToString()
+
+
+def _decoded(raw: bytes) -> PushSumState:
+    saved = state_pb2.PushSumState.FromString(raw)
+    return PushSumState(
+        numerator=np.frombuffer(saved.numerator, dtype="<i8").astype(np.int64),
+        weight=saved.weight,
+        cycle=saved.cycle,
+        step=saved.step,
+        exhausted=saved.exhausted,
+        turn=saved.turn,
+    )
+
+
+def _next_incarnation(counter: Path, released: int) -> int:
+    """1 for a device that has never lived; else a number above all earlier ones, even if the count was lost too."""
+    if counter.exists():
+        return int(counter.read_text()) + 1
+    return 1 if released == 0 else int(time.time())
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(path.name + ".new")
+    draft.write_text(text)
+    rename(draft, path)

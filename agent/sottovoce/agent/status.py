@@ -1,0 +1,89 @@
+"""What `agent status --json` shows: public state, counts and the ledger's totals; nothing of a record."""
+
+import resource
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from sottovoce.agent.core import Core
+from sottovoce.agent.link import Link
+from sottovoce.agent.waits import Waits
+from sottovoce.config import AgentConfig
+from sottovoce.identity import Identity
+from sottovoce.observe import Counters
+from sottovoce.transport import Transport
+from sottovoce.vault import Spending, Vault
+
+SCHEMA = "sottovoce.status/1"
+_PAGE_MIB = resource.getpagesize() / 2**20
+_WEIGHT_UNIT = 2**40
+
+
+class Reported(Protocol):
+    """The parts of an agent that its status is made of."""
+
+    config: AgentConfig
+    identity: Identity
+    core: Core
+    vault: Vault
+    transport: Transport
+    counters: Counters
+    waits: Waits
+    links: dict[str, Link]
+    spending: Spending
+    cycle: int
+
+
+def status_document(agent: Reported) -> dict[str, Any]:
+    """The status of an agent, JSON-ready."""
+    state, config, counters = agent.core.state, agent.config, agent.counters
+    listener = agent.transport.listener()
+    return {
+        "schema": SCHEMA,
+        "id": agent.identity.node_id,
+        "fleet": agent.identity.fleet,
+        "state": "mixing" if state.exhausted or state.step >= config.learner.steps else "learning",
+        "learner": config.learner.name,
+        "cycle": agent.cycle,
+        "steps_done": state.step,
+        "steps": config.learner.steps,
+        "push_sum_weight": state.weight / _WEIGHT_UNIT,
+        "privacy": {
+            **agent.vault.statement.as_dict(),
+            "spent_epsilon": agent.spending.promised_epsilon,
+            "charges": agent.spending.charges,
+            "releases": agent.spending.releases,
+            "exhausted": state.exhausted,
+        },
+        "peers": [
+            {
+                "id": link.peer.id,
+                "address": link.peer.address,
+                "unconfirmed": link.peer.id in state.pending,
+                "failures_in_a_row": link.failures,
+                "last_failure": link.last_failure,
+            }
+            for link in agent.links.values()
+        ],
+        "traffic": {
+            "messages": counters.messages,
+            "retries": counters.retries,
+            "payload_bytes": counters.payload_bytes,
+            "wire_bytes": counters.wire_bytes,
+            "received": counters.received,
+            "duplicates": counters.duplicates,
+        },
+        "refused": {"handshakes": listener.refused, "messages": dict(counters.refused)},
+        "failures": dict(counters.failures),
+        "waiting": agent.waits.document(),
+        "certificate_expires": agent.identity.not_after.isoformat(),
+        "resources": {"rss_mib": _resident_mib(), "cpu_s": time.process_time()},
+    }
+
+
+def _resident_mib() -> float:
+    """Resident memory now; from /proc where there is one, else the highest so far."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * _PAGE_MIB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,0 +1,48 @@
+"""What an agent is waiting for: every wait has a reason and an end."""
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One wait, on the monotonic clock.
+
+    Attributes:
+        reason: in words.
+        since: when it began.
+        until: when it ends by itself.
+    """
+
+    reason: str
+    since: float
+    until: float
+
+
+@dataclass(slots=True)
+class Waits:
+    """The waits going on now, by name."""
+
+    current: dict[str, Wait] = field(default_factory=dict)
+
+    def begin(self, name: str, reason: str, seconds: float) -> None:
+        """A wait of at most `seconds` begins; it replaces one of the same name."""
+        now = time.monotonic()
+        self.current[name] = Wait(reason, now, now + seconds)
+
+    def end(self, name: str) -> None:
+        """It is over."""
+        self.current.pop(name, None)
+
+    def document(self) -> list[dict[str, str | float]]:
+        """For `agent status --why`: seconds since, and seconds left."""
+        now = time.monotonic()
+        return [
+            {
+                "name": name,
+                "reason": wait.reason,
+                "since_s": round(now - wait.since, 3),
+                "left_s": round(wait.until - now, 3),
+            }
+            for name, wait in sorted(self.current.items())
+        ]

@@ -1,0 +1,1 @@
+"""The command `sottovoce`: it parses, calls and prints."""

@@ -1,0 +1,85 @@
+"""`sottovoce agent`: run a device, ask it, stop it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sottovoce.errors import UsageError
+
+app = typer.Typer(help="Run an agent, ask how it is, stop it.", no_args_is_help=True)
+
+Config = Annotated[Path | None, typer.Option("--config", help="The agent's configuration file.")]
+State = Annotated[Path | None, typer.Option("--state", help="Its state directory, instead of --config.")]
+
+
+@app.command()
+def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]) -> int:
+    """Run the agent in the foreground until SIGTERM, Ctrl-C or `sottovoce agent stop`."""
+    from sottovoce.agent.assemble import assemble
+    from sottovoce.config import load
+    from sottovoce.observe import log_to_stderr
+
+    settings = load(config)
+    log_to_stderr(settings.agent.log_level)
+    return asyncio.run(assemble(settings).run())
+
+
+@app.command()
+def status(
+    config: Config = None,
+    state: State = None,
+    why: Annotated[bool, typer.Option("--why", help="Say what it is waiting for, since when, until when.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Ask a running agent for its status."""
+    from sottovoce.agent.control import ask
+
+    answer = ask(_state(config, state), "status")
+    if as_json:
+        typer.echo(json.dumps(answer))
+        return
+    for line in _lines(answer):
+        typer.echo(line)
+    if why:
+        for wait in answer["waiting"]:
+            typer.echo(
+                f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, at most {wait['left_s']:.1f} s more"
+            )
+
+
+@app.command()
+def stop(config: Config = None, state: State = None) -> None:
+    """Stop a running agent cleanly."""
+    from sottovoce.agent.control import ask
+
+    ask(_state(config, state), "stop")
+
+
+def _state(config: Path | None, state: Path | None) -> Path:
+    if (config is None) == (state is None):
+        raise UsageError("name the agent: give either --config FILE or --state DIRECTORY")
+    if config is None:
+        return state or Path()
+    from sottovoce.config import load
+
+    return load(config).agent.state
+
+
+def _lines(answer: dict[str, Any]) -> list[str]:
+    privacy, traffic = answer["privacy"], answer["traffic"]
+    spent, total = privacy["spent_epsilon"], privacy["epsilon"]
+    budget = "no guarantee" if total is None else f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}"
+    refused = answer["refused"]
+    return [
+        f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
+        f"cycle    {answer['cycle']}, private step {answer['steps_done']} of {answer['steps']} ({answer['learner']})",
+        f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
+        f"peers    {len(answer['peers'])}, {sum(bool(peer['failures_in_a_row']) for peer in answer['peers'])} failing",
+        f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
+        f"{traffic['wire_bytes']} bytes",
+        f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",
+        f"expires  certificate {answer['certificate_expires']}",
+    ]

@@ -1,0 +1,28 @@
+"""`sottovoce config`: check a file, print the schema."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Check a configuration, print its schema.", no_args_is_help=True)
+
+
+@app.command()
+def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
+    """Name every wrong key of a configuration, its line and the remedy."""
+    from sottovoce.config import load
+
+    load(path)
+    typer.echo(f"{path}: correct")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a configuration."""
+    import msgspec
+
+    from sottovoce.config import AgentConfig
+
+    typer.echo(json.dumps(msgspec.json.schema(AgentConfig, schema_hook=lambda _: {"type": "string"}), indent=2))

@@ -1,0 +1,110 @@
+"""`sottovoce testbed`: a fleet on this machine."""
+
+import json
+import math
+import os
+import signal
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sottovoce.errors import UsageError
+
+_LARGEST_TRACE = 2000
+
+
+def run_testbed(
+    agents: Annotated[int, typer.Option(help="How many agents.")] = 12,
+    learner: Annotated[Literal["clipd2p", "push-sum"], typer.Option(help="The algorithm.")] = "clipd2p",
+    fidelity: Annotated[Literal["sound"], typer.Option(help="`sound`: the strongest correct variant.")] = "sound",
+    data: Annotated[
+        str, typer.Option(help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE.")
+    ] = "digits",
+    model: Annotated[Literal["softmax"], typer.Option(help="The model.")] = "softmax",
+    transport: Annotated[
+        Literal["grpc", "memory"],
+        typer.Option(help="grpc: processes; memory: one process, virtual clock, seeded noise."),
+    ] = "grpc",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Total ε, or inf for no noise.", show_default="2; push-sum: inf")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
+    cycles: Annotated[int, typer.Option(help="Cycles of each agent.")] = 60,
+    period: Annotated[float, typer.Option(help="Seconds between cycles.")] = 0.5,
+    topology: Annotated[str, typer.Option(help="exponential, ring, star, full or disconnected.")] = "exponential",
+    seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(help="loss=0.3, duplicate=0.05, delay=50ms±20ms, kill=0.33@cycle:20, restart=1@cycle:30."),
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other key.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every state and message of a small run here; memory only.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
+    ] = False,
+) -> None:
+    """Let a fleet of agents on this machine learn a data set under a privacy budget, and report."""
+    from sottovoce.cli.table import ConsoleWatcher
+    from sottovoce.simulate import Faults, Trace
+    from sottovoce.testbed import memory, processes
+    from sottovoce.testbed.options import Options, settings
+    from sottovoce.testbed.plan import plan
+
+    del fidelity, model  # one of each exists so far; the types above refuse others
+    if epsilon is None:
+        epsilon = math.inf if learner == "push-sum" else 2.0
+    words = fault or []
+    options = Options(
+        agents=agents,
+        learner=learner,
+        data=data,
+        transport=transport,
+        epsilon=None if epsilon == math.inf else epsilon,
+        delta=delta,
+        cycles=cycles,
+        period=period,
+        topology=topology,
+        seed=seed,
+        faults=Faults.parse(words),
+        fault_words=words,
+        settings=settings(set_ or []),
+    )
+    if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):
+        raise UsageError(f"--trace is for --transport memory and at most {_LARGEST_TRACE} agents times cycles")
+    for option, path in (("--report", report), ("--trace", trace)):
+        if path is not None:
+            _check_writable(option, path)
+    witness = None if trace is None else Trace()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or keys and records of the fleet would stay behind
+    with ConsoleWatcher(quiet=as_json) as watcher:
+        planned = plan(options)
+        result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)
+    document = result.document()
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if as_json:
+        typer.echo(text)
+    else:
+        watcher.summary(document)
+    if report is not None:
+        _write("--report", report, text)
+    if trace is not None and witness is not None:
+        _write("--trace", trace, json.dumps(witness.document()))
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Before the run, not after it."""
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no such directory; make it first")
+    if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise UsageError(f"{option} {path}: cannot be written; name a file in a directory of yours")
+
+
+def _write(option: str, path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,24 @@
+"""The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
+
+from sottovoce.config.loading import checked, load
+from sottovoce.config.schema import (
+    AgentConfig,
+    AgentSection,
+    DataSection,
+    LearnerSection,
+    PeerSection,
+    PrivacySection,
+    TransportSection,
+)
+
+__all__ = [
+    "AgentConfig",
+    "AgentSection",
+    "DataSection",
+    "LearnerSection",
+    "PeerSection",
+    "PrivacySection",
+    "TransportSection",
+    "checked",
+    "load",
+]

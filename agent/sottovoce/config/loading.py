@@ -1,0 +1,176 @@
+"""From a TOML file to a configuration, or to a list of what is wrong in it, line by line."""
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sottovoce.config.schema import AgentConfig
+from sottovoce.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+_KINDS_WITH_PATH = ("csv", "idx", "npz")
+LineOf = Callable[[KeyPath], int | None]
+
+
+def load(path: Path) -> AgentConfig:
+    """Read an agent's configuration.
+
+    Relative paths in it are relative to the file.
+
+    Raises:
+        ConfigError: the file cannot be read, or every table that is wrong, with line, key and remedy.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}); give the path of a configuration file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text; a configuration is a TOML file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    config = checked(tables, str(path), lambda key: _line_of(text, key))
+    if math.isinf(config.privacy.epsilon):
+        line = _line_of(text, ("privacy", "epsilon"))
+        raise ConfigError(
+            f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which only the testbed may do; "
+            "choose a finite ε, for example 2.0"
+        )
+    here = path.absolute().parent
+    return msgspec.structs.replace(
+        config,
+        agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
+        data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here)),
+    )
+
+
+def _anchored(source: str, here: Path) -> str:
+    """A data SPEC with its path, if it has one, made relative to the configuration file."""
+    head, hash_sign, options = source.partition("#")
+    kind, _, location = head.partition(":")
+    if kind not in _KINDS_WITH_PATH or not location:
+        return source
+    return f"{kind}:{here / Path(location).expanduser()}{hash_sign}{options}"
+
+
+def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key: None) -> AgentConfig:
+    """A configuration from parsed tables.
+
+    Args:
+        tables: as tomllib gives them.
+        origin: what the error calls them.
+        line_of: the line on which a key stands, if there are lines.
+
+    Raises:
+        ConfigError: one line for each table that is wrong, naming the key and the remedy.
+    """
+    hints = get_type_hints(AgentConfig)
+    problems = []
+    for name, table in tables.items():
+        try:
+            if name in hints:
+                msgspec.convert(table, hints[name], dec_hook=_decoded)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(str(error), (name,), origin, line_of))
+    if not problems:
+        try:
+            return msgspec.convert(dict(tables), AgentConfig, dec_hook=_decoded)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(str(error), (), origin, line_of))
+    raise ConfigError("\n".join(problems))
+
+
+def _decoded(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise TypeError(f"expected a path, got {type(value).__name__}")
+
+
+def _problem(message: str, table: KeyPath, origin: str, line_of: LineOf) -> str:
+    """One line from msgspec's words: where, which key, what is wrong, what to do."""
+    message, _, place = message.partition(" - at `$")
+    location = table + tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place))
+    remedy = ""
+    if named := re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", message):
+        location = (*location, named[2])
+        if named[1] == "missing required":
+            message = "missing; add it"
+        else:
+            known = _fields(location[:-1])
+            near = get_close_matches(named[2], known, 1)
+            message = "unknown key"
+            remedy = f"; did you mean `{near[0]}`?" if near else f"; known keys here: {', '.join(known)}"
+    elif message.startswith("Expected `str` matching regex"):
+        message = "is not of the form that it must have"
+    line = line_of(location) or line_of(location[:-1])
+    where = f"{origin}, line {line}" if line else origin
+    key = ".".join(str(part) for part in location)
+    return f"{where}: {key}: {message}{remedy}{_described(location)}"
+
+
+def _described(location: KeyPath) -> str:
+    """What the schema says of a key, in brackets."""
+    hint: Any = _hint(location)
+    words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
+    inner = get_args(hint)[0] if words else hint
+    if "Literal" in str(get_origin(inner)):
+        words.append("one of " + ", ".join(f'"{choice}"' for choice in get_args(inner)))
+    return f" ({'; '.join(words)})" if words else ""
+
+
+def _fields(location: KeyPath) -> list[str]:
+    """The keys of the table at a location."""
+    return [*get_type_hints(hint)] if isinstance(hint := _hint(location), type) else []
+
+
+def _hint(location: KeyPath) -> Any:
+    """The type at a location of the schema, annotations included; None where there is none."""
+    hint: Any = AgentConfig
+    for part in location:
+        if isinstance(part, int):
+            hint = next(iter(get_args(hint)), None)
+        elif isinstance(hint, type) and issubclass(hint, Struct):
+            hint = get_type_hints(hint, include_extras=True).get(part)
+        else:
+            return None
+    return hint
+
+
+def _line_of(text: str, key: KeyPath) -> int | None:
+    """The line on which the statement that first gives `key` begins.
+
+    A prefix of whole lines that parses ends between two statements; the first such prefix that holds the key ends with
+    its statement.
+    """
+    lines = text.splitlines(keepends=True)
+    before = 0
+    for count in range(1, len(lines) + 1):
+        try:
+            document = tomllib.loads("".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            continue
+        if _holds(document, key):
+            return before + 1
+        before = count
+    return None
+
+
+def _holds(document: Any, key: KeyPath) -> bool:
+    for part in key:
+        if isinstance(document, list) and isinstance(part, int):
+            inside = part < len(document)
+        else:
+            inside = isinstance(document, dict) and part in document
+        if not inside:
+            return False
+        document = document[part]
+    return bool(key)

@@ -1,0 +1,125 @@
+"""The one typed schema of an agent's configuration. Every key, its unit, its default and its limits are here."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+_MOST_EPSILON = 500.0
+_LARGEST = 1e9  # keeps infinities and NaN out of ordinary numbers
+
+Address = Annotated[
+    str, Meta(pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$", description="host:port, for example 10.0.0.7:7400")
+]
+NodeId = Annotated[str, Meta(pattern=r"^[a-z2-7]{32}$", description="as `sottovoce fleet show` prints it")]
+
+
+class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[agent]`: where this device keeps what it must not lose."""
+
+    state: Annotated[Path, Meta(description="directory made by `sottovoce fleet join`")]
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[data]`: the local records and everything about them that is public."""
+
+    source: Annotated[str, Meta(description="a data SPEC, for example npz:/var/lib/meter/records.npz")]
+    features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns of the feature matrix, public")]
+    classes: Annotated[int, Meta(ge=2, le=10_000, description="labels are 0 … classes-1, public")]
+    expected_records: Annotated[
+        float, Meta(gt=0, le=_LARGEST, description="records a device of this fleet is expected to hold, public")
+    ]
+    bounds: Annotated[
+        tuple[float, float] | None, Meta(description="declared range of every feature; values are clamped to it")
+    ] = None
+    transform: Annotated[
+        Literal["centred-unit", "none"], Meta(description="the declared, per-record feature transform")
+    ] = "centred-unit"
+
+    def __post_init__(self) -> None:
+        """The bounds are a range."""
+        if self.bounds is not None and not (-_LARGEST <= self.bounds[0] < self.bounds[1] <= _LARGEST):
+            raise _wrong("bounds", "must be two finite numbers, the lower first")
+
+
+class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[learner]`: the algorithm and its public schedule."""
+
+    name: Literal["clipd2p", "push-sum"] = "clipd2p"
+    fidelity: Literal["sound"] = "sound"
+    period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
+    steps: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
+    ] = 48
+    clip: Annotated[float, Meta(gt=0, le=_LARGEST, description="per-example L2 clipping threshold C")] = 0.5
+    step_size: Annotated[float, Meta(gt=0, le=_LARGEST, description="learning rate of the first step")] = 20.0
+    step_decay: Annotated[float, Meta(ge=0, le=1, description="share of the rate lost, linearly, by the last step")] = (
+        0.9
+    )
+    fanout: Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")] = 1
+
+
+class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[privacy]`: what the ledger must have been made for."""
+
+    epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
+    delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
+    unit: Literal["record"] = "record"
+    neighbouring: Literal["add-remove", "replace-one"] = "add-remove"
+
+    def __post_init__(self) -> None:
+        """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
+        if _MOST_EPSILON < self.epsilon < float("inf"):
+            raise _wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
+
+
+class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[transport.peers]]`: one peer this device sends to."""
+
+    id: NodeId
+    address: Address
+
+
+class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[transport]`: where to listen, whom to send to, and how long to wait."""
+
+    listen: Address = "127.0.0.1:7400"
+    peers: tuple[PeerSection, ...] = ()
+    timeout: Annotated[
+        float, Meta(gt=0, le=_LARGEST, description="seconds a call may take, by gRPC's own deadline")
+    ] = 10.0
+    backoff: Annotated[
+        float, Meta(gt=0, le=_LARGEST, description="first pause after a failed call, seconds, before jitter")
+    ] = 1.0
+    backoff_max: Annotated[float, Meta(gt=0, le=_LARGEST, description="longest pause after failed calls, seconds")] = (
+        300.0
+    )
+
+    def __post_init__(self) -> None:
+        """Ports exist, and nobody is listed twice."""
+        addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers)}
+        for key, address in {"listen": self.listen, **addresses}.items():
+            if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
+                raise _wrong(key, "the port must lie between 1 and 65535")
+        ids = [peer.id for peer in self.peers]
+        for i, node in enumerate(ids):
+            if node in ids[:i]:
+                raise _wrong(f"peers[{i}].id", "this peer is listed twice; keep one of them")
+        if self.backoff > self.backoff_max:
+            raise _wrong("backoff", "longer than backoff_max; the first pause is the shortest")
+
+
+def _wrong(key: str, what: str) -> ValueError:
+    """An error that says where in its table it is, in msgspec's own words."""
+    return ValueError(f"{what} - at `$.{key}`")
+
+
+class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole configuration file."""
+
+    agent: AgentSection
+    data: DataSection
+    learner: LearnerSection = LearnerSection()
+    privacy: PrivacySection = PrivacySection()
+    transport: TransportSection = TransportSection()

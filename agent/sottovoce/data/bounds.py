@@ -1,0 +1,76 @@
+"""The declared range of each feature: a public promise about what is measured, never computed from records."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import DataError
+
+Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""The lowest and the highest declared value of each feature, float64[d] each."""
+
+
+def checked_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin: str) -> Bounds:
+    """Validate a declared range.
+
+    Args:
+        low: numeric[features], the lowest value of each feature.
+        high: numeric[features], the highest; equal to `low` for a feature that cannot vary.
+        features: the number of features d.
+        origin: the source to name in an error.
+
+    Returns:
+        `(low, high)` as float64[d].
+
+    Raises:
+        DataError: a wrong shape or type, a bound or a width that is not finite, or a low bound above its high one.
+    """
+    for side in (low, high):
+        if side.shape != (features,) or side.dtype.kind not in "biuf":
+            raise DataError(f"{origin}: bounds must be a low and a high number for each of the {features} features.")
+    lowest, highest = low.astype(np.float64), high.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        widths = highest - lowest
+    if not np.isfinite(widths).all() or (widths < 0).any():
+        raise DataError(f"{origin}: bounds must be finite, the low one not above the high one. Declare them again.")
+    return lowest, highest
+
+
+def uniform_bounds(low: float, high: float, features: int, origin: str) -> Bounds:
+    """Declare the same range for every feature.
+
+    Args:
+        low: the lowest value, finite.
+        high: the highest value, finite.
+        features: the number of features d.
+        origin: the source to name in an error.
+
+    Returns:
+        `(low, high)` as float64[d].
+
+    Raises:
+        DataError: see `checked_bounds`.
+    """
+    return checked_bounds(np.full(features, low), np.full(features, high), features, origin)
+
+
+def bounds_option(text: str, features: int, origin: str) -> Bounds:
+    """Read the option `bounds=LOW:HIGH` of a data SPEC.
+
+    Args:
+        text: two numbers with a colon between them.
+        features: the number of features d.
+        origin: the source to name in an error.
+
+    Returns:
+        `(low, high)` as float64[d].
+
+    Raises:
+        DataError: not two finite numbers, the lower first.
+    """
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise DataError(f"{origin}: bounds={text} is not LOW:HIGH. Write for example bounds=0:255.") from None
+    return uniform_bounds(low, high, features, origin)

@@ -1,0 +1,139 @@
+"""`csv:FILE#label=COLUMN`: one record a line, one column the label, every other column a number."""
+
+import csv
+import difflib
+import io
+import math
+import re
+from array import array
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data.bounds import bounds_option
+from sottovoce.data.dataset import DataSet, assembled
+from sottovoce.data.files import reading
+from sottovoce.errors import DataError
+
+# A first line with such a cell may be a record, or cells glued together: its "names" are never shown in a message.
+_MAY_BE_A_RECORD = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
+
+
+def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
+    """Load a text table. The distinct labels of the file, sorted (as numbers when all are), become 0 … classes-1.
+
+    Args:
+        path: the file, UTF-8, gzip when its name ends in `.gz`.
+        options: `label` (a column name, or with `header=no` an index from 0, -1 the last); `header=yes|no`;
+            `delimiter`, one character; `bounds=LOW:HIGH`, the declared range of every feature.
+
+    Returns:
+        the data set, without a test split.
+
+    Raises:
+        DataError: the file cannot be read, an option is wrong, or a line is not a record. The message gives the
+            line and column, counted from 1, and never what the cell holds.
+    """
+    delimiter = options.get("delimiter", ",")
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise DataError(f"{path}: the delimiter must be one character. Write for example delimiter=;")
+    header = options.get("header", "yes")
+    if header not in ("yes", "no"):
+        raise DataError(f"{path}: header={header} is neither yes nor no. Write header=no when line 1 is a record.")
+    with (
+        reading(path, "Name a text file with one record a line.") as stream,
+        io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
+    ):
+        features, labels = _table(path, _lines(path, text, delimiter), options["label"], header == "yes")
+    bounds = bounds_option(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
+    return assembled(f"csv:{path.name}", (features, _codes(labels)), bounds=bounds, origin=str(path))
+
+
+def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            if cells:
+                yield reader.line_num, cells
+    except csv.Error:
+        raise DataError(f"{path}: line {reader.line_num} is not valid CSV. Check its quotes.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _table(
+    path: Path, lines: Iterator[tuple[int, list[str]]], label: str, header: bool
+) -> tuple[NDArray[np.float64], list[str]]:
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{path} is empty. Name a file with one record a line.")
+    width = len(first[1])
+    if width < 2:
+        raise DataError(f"{path}: line {first[0]} has a single column. Give the separator, for example delimiter=;")
+    position = _named(path, first[1], label) if header else _indexed(path, width, label)
+    values, labels = array("d"), list[str]()
+    for number, cells in lines if header else _chained(first, lines):
+        if len(cells) != width:
+            raise DataError(f"{path}: line {number} has {len(cells)} columns where {width} are expected. Repair it.")
+        labels.append(cells[position].strip())
+        if not labels[-1]:
+            raise DataError(f"{path}: line {number} has an empty label. Label the record or remove it.")
+        for column, cell in enumerate(cells):
+            if column != position:
+                value = _finite(cell)
+                if value is None:
+                    raise DataError(
+                        f"{path}: line {number}, column {column + 1} is not a finite number. Repair the value or "
+                        "remove the record" + ("; if it is a heading, drop header=no." if number == 1 else ".")
+                    )
+                values.append(value)
+    if not labels:
+        raise DataError(f"{path} has a heading but no record. Name a file with one record a line.")
+    return np.frombuffer(values, dtype=np.float64).reshape(len(labels), width - 1), labels
+
+
+def _chained(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    yield first
+    yield from rest
+
+
+def _named(path: Path, cells: list[str], label: str) -> int:
+    names = [cell.strip() for cell in cells]
+    if names.count(label) == 1:
+        return names.index(label)
+    if label in names:
+        raise DataError(f"{path}: several columns are named {label!r}. Give every column its own name.")
+    if any(_MAY_BE_A_RECORD.search(name) for name in names):
+        raise DataError(
+            f"{path}: line 1 names no column {label!r}. If line 1 is a record, add &header=no and give the label "
+            "column by index (-1 is the last); else check the name and the delimiter."
+        )
+    nearest = difflib.get_close_matches(label, names, n=1, cutoff=0.0)[0]
+    raise DataError(f"{path}: there is no column {label!r}; the nearest is {nearest!r}. Write label={nearest}.")
+
+
+def _indexed(path: Path, width: int, label: str) -> int:
+    if not re.fullmatch(r"-?\d{1,9}", label) or not -width <= int(label) < width:
+        raise DataError(
+            f"{path}: label={label} is no column index. With header=no, write a whole number from 0 to {width - 1}, "
+            "or -1 for the last column."
+        )
+    return int(label) % width
+
+
+def _finite(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _codes(labels: list[str]) -> NDArray[np.int64]:
+    numbers = [_finite(label) for label in labels]
+    keys: list[Any] = labels if None in numbers else numbers
+    code = {key: position for position, key in enumerate(sorted(set(keys)))}
+    return np.array([code[key] for key in keys], dtype=np.int64)

@@ -1,0 +1,73 @@
+"""A loaded data set: its records and everything about it that is public."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sottovoce.data.bounds import Bounds
+from sottovoce.data.records import Records, checked
+from sottovoce.errors import DataError
+
+Arrays = tuple[NDArray[Any], NDArray[Any]]
+"""Features numeric[n,d] and labels integer[n], not checked yet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataSet:
+    """What a data SPEC names.
+
+    Attributes:
+        name: a short name for reports.
+        records: the records, or the training part when the source has an official test split.
+        classes: the number of classes; labels are 0 … classes-1.
+        bounds: the publicly declared range of each feature, or None when none is declared.
+        test: the official test split, or None when the source has none.
+    """
+
+    name: str
+    records: Records
+    classes: int
+    bounds: Bounds | None
+    test: Records | None
+
+
+def assembled(
+    name: str,
+    train: Arrays,
+    *,
+    test: Arrays | None = None,
+    classes: int | None = None,
+    bounds: Bounds | None = None,
+    origin: str,
+) -> DataSet:
+    """Check the parts of a data set and put them together.
+
+    Args:
+        name: a short name for reports.
+        train: features numeric[n,d] and labels integer[n].
+        test: features numeric[m,d] and labels integer[m] of the official test split.
+        classes: the declared number of classes. Without it, one more than the largest label of both parts.
+        bounds: the declared range, float64[d] twice.
+        origin: the file or source to name in an error.
+
+    Returns:
+        the data set.
+
+    Raises:
+        DataError: see `checked`; or fewer than two classes.
+    """
+    records = checked(*train, classes=classes, origin=origin)
+    columns = records.features.shape[1]
+    held_out = None
+    if test is not None:
+        held_out = checked(*test, features_expected=columns, classes=classes, origin=f"{origin} (test split)")
+    if classes is None:
+        parts = (records,) if held_out is None else (records, held_out)
+        classes = 1 + max((int(part.labels.max()) for part in parts if len(part)), default=-1)
+    if classes < 2:
+        raise DataError(
+            f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that declares "
+            "the array `classes`."
+        )
+    return DataSet(name, records, classes, bounds, held_out)

@@ -1,0 +1,63 @@
+"""The two data sets that scikit-learn carries, for trying Sottovoce without any file of one's own."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from sottovoce.data.bounds import uniform_bounds
+from sottovoce.data.dataset import DataSet, assembled
+from sottovoce.errors import DataError
+
+# The ranges below say on what scale each quantity is measured, as 1, 2 or 5 times a power of ten from 0. They come from
+# the published description of the features (lengths in pixels of a nucleus within a microscope image, the standard
+# deviation of 8-bit grey values, ratios of such lengths), not from computing on these records. One quantity has one
+# range, whether it is the mean over the nuclei or the mean of the three largest; its standard error gets a fifth of
+# it, rounded up. The published table of extremes was used to see that they are wide enough, for nothing finer.
+_QUANTITIES: dict[str, tuple[float, float]] = {  # quantity: (range of mean and worst, range of the standard error)
+    "radius": (50.0, 10.0),
+    "texture": (100.0, 20.0),
+    "perimeter": (500.0, 100.0),
+    "area": (10_000.0, 2_000.0),
+    "smoothness": (0.5, 0.1),
+    "compactness": (2.0, 0.5),
+    "concavity": (2.0, 0.5),
+    "concave points": (0.5, 0.1),
+    "symmetry": (1.0, 0.2),
+    "fractal dimension": (0.5, 0.1),
+}
+
+
+def digits() -> DataSet:
+    """Load 8 by 8 images of handwritten digits, each pixel counted from 0 to 16: float64[1797,64], 10 classes.
+
+    Raises:
+        DataError: scikit-learn is not installed.
+    """
+    features, labels = _sklearn_datasets().load_digits(return_X_y=True)
+    bounds = uniform_bounds(0.0, 16.0, features.shape[1], "digits")
+    return assembled("digits", (features, labels), classes=10, bounds=bounds, origin="digits")
+
+
+def breast_cancer() -> DataSet:
+    """Load the Wisconsin diagnostic breast cancer data: float64[569,30], class 0 malignant and 1 benign.
+
+    Raises:
+        DataError: scikit-learn is not installed.
+    """
+    features, labels = _sklearn_datasets().load_breast_cancer(return_X_y=True)
+    values = [value for value, _ in _QUANTITIES.values()]
+    errors = [error for _, error in _QUANTITIES.values()]
+    high = np.array(values + errors + values)  # the published column order: mean, standard error, worst
+    return assembled(
+        "breast-cancer", (features, labels), classes=2, bounds=(np.zeros_like(high), high), origin="breast-cancer"
+    )
+
+
+def _sklearn_datasets() -> Any:
+    try:
+        return importlib.import_module("sklearn.datasets")
+    except ImportError as error:
+        raise DataError(
+            "This data set comes with scikit-learn, which is not installed. Run: pip install 'sottovoce[demo]'"
+        ) from error

@@ -1,0 +1,78 @@
+"""`idx:DIR`: the four IDX files that MNIST and its successors come in (http://yann.lecun.com/exdb/mnist)."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data.bounds import uniform_bounds
+from sottovoce.data.dataset import Arrays, DataSet, assembled
+from sottovoce.data.files import reading
+from sottovoce.errors import DataError
+
+_UINT8 = 0x08
+_REMEDY = "Fetch the IDX file again."
+
+
+def load_idx(directory: Path) -> DataSet:
+    """Load the training images and labels of a directory, and its `t10k` files as the official test split.
+
+    Args:
+        directory: holds `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, and may hold the same two with
+            `t10k`; `.idx3-ubyte` is also accepted, each with or without `.gz`.
+
+    Returns:
+        the data set: one row of float64 pixels per image, declared bounds 0 to 255.
+
+    Raises:
+        DataError: a file is missing, truncated, damaged, or does not hold unsigned bytes in the declared shape.
+    """
+    train = _split(directory, "train")
+    if train is None:
+        raise DataError(f"{directory} holds no file train-images-idx3-ubyte[.gz]. Name the directory that does.")
+    features = train[0].shape[1]
+    return assembled(
+        f"idx:{directory.name}",
+        train,
+        test=_split(directory, "t10k"),
+        bounds=uniform_bounds(0.0, 255.0, features, str(directory)),
+        origin=str(directory),
+    )
+
+
+def _split(directory: Path, part: str) -> Arrays | None:
+    image_file, label_file = _find(directory, f"{part}-images", 3), _find(directory, f"{part}-labels", 1)
+    if image_file is None and label_file is None:
+        return None
+    if image_file is None or label_file is None:
+        absent = f"{part}-images-idx3-ubyte" if image_file is None else f"{part}-labels-idx1-ubyte"
+        raise DataError(f"{directory} holds no file {absent}[.gz]. Images and labels come in pairs: add it.")
+    images, labels = _array(image_file, 3), _array(label_file, 1)
+    return images.reshape(len(images), math.prod(images.shape[1:])).astype(np.float64), labels
+
+
+def _find(directory: Path, stem: str, dimensions: int) -> Path | None:
+    names = (f"{stem}{separator}idx{dimensions}-ubyte{suffix}" for separator in "-." for suffix in ("", ".gz"))
+    return next((directory / name for name in names if (directory / name).is_file()), None)
+
+
+def _array(path: Path, dimensions: int) -> NDArray[Any]:
+    with reading(path, _REMEDY) as stream:
+        content = stream.read()
+    start = 4 + 4 * dimensions
+    if len(content) < start:
+        raise DataError(f"{path} is cut short within its header. {_REMEDY}")
+    if content[:2] != b"\0\0":
+        raise DataError(f"{path} is not an IDX file. {_REMEDY}")
+    if content[2] != _UINT8:
+        raise DataError(f"{path} does not hold unsigned bytes. Convert it to IDX type 0x08.")
+    if content[3] != dimensions:
+        raise DataError(f"{path} has {content[3]} dimensions where {dimensions} are expected. {_REMEDY}")
+    shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
+    if len(content) - start != math.prod(shape):
+        raise DataError(
+            f"{path} holds {len(content) - start} bytes where its header promises {math.prod(shape)}. {_REMEDY}"
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -1,0 +1,110 @@
+"""`npz:FILE`: arrays as numpy stores them. Agents load their own slice through this, so it is frugal with memory."""
+
+import math
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data.bounds import Bounds, bounds_option, checked_bounds
+from sottovoce.data.dataset import Arrays, DataSet, assembled
+from sottovoce.data.files import reading
+from sottovoce.errors import DataError
+
+_FEATURES = ("X", "features")
+_LABELS = ("y", "labels")
+_USED = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "test", "X_test", "y_test"})
+_REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
+
+
+def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
+    """Load `X` numeric[n,…] and `y` integer[n], also accepted as `features` and `labels`.
+
+    Each record is flattened to one row. Optional arrays: `classes`, one integer, the public number of classes;
+    `bounds` numeric[2,d]; `test` bool[n], true for the official test split, or that split as `X_test` and `y_test`.
+    Nothing in the file is ever unpickled.
+
+    Args:
+        path: the file.
+        options: `bounds=LOW:HIGH`, the declared range of every feature; it takes the place of the file's own.
+
+    Returns:
+        the data set.
+
+    Raises:
+        DataError: the file cannot be read, holds pickled objects, or an array is missing or has the wrong shape.
+    """
+    arrays, origin = _arrays(path), str(path)
+    whole = (_rows(_required(arrays, _FEATURES, origin), origin), _required(arrays, _LABELS, origin))
+    train, test = _split(whole, arrays, origin)
+    return assembled(
+        f"npz:{path.name}",
+        train,
+        test=test,
+        classes=_classes(arrays, origin),
+        bounds=_bounds(arrays, options, train[0].shape[1], origin),
+        origin=origin,
+    )
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with reading(path, _REMEDY) as stream:
+        try:
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.lib.npyio.NpzFile):
+                return {name: archive[name] for name in archive.files if name in _USED}
+        except (ValueError, RuntimeError, zipfile.BadZipFile):
+            raise DataError(f"{path} is damaged, or holds pickled objects, which are refused. {_REMEDY}") from None
+    raise DataError(f"{path} is not an npz archive. {_REMEDY}")
+
+
+def _required(arrays: Mapping[str, NDArray[Any]], names: tuple[str, str], origin: str) -> NDArray[Any]:
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise DataError(f"{origin}: there is no array {names[0]} (or {names[1]}). {_REMEDY}")
+
+
+def _rows(array: NDArray[Any], origin: str) -> NDArray[Any]:
+    if array.ndim < 2:
+        raise DataError(f"{origin}: X has {array.ndim} dimensions. Store one row per record, at least one column.")
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
+def _split(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tuple[Arrays, Arrays | None]:
+    apart = {"X_test", "y_test"} & arrays.keys()
+    if "test" in arrays:
+        if apart:
+            raise DataError(f"{origin}: the test split is given twice. Keep either `test` or `X_test` and `y_test`.")
+        mask = arrays["test"]
+        if mask.dtype != np.bool_ or any(array.shape[:1] != mask.shape for array in whole):
+            raise DataError(f"{origin}: `test` must be one boolean per record.")
+        return (whole[0][~mask], whole[1][~mask]), (whole[0][mask], whole[1][mask])
+    if len(apart) == 1:
+        raise DataError(f"{origin}: `X_test` and `y_test` come together. Add the one that is missing.")
+    return whole, (_rows(arrays["X_test"], origin), arrays["y_test"]) if apart else None
+
+
+def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> int | None:
+    if "classes" not in arrays:
+        return None
+    declared = arrays["classes"]
+    if declared.size != 1 or declared.dtype.kind not in "iu" or declared.item() < 2:
+        raise DataError(f"{origin}: `classes` must be a single integer of at least 2.")
+    return int(declared.item())
+
+
+def _bounds(
+    arrays: Mapping[str, NDArray[Any]], options: Mapping[str, str], features: int, origin: str
+) -> Bounds | None:
+    if "bounds" in options:
+        return bounds_option(options["bounds"], features, origin)
+    if "bounds" not in arrays:
+        return None
+    declared = arrays["bounds"]
+    if declared.shape != (2, features):
+        raise DataError(f"{origin}: `bounds` must have one row of low and one of high values, {features} each.")
+    return checked_bounds(declared[0], declared[1], features, origin)

@@ -1,0 +1,104 @@
+"""Records in memory, checked once where they enter."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import DataError
+
+_LARGEST_LABEL = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """Feature vectors and their labels. Build it with `checked`; its `repr` shows no value, so that no log can.
+
+    Attributes:
+        features: float64[n,d], C-contiguous, finite.
+        labels: int64[n], not negative.
+    """
+
+    features: NDArray[np.float64] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def checked(
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    *,
+    features_expected: int | None = None,
+    classes: int | None = None,
+    origin: str,
+) -> Records:
+    """Turn two arrays into `Records`, or say what is wrong with them without showing any of their values.
+
+    Zero records are legal: an agent may hold none.
+
+    Args:
+        features: numeric[n,d] with d >= 1.
+        labels: integer[n].
+        features_expected: the public d, when it is declared.
+        classes: the public number of classes, when it is declared; labels are then 0 … classes-1.
+        origin: the file or source to name in an error.
+
+    Returns:
+        the records, as float64[n,d] and int64[n]; arrays that already have this form are not copied.
+
+    Raises:
+        DataError: a wrong shape, length or type, a NaN or infinity, or a label out of range. Rows and columns
+            in the message count from 0.
+    """
+    _check_shapes(features, labels, features_expected, origin)
+    _check_labels(labels, classes, origin)
+    values = np.ascontiguousarray(features, dtype=np.float64)
+    _check_finite(values, origin)
+    return Records(values, np.ascontiguousarray(labels, dtype=np.int64))
+
+
+def _check_shapes(features: NDArray[Any], labels: NDArray[Any], expected: int | None, origin: str) -> None:
+    if features.ndim != 2:
+        raise DataError(
+            f"{origin}: features have {features.ndim} dimensions. Store one row per record, one column each."
+        )
+    if labels.ndim != 1:
+        raise DataError(f"{origin}: labels have {labels.ndim} dimensions. Store one whole number per record.")
+    if len(features) != len(labels):
+        raise DataError(f"{origin}: {len(features)} rows but {len(labels)} labels. Store one label per record.")
+    if features.dtype.kind not in "biuf":
+        raise DataError(f"{origin}: features are stored as {features.dtype.name}. Store them as real numbers.")
+    if features.shape[1] == 0:
+        raise DataError(f"{origin}: there is no feature column. Store at least one feature per record.")
+    if expected is not None and features.shape[1] != expected:
+        raise DataError(
+            f"{origin}: {features.shape[1]} feature columns where {expected} are declared. "
+            "Correct data.features, or load the data set the fleet agreed on."
+        )
+
+
+def _check_labels(labels: NDArray[Any], classes: int | None, origin: str) -> None:
+    if not labels.size:
+        return
+    if labels.dtype.kind not in "iu":
+        raise DataError(f"{origin}: labels are stored as {labels.dtype.name}. Store them as integers from 0.")
+    largest = _LARGEST_LABEL if classes is None else classes - 1
+    if int(labels.min()) < 0 or int(labels.max()) > largest:
+        row = int(np.argmax((labels < 0) | (labels > largest)))
+        span = "at least 0" if classes is None else f"0 to {largest}"
+        raise DataError(f"{origin}: the label of row {row} is out of range. Number the classes {span}.")
+
+
+def _check_finite(features: NDArray[np.float64], origin: str) -> None:
+    if not features.size:
+        return
+    with np.errstate(invalid="ignore"):
+        extremes = (features.min(), features.max())  # NaN and infinities surface here without an n by d temporary
+    if not np.isfinite(extremes).all():
+        row, column = np.argwhere(~np.isfinite(features))[0]
+        raise DataError(
+            f"{origin}: row {row}, column {column} is not a finite number. Repair the value or remove the record."
+        )

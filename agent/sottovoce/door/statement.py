@@ -1,0 +1,44 @@
+"""An ε is a statement, not a number: what is protected, against whom, by what, and how far it is proved."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How far a guarantee can be trusted."""
+
+    PROVED = "proved"
+    AS_PUBLISHED = "as-published"
+    REFUTED = "refuted"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyStatement:
+    """The guarantee behind one release and behind the run it belongs to.
+
+    Attributes:
+        unit: what one privacy unit is, for example `record`.
+        neighbouring: `add-remove` or `replace-one`.
+        mechanism: the mechanism's name with its parameters, in words.
+        composition: the rule by which releases add up to `epsilon`.
+        epsilon: total ε of everything the budget allows; None when nothing is promised.
+        delta: total δ of the same.
+        threat_model: who sees what.
+        status: proved, as-published, refuted, or none.
+        reason: why the status is what it is, with the section or page to read.
+    """
+
+    unit: str
+    neighbouring: str
+    mechanism: str
+    composition: str
+    epsilon: float | None
+    delta: float | None
+    threat_model: str
+    status: Status
+    reason: str
+
+    def as_dict(self) -> dict[str, str | float | None]:
+        """The statement as a JSON-ready dictionary."""
+        return {**asdict(self), "status": self.status.value}

@@ -1,0 +1,70 @@
+"""What is asked of a vault, and what it answers."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.door.statement import PrivacyStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question to the vault, made of public values only, so that it may cross a process boundary.
+
+    Attributes:
+        learner: the name of the asking learner.
+        kind: what is asked for; `gradient` is a sum of clipped per-example gradients.
+        slot: the position in the learner's public schedule, from 0.
+        point: float64[P], already public: where the gradient is taken.
+    """
+
+    learner: str
+    kind: str
+    slot: int
+    point: NDArray[np.float64]
+
+    @property
+    def id(self) -> bytes:
+        """SHA-256 over learner, kind and slot. The same id is answered by the same stored bytes, whatever the point."""
+        return hashlib.sha256(f"sottovoce/query/v1|{self.learner}|{self.kind}|{self.slot}".encode()).digest()
+
+
+class Release(Protocol):
+    """A privatised array, already charged. Built by the vault alone.
+
+    `value * step` is the released quantity: `value` is int64[P] on the public grid of step `step`, a power of two.
+    """
+
+    @property
+    def query_id(self) -> bytes: ...
+    @property
+    def value(self) -> NDArray[np.int64]: ...
+    @property
+    def step(self) -> float: ...
+    @property
+    def statement(self) -> PrivacyStatement: ...
+    @property
+    def simulated(self) -> bool:
+        """True when the noise came from a seeded stream: the wire refuses such a release."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The vault said no, for a reason that does not depend on the records.
+
+    Attributes:
+        query_id: the question refused.
+        reason: a stable word, for example `budget`.
+        explanation: the same in one sentence.
+    """
+
+    query_id: bytes
+    reason: str
+    explanation: str
+
+
+Answer = Release | Refused

@@ -1,0 +1,20 @@
+"""Who a device is: its keys and certificate, the fleet that vouches for it, and how it recognises its peers."""
+
+from sottovoce.identity.certificates import Validity
+from sottovoce.identity.fleet import Fleet, create_fleet, enrol, open_fleet
+from sottovoce.identity.identity import Identity, load, verify_peer_certificate
+from sottovoce.identity.keys import node_id
+from sottovoce.identity.names import peer_dns_name
+
+__all__ = [
+    "Fleet",
+    "Identity",
+    "Validity",
+    "create_fleet",
+    "enrol",
+    "load",
+    "node_id",
+    "open_fleet",
+    "peer_dns_name",
+    "verify_peer_certificate",
+]

@@ -1,0 +1,51 @@
+"""The extension of a device's certificate that ties its TLS key to its identity key.
+
+As libp2p does (specs/tls/tls.md), it carries the device's Ed25519 key and a signature by that key over the TLS
+key: the holder of the identity key named the holder of the TLS key. Neither the fleet's key nor a stolen TLS key
+can name another device.
+"""
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from sottovoce.identity.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
+
+# 32473 is the enterprise number that RFC 5612 reserves for examples, so no vendor's extension collides with it.
+# Below it 1 is Sottovoce, and 1.1 the first version of this extension.
+BINDING_OID = x509.ObjectIdentifier("1.3.6.1.4.1.32473.1.1")
+_DOMAIN = b"sottovoce/tls-binding/v1"
+# A DER OCTET STRING of 96 bytes: the raw public key, then the signature.
+_HEADER = bytes([0x04, PUBLIC_KEY_BYTES + SIGNATURE_BYTES])
+
+
+def bind(device_key: Ed25519PrivateKey, tls_key: EllipticCurvePublicKey) -> bytes:
+    """The value of the extension, which only the device can make."""
+    public_key = device_key.public_key().public_bytes_raw()
+    return _HEADER + public_key + device_key.sign(_message(tls_key))
+
+
+def verify_binding(binding: bytes, tls_key: EllipticCurvePublicKey) -> bytes:
+    """Checks the value of the extension against the certificate's own key.
+
+    Returns:
+        The device's raw Ed25519 key.
+
+    Raises:
+        ValueError: the value is malformed, or its signature is not over this TLS key.
+    """
+    if not binding.startswith(_HEADER):
+        raise ValueError("malformed binding")
+    body = binding.removeprefix(_HEADER)
+    public_key, signature = body[:PUBLIC_KEY_BYTES], body[PUBLIC_KEY_BYTES:]
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _message(tls_key))
+    except InvalidSignature as error:
+        raise ValueError("the binding is of another TLS key") from error
+    return public_key
+
+
+def _message(tls_key: EllipticCurvePublicKey) -> bytes:
+    return _DOMAIN + tls_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

@@ -1,0 +1,129 @@
+"""Building certificates: a fleet's own, and those it issues to devices."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from sottovoce.identity.binding import BINDING_OID, verify_binding
+from sottovoce.identity.keys import node_id
+from sottovoce.identity.names import check_fleet_name, device_uri, peer_dns_name
+
+_CLOCK_LAG = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The time in which a certificate holds, both ends included; aware datetimes."""
+
+    not_before: datetime
+    not_after: datetime
+
+    @classmethod
+    def from_now(cls, days: int) -> Self:
+        """`days` from now, and from five minutes back for the clocks that lag."""
+        now = datetime.now(UTC)
+        return cls(now - _CLOCK_LAG, now + timedelta(days=days))
+
+
+def fleet_certificate(fleet: str, key: EllipticCurvePrivateKey, validity: Validity) -> x509.Certificate:
+    """The self-signed certificate of a fleet.
+
+    Raises:
+        IdentityError: `fleet` cannot name a fleet.
+    """
+    name = common_name(check_fleet_name(fleet))
+    return (
+        _builder(name, name, key.public_key(), validity)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(of_fleet=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, SHA256())
+    )
+
+
+def device_certificate(
+    authority: x509.Certificate,
+    authority_key: EllipticCurvePrivateKey,
+    tls_key: EllipticCurvePublicKey,
+    binding: bytes,
+    validity: Validity,
+) -> x509.Certificate:
+    """Issues a device's certificate; none of the device's private keys is needed.
+
+    Args:
+        authority: the fleet's certificate.
+        authority_key: the fleet's key.
+        tls_key: the device's public TLS key.
+        binding: what `sottovoce.identity.binding.bind` made of it on the device.
+        validity: when the certificate holds.
+
+    Raises:
+        ValueError: the binding is not of this TLS key.
+    """
+    device = node_id(verify_binding(binding, tls_key))
+    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
+    return (
+        _builder(common_name(device), authority.subject, tls_key, validity)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(of_fleet=False), critical=True)
+        .add_extension(usages, critical=False)
+        .add_extension(device_names(device, fleet_of(authority)), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+        .add_extension(x509.UnrecognizedExtension(BINDING_OID, binding), critical=False)
+        .sign(authority_key, SHA256())
+    )
+
+
+def common_name(value: str) -> x509.Name:
+    """The X.509 name that consists of one common name."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, value)])
+
+
+def fleet_of(authority: x509.Certificate) -> str:
+    """The name of the fleet that a fleet certificate belongs to.
+
+    Raises:
+        ValueError: its subject is not one common name.
+        IdentityError: that cannot name a fleet.
+    """
+    (attribute,) = authority.subject
+    return check_fleet_name(str(attribute.value))
+
+
+def device_names(node_id: str, fleet: str) -> x509.SubjectAlternativeName:
+    """The alternative names of a device's certificate."""
+    dns, uri = peer_dns_name(node_id, fleet), device_uri(node_id, fleet)
+    return x509.SubjectAlternativeName([x509.DNSName(dns), x509.UniformResourceIdentifier(uri)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePublicKey, validity: Validity
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(validity.not_before)
+        .not_valid_after(validity.not_after)
+    )
+
+
+def _key_usage(*, of_fleet: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not of_fleet,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=of_fleet,
+        crl_sign=of_fleet,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,77 @@
+"""Identity files: written once, durably and in one step; private ones for their owner alone."""
+
+import os
+import stat
+from pathlib import Path
+
+from sottovoce.durable import rename, sync
+from sottovoce.errors import IdentityError
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def make_private_directory(directory: Path) -> None:
+    """Makes a directory of mode 0700, or accepts one that others cannot enter.
+
+    Raises:
+        IdentityError: it cannot be made, or it exists and others can enter it.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = directory.stat().st_mode
+        sync(directory.parent)
+    except OSError as error:
+        raise IdentityError(f"{directory} cannot be made: {error.strerror}; give a directory you may write") from error
+    if mode & _OTHERS:
+        raise IdentityError(f"{directory} can be entered by other users: `chmod 700` it, or give a new directory")
+
+
+def write_new(files: dict[Path, bytes]) -> None:
+    """Writes files of one directory, each whole or not at all, mode 0600, on the disk when this returns.
+
+    Raises:
+        IdentityError: one of them exists (then none is written), or they cannot be written.
+    """
+    for path in files:
+        if os.path.lexists(path):
+            raise IdentityError(f"{path} exists and is never overwritten: move it away, or give a new directory")
+    for path, content in files.items():
+        draft = path.with_name(f".{path.name}.new")
+        try:
+            draft.unlink(missing_ok=True)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            rename(draft, path)
+        except OSError as error:
+            raise IdentityError(f"{path} cannot be written: {error.strerror}; free space or fix the disk") from error
+
+
+def read(path: Path) -> bytes:
+    """Reads a public file.
+
+    Raises:
+        IdentityError: it cannot be read.
+    """
+    return _read(path, private=False)
+
+
+def read_private(path: Path) -> bytes:
+    """Reads a private file.
+
+    Raises:
+        IdentityError: it cannot be read, or others than its owner can read or change it.
+    """
+    return _read(path, private=True)
+
+
+def _read(path: Path, *, private: bool) -> bytes:
+    try:
+        with path.open("rb") as file:
+            if private and os.fstat(file.fileno()).st_mode & _OTHERS:
+                raise IdentityError(f"{path} is open to other users: `chmod 600` it, and renew it if others used it")
+            return file.read()
+    except FileNotFoundError as error:
+        raise IdentityError(f"{path} is missing: restore it, or enrol with `sottovoce fleet join`") from error
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error

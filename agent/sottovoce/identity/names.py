@@ -1,0 +1,30 @@
+"""The names a fleet and its devices go by in certificates."""
+
+import re
+
+from sottovoce.errors import IdentityError
+
+_FLEET_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+
+
+def check_fleet_name(name: str) -> str:
+    """Returns the name of a fleet unchanged if it can be one.
+
+    Raises:
+        IdentityError: it is not 1 to 40 lowercase letters, digits and inner hyphens.
+    """
+    if not _FLEET_NAME.fullmatch(name):
+        raise IdentityError(
+            f"{name!r} cannot name a fleet: use 1 to 40 lowercase letters, digits and hyphens, no hyphen at either end"
+        )
+    return name
+
+
+def peer_dns_name(node_id: str, fleet: str) -> str:
+    """The DNS name in a device's certificate: what a client must ask TLS to verify, never resolved."""
+    return f"{node_id}.{fleet}.internal"
+
+
+def device_uri(node_id: str, fleet: str) -> str:
+    """The SPIFFE id in a device's certificate."""
+    return f"spiffe://{fleet}/device/{node_id}"

@@ -1,0 +1,73 @@
+"""What happens to a learner, and what it wants done. Times are seconds on the driver's monotonic clock."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.door import Query, Refused, Release
+from sottovoce.learners.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """The timer `name` is due."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message from `sender`, authenticated, and for the first time."""
+
+    sender: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What was last sent to `recipient` is durable there."""
+
+    recipient: str
+
+
+Event = Timer | Received | Delivered | Release | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Hand `message` to `recipient`, once, however often it takes."""
+
+    recipient: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Raise `Timer(name)` at time `at`; replaces an earlier timer of that name."""
+
+    name: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the vault."""
+
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class PublishModel:
+    """The model this device now holds, made of public values only.
+
+    Attributes:
+        parameters: float64[P].
+        cycle: cycles begun.
+    """
+
+    parameters: NDArray[np.float64]
+    cycle: int
+
+
+Effect = Send | SetTimer | Ask | PublishModel

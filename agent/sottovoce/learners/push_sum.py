@@ -1,0 +1,240 @@
+"""Push-sum SGD over directed, time-varying peers: SGP (Assran et al. 2019) and ClipD²P (AdaD²P, 2024, Section 4).
+
+Each device holds a numerator x and a weight w and believes in z = x/w. A cycle, on the device's own clock, is: split
+(x, w) among itself and the peers whose turn it is, then ask the vault for one privatised gradient sum at z and, when it
+comes, x ← x - γ_t/B · release. What a device sends in a cycle was settled before the cycle began, and cycles begin on
+the beat of that clock alone, so that the moment of sending says nothing about how long the records took: except that a
+vault slower than a period costs whole beats, which do show. Choose a period that it keeps.
+
+Amounts are integers in units of 2^-40. A split leaves the remainder with the sender, so that the mass of the whole
+fleet is conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
+
+B is a public constant, the records a device is expected to hold, because the number it really holds is private under
+add/remove neighbours.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.door import Answer, Query, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.events import Ask, Delivered, Effect, Event, PublishModel, Received, Send, SetTimer, Timer
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+
+UNIT = 2.0**40  # units in 1.0
+WEIGHT_ONE = 2**40
+_WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
+_WEIGHT_LIMIT = 2**62  # four million devices' worth
+_CYCLE = "cycle"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Everything a push-sum device does, decided in public before it starts.
+
+    Attributes:
+        learner: the name under which it asks the vault.
+        size: P.
+        peers: node ids it may send to, in rotation.
+        period: seconds from cycle to cycle.
+        steps: private gradient steps, one a cycle from the first.
+        step_size: γ of the first step.
+        step_decay: share of γ lost, linearly, by the last step.
+        expected_records: B, need not be a whole number.
+        fanout: peers sent to in one cycle.
+    """
+
+    learner: str
+    size: int
+    peers: tuple[str, ...]
+    period: float
+    steps: int
+    step_size: float
+    step_decay: float
+    expected_records: float
+    fanout: int
+
+
+@dataclass(frozen=True, slots=True)
+class PushSumState:
+    """What a device must not forget. Never changed in place.
+
+    Attributes:
+        numerator: int64[P], x in units of 2^-40.
+        weight: w in units of 2^-40.
+        cycle: cycles begun.
+        step: private steps finished; the slot of the next query.
+        turn: where in the peers the next cycle begins.
+        exhausted: the vault has refused for good.
+        simulated: a seeded release is part of x.
+        pending: peers that have not yet confirmed the last share.
+        asked: id of the query the vault is answering, if any.
+        due: when the next cycle should have begun, if it waits for the vault.
+    """
+
+    numerator: NDArray[np.int64]
+    weight: int
+    cycle: int = 0
+    step: int = 0
+    turn: int = 0
+    exhausted: bool = False
+    simulated: bool = False
+    pending: frozenset[str] = frozenset()
+    asked: bytes | None = None
+    due: float | None = None
+
+    @property
+    def estimate(self) -> NDArray[np.float64] | None:
+        """z = x/w, float64[P]; None while there is too little weight to divide by."""
+        return self.numerator / self.weight if self.weight >= _WEIGHT_MIN else None
+
+
+Step = tuple[PushSumState, list[Effect]]
+
+
+class PushSum:
+    """The state machine. It keeps nothing but its schedule."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+
+    def fresh(self) -> PushSumState:
+        """The state of a device that joins: x = 0, w = 1."""
+        return PushSumState(np.zeros(self.schedule.size, dtype=np.int64), WEIGHT_ONE)
+
+    def bereft(self, step: int) -> PushSumState:
+        """The state of a device that lost its state: (0, 0), so that no mass is counted twice.
+
+        Args:
+            step: releases already in its ledger, which would otherwise be handed out and applied again.
+        """
+        return PushSumState(np.zeros(self.schedule.size, dtype=np.int64), 0, step=step)
+
+    def start(self, state: PushSumState, now: float) -> Step:
+        """Begin, or go on after a restart."""
+        estimate = state.estimate
+        published = [] if estimate is None else [PublishModel(estimate, state.cycle)]
+        return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
+
+    def on(self, state: PushSumState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        match event:
+            case Timer():
+                return self._tick(state, now)
+            case Received(_, message):
+                return self._receive(state, message)
+            case Delivered(recipient):
+                return replace(state, pending=state.pending - {recipient}), []
+            case _:
+                return self._answered(state, event, now)
+
+    def _tick(self, state: PushSumState, now: float) -> Step:
+        if state.asked is not None:
+            return replace(state, due=now), []
+        state, effects = self._split(state)
+        estimate, asked = state.estimate, None
+        if estimate is not None and not state.exhausted and state.step < self.schedule.steps:
+            query = Query(self.schedule.learner, "gradient", state.step, estimate)
+            asked = query.id
+            effects.append(Ask(query))
+        state = replace(state, cycle=state.cycle + 1, asked=asked)
+        effects.append(SetTimer(_CYCLE, now + self.schedule.period))
+        if estimate is not None:
+            effects.append(PublishModel(estimate, state.cycle))
+        return state, effects
+
+    def _split(self, state: PushSumState) -> Step:
+        """Equal shares for itself and for the next peers in turn that have confirmed their last one.
+
+        A device that gathered much weight (the hub of a star) keeps what exceeds the largest share; one with too little
+        to share keeps it all.
+        """
+        peers = self.schedule.peers
+        order = ((state.turn + i) % len(peers) for i in range(len(peers)))
+        chosen = list(islice((i for i in order if peers[i] not in state.pending), self.schedule.fanout))
+        shares = len(chosen) + 1
+        if not chosen or state.weight < shares * _WEIGHT_MIN:
+            return state, []
+        numerator, weight = state.numerator // shares, state.weight // shares
+        if weight > MAX_WEIGHT:
+            numerator, weight = np.rint(state.numerator * (MAX_WEIGHT / state.weight)).astype(np.int64), MAX_WEIGHT
+        share = PushSumShare(numerator, weight, state.simulated)
+        recipients = [peers[i] for i in chosen]
+        state = replace(
+            state,
+            numerator=state.numerator - numerator * len(chosen),
+            weight=state.weight - weight * len(chosen),
+            turn=(chosen[-1] + 1) % len(peers),
+            pending=state.pending | set(recipients),
+        )
+        return state, [Send(recipient, share) for recipient in recipients]
+
+    def _receive(self, state: PushSumState, share: PushSumShare) -> Step:
+        if share.numerator.shape != (self.schedule.size,):
+            raise MessageRefused(
+                "shape",
+                f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.size}: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+        if state.weight + share.weight > _WEIGHT_LIMIT:
+            raise MessageRefused("range", "a push-sum share would overflow the weight: somebody makes mass up")
+        numerator = state.numerator + share.numerator
+        if np.abs(numerator).max(initial=0) > MAX_NUMERATOR:
+            raise MessageRefused(
+                "range",
+                "a push-sum share would overflow the numerator: the sender's model diverged, or this one; "
+                "lower learner.step_size",
+            )
+        state = replace(
+            state,
+            numerator=numerator,
+            weight=state.weight + share.weight,
+            simulated=state.simulated or share.simulated,
+        )
+        return state, []
+
+    def _answered(self, state: PushSumState, answer: Answer, now: float) -> Step:
+        """Apply the answer that is awaited; any other changes nothing."""
+        if answer.query_id != state.asked:
+            return state, []
+        effects: list[Effect] = [] if state.due is None else [SetTimer(_CYCLE, self._beat(state.due, now))]
+        if isinstance(answer, Refused):
+            return replace(state, exhausted=True, asked=None, due=None), effects
+        numerator = state.numerator - contribution(self.schedule, state.step, answer.value, answer.step)
+        state = replace(
+            state,
+            numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
+            step=state.step + 1,
+            simulated=state.simulated or answer.simulated,
+            asked=None,
+            due=None,
+        )
+        return state, effects
+
+    def _beat(self, due: float, now: float) -> float:
+        """The first beat from now on of the clock that beat at `due`."""
+        return due + math.ceil((now - due) / self.schedule.period) * self.schedule.period
+
+
+def contribution(schedule: Schedule, slot: int, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
+    """γ_t/B · release in units of 2^-40, int64[P]: post-processing, rounded alike on every machine.
+
+    Args:
+        schedule: gives γ_t and B.
+        slot: t, from 0.
+        value: int64[P], the release on its grid.
+        step: the grid's step.
+    """
+    progress = slot / max(1, schedule.steps - 1)
+    rate = schedule.step_size * (1 - schedule.step_decay * progress)
+    move = np.rint(value * (rate / schedule.expected_records * step * UNIT))
+    bounded: NDArray[np.int64] = np.clip(move, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+    return bounded

@@ -1,0 +1,8 @@
+"""Real agents under a virtual clock: topologies, faults, and the simulation that drives them."""
+
+from sottovoce.simulate.faults import Faults
+from sottovoce.simulate.simulation import Device, Simulation
+from sottovoce.simulate.topology import TOPOLOGIES, out_peers
+from sottovoce.simulate.trace import Trace, Witness
+
+__all__ = ["TOPOLOGIES", "Device", "Faults", "Simulation", "Trace", "Witness", "out_peers"]

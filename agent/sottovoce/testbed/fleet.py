@@ -1,0 +1,247 @@
+"""A fleet of real processes on loopback, with keys of its own from a throw-away fleet CA."""
+
+import contextlib
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import tomlkit
+
+from sottovoce.agent.assemble import state_files
+from sottovoce.agent.control import ask
+from sottovoce.agent.join import join
+from sottovoce.config import AgentConfig
+from sottovoce.errors import (
+    ConfigError,
+    DataError,
+    IdentityError,
+    InternalError,
+    NetworkError,
+    PrivacyError,
+    SottovoceError,
+)
+from sottovoce.identity import Identity, create_fleet
+from sottovoce.testbed.plan import Plan
+from sottovoce.testbed.process import FLEET_PREFIX
+from sottovoce.vault import Ledger, Spending
+
+_PORTS = range(20_000, 32_000)  # below the range from which systems take ports for outgoing connections
+_READY_SECONDS = 120.0
+_STOP_SECONDS = 20.0
+_ERRORS: dict[int, type[SottovoceError]] = {
+    error.exit_code: error for error in (ConfigError, DataError, PrivacyError, IdentityError, NetworkError)
+}
+
+
+@dataclass(slots=True)
+class Member:
+    """One agent: where it lives and, while it runs, its process.
+
+    Attributes:
+        name: agent-00, agent-01, …
+        identity: who it is.
+        state: its state directory.
+        process: None before the first start.
+        ready_s: seconds from start to its first answer; None before.
+        killed: whether the testbed killed it and has not restarted it.
+        last: its last status in this life.
+        past: the last status of each earlier life.
+    """
+
+    name: str
+    identity: Identity
+    state: Path
+    process: subprocess.Popen[bytes] | None = None
+    began: float = 0.0
+    ready_s: float | None = None
+    killed: bool = False
+    last: dict[str, Any] | None = None
+    past: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> Path:
+        """Its ledger."""
+        return state_files(self.state)[1]
+
+    @property
+    def config(self) -> Path:
+        """Its configuration file."""
+        return self.state / "agent.toml"
+
+    @property
+    def log(self) -> Path:
+        """What it says on standard error."""
+        return self.state / "log"
+
+
+class ProcessFleet:
+    """Builds, starts, kills, restarts and stops the processes of a plan.
+
+    Args:
+        plan: what to build.
+        directory: an existing, empty directory, or one that held this very fleet before.
+    """
+
+    def __init__(self, plan: Plan, directory: Path) -> None:
+        self._plan = plan
+        self.members = self._built(directory)
+
+    def start(self) -> None:
+        """Start every agent, and wait until each has answered once.
+
+        Raises:
+            SottovoceError: an agent ended, or did not answer in time.
+        """
+        for index in range(len(self.members)):
+            self.launch(index)
+        deadline = time.monotonic() + _READY_SECONDS
+        while any(member.ready_s is None for member in self.members):
+            self.poll()
+            if time.monotonic() > deadline:
+                late = [member.name for member in self.members if member.ready_s is None]
+                raise NetworkError(f"{', '.join(late)} did not answer within {_READY_SECONDS:g} s of starting")
+            time.sleep(0.02)
+
+    def launch(self, index: int) -> None:
+        """Start, or restart, one agent."""
+        member, options = self.members[index], self._plan.options
+        if member.last is not None:
+            member.past.append(member.last)
+            member.last = None
+        command = [sys.executable, "-m", "sottovoce.testbed.process", str(member.config), str(options.seed + index)]
+        with member.log.open("ab") as log:
+            member.process = subprocess.Popen(
+                [*command, *options.fault_words],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        member.began, member.ready_s, member.killed = time.monotonic(), None, False
+
+    def kill(self, index: int) -> None:
+        """Kill -9."""
+        member = self.members[index]
+        if member.process is not None:
+            member.process.send_signal(signal.SIGKILL)
+            member.process.wait()
+            member.killed = True
+
+    def poll(self) -> None:
+        """Ask every running agent for its status.
+
+        Raises:
+            SottovoceError: an agent ended that nobody had killed.
+        """
+        for member in self.running():
+            if member.process is not None and member.process.poll() is not None:
+                raise self._died(member, member.process.returncode)
+            with contextlib.suppress(NetworkError):
+                member.last = ask(member.state, "status")
+                if member.ready_s is None:
+                    member.ready_s = time.monotonic() - member.began
+
+    def running(self) -> list[Member]:
+        """The agents that were started and not killed."""
+        return [member for member in self.members if member.process is not None and not member.killed]
+
+    def stop(self) -> list[str]:
+        """Stop everything: first politely, then not. Returns the names of those that had to be killed."""
+        stubborn = []
+        processes = [(member, member.process) for member in self.members if member.process is not None]
+        for _, process in processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        for member, process in processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                stubborn.append(member.name)
+            if process.stdin is not None:
+                process.stdin.close()
+        return stubborn
+
+    def spending(self, member: Member) -> Spending:
+        """What the agent's ledger says, read from outside."""
+        ledger, _ = Ledger.read(member.ledger)
+        try:
+            return ledger.spending()
+        finally:
+            ledger.close()
+
+    def _built(self, directory: Path) -> list[Member]:
+        options = self._plan.options
+        ports = _free_ports(options.agents)
+        self._configuration(Path(), options.data, 1, [])  # wrong settings are named before anything is made
+        fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
+        members = []
+        for i in range(options.agents):
+            name = f"agent-{i:02d}"
+            state = directory / name
+            members.append(Member(name, join(fleet, state, options.budget), state))
+        for i, member in enumerate(members):
+            records = member.state / "records.npz"
+            raw, bounds = self._plan.raw[i], self._plan.bounds
+            arrays: dict[str, Any] = {"X": raw.features, "y": raw.labels, "classes": np.array(self._plan.classes)}
+            np.savez(records, **arrays if bounds is None else {**arrays, "bounds": np.stack(bounds)})
+            records.chmod(0o600)
+            peers = [
+                {"id": members[j].identity.node_id, "address": f"127.0.0.1:{ports[j]}"} for j in self._plan.peers[i]
+            ]
+            config = self._configuration(member.state, f"npz:{records}", ports[i], peers)
+            member.config.write_text(tomlkit.dumps(_written(config)))
+        return members
+
+    def _configuration(self, state: Path, source: str, port: int, peers: list[dict[str, str]]) -> AgentConfig:
+        plan, period = self._plan, self._plan.options.period
+        transport = {
+            "timeout": min(10.0, max(2.0, 4 * period)),
+            "backoff": min(1.0, max(0.05, period / 2)),
+            "backoff_max": min(30.0, max(1.0, 4 * period)),
+            **{key.removeprefix("transport."): value for key, value in plan.options.settings.items()
+               if key.startswith("transport.")},
+        }  # fmt: skip
+        return plan.options.configuration(
+            agent={"state": str(state)},
+            data=plan.data(source),
+            transport={**transport, "listen": f"127.0.0.1:{port}", "peers": peers},
+        )
+
+    @staticmethod
+    def _died(member: Member, code: int) -> SottovoceError:
+        lines = member.log.read_text(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "it said nothing"
+        return _ERRORS.get(code, InternalError)(f"{member.name} ended with exit code {code}: {last}")
+
+
+def _written(config: AgentConfig) -> dict[str, Any]:
+    """The configuration as TOML tables: no null, which TOML has not."""
+    tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
+    return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 on which nobody listens."""
+    found: list[int] = []
+    generator = secrets.SystemRandom()
+    for port in generator.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise NetworkError(f"127.0.0.1 has no {count} free ports between {_PORTS.start} and {_PORTS.stop}")

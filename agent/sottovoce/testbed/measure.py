@@ -1,0 +1,62 @@
+"""How good the public models are, measured by the harness on records that no agent holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data import Records
+from sottovoce.kernels import Kernel
+
+_CURVE_MODELS = 100
+_CURVE_RECORDS = 2000
+_CHUNK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Accuracy over agents, and the mean loss in nats."""
+
+    accuracy_mean: float
+    accuracy_min: float
+    accuracy_max: float
+    loss_mean: float
+
+
+class Meter:
+    """Measures models on the test set.
+
+    Args:
+        kernel: the model.
+        test: records that no agent holds.
+        seed: chooses the agents and records that stand for all of a large fleet while it runs.
+    """
+
+    def __init__(self, kernel: Kernel, test: Records, seed: int) -> None:
+        self._kernel = kernel
+        self._test = test
+        self._random = np.random.default_rng(seed)
+        rows = self._random.permutation(len(test))[:_CURVE_RECORDS]
+        self._sample = Records(test.features[rows], test.labels[rows])
+
+    def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
+        """On at most 100 models and 2,000 records, for the curve of a run."""
+        if len(models) > _CURVE_MODELS:
+            models = [models[i] for i in self._random.permutation(len(models))[:_CURVE_MODELS]]
+        return self._measure(models, self._sample)
+
+    def final(self, models: Sequence[NDArray[np.float64]]) -> Measures:
+        """On all models and all records."""
+        return self._measure(models, self._test)
+
+    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> Measures:
+        accuracies, losses = [], []
+        for start in range(0, len(models), _CHUNK):
+            stack = np.stack(models[start : start + _CHUNK])
+            accuracies.append((self._kernel.predict(stack, records.features) == records.labels).mean(axis=1))
+            losses.append(self._kernel.loss(stack, records.features, records.labels))
+        accuracy = np.concatenate(accuracies)
+        return Measures(
+            float(accuracy.mean()), float(accuracy.min()), float(accuracy.max()), float(np.concatenate(losses).mean())
+        )

@@ -1,0 +1,127 @@
+"""A fleet in one process under a virtual clock: thousands of agents, the same cores, learners and vaults."""
+
+import random
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.agent.setup import kernel_of, records_of, schedule_of, terms_of
+from sottovoce.errors import NetworkError
+from sottovoce.learners import PushSum
+from sottovoce.simulate import Device, Simulation, Witness
+from sottovoce.testbed.measure import Meter
+from sottovoce.testbed.plan import Plan
+from sottovoce.testbed.progress import Moment, Watcher
+from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
+from sottovoce.testbed.run_facts import curve_point, described
+from sottovoce.vault import Ledger, SeededNoise, build
+
+_BYTES_PER_NUMBER = 8
+_MOST_EXTRA = 4
+
+
+def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
+    """Run the plan to its end and measure it; a witness is told of every event."""
+    began = time.monotonic()
+    options = plan.options
+    devices = _devices(plan)
+    simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
+    meter = Meter(kernel_of(plan.features, plan.classes, plan.transform), plan.test, options.seed)
+    fate = random.Random(options.seed)
+    killed: list[str] = []
+    curve = []
+    simulation.start()
+    for cycle in range(1, options.cycles + 1):
+        if options.faults.kill and cycle == options.faults.kill.cycle:
+            count = round(options.faults.kill.share * len(devices))
+            killed = fate.sample(sorted(simulation.devices), count)
+            for node in killed:
+                simulation.kill(node)
+            watcher.note(f"cycle {cycle}: killed {len(killed)} agents")
+        if options.faults.restart and cycle == options.faults.restart.cycle:
+            back = killed[: round(options.faults.restart.share * len(killed))]
+            for node in back:
+                simulation.restart(node)
+            watcher.note(f"cycle {cycle}: restarted {len(back)} agents")
+        simulation.run_until(cycle * options.period)
+        if not (models := _models(devices)):
+            continue  # all were killed, and none has come back yet
+        traffic = _traffic(simulation)
+        moment = Moment(
+            cycle, options.cycles, time.monotonic() - began, sum(device.core is not None for device in devices),
+            meter.quick(models), devices[0].vault.spending().promised_epsilon, traffic.messages, traffic.wire_bytes,
+        )  # fmt: skip
+        curve.append(curve_point(moment))
+        watcher.moment(moment)
+    _await_laggards(simulation, devices, options.cycles)
+    return _report(plan, simulation, devices, meter, curve, time.monotonic() - began)
+
+
+def _devices(plan: Plan) -> list[Device]:
+    options = plan.options
+    names = [f"agent-{i:05d}" for i in range(options.agents)]
+    seeds = np.random.SeedSequence(options.seed).generate_state(options.agents, np.uint64)
+    config = options.configuration(agent={"state": "."}, data=plan.data(options.data))
+    kernel = kernel_of(plan.features, plan.classes, plan.transform)
+    devices = []
+    for i, name in enumerate(names):
+        vault = build(
+            records=records_of(plan.raw[i], plan.transform, plan.bounds),
+            kernel=kernel,
+            terms=terms_of(config),
+            ledger=Ledger.in_memory(name, options.budget),
+            noise=SeededNoise(int(seeds[i])),
+        )
+        learner = PushSum(schedule_of(config, kernel.size, tuple(names[j] for j in plan.peers[i])))
+        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault))
+    return devices
+
+
+def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int) -> None:
+    """Go on until every live agent has had its cycles, within a bound; the others go on mixing meanwhile."""
+    for _ in range(_MOST_EXTRA * cycles):
+        alive = [device for device in devices if device.core]
+        if not alive or all(device.cycle >= cycles for device in alive):
+            return
+        simulation.run_until(simulation.now + alive[0].learner.schedule.period)
+
+
+def _models(devices: list[Device]) -> list[NDArray[np.float64]]:
+    """The models of the agents that are up."""
+    return [device.model for device in devices if device.core and device.model is not None]
+
+
+def _traffic(simulation: Simulation) -> Traffic:
+    """In memory nothing is encoded: bytes are those of the numbers, with the weight as one more."""
+    sent = simulation.traffic
+    numbers = (sent.numbers + sent.messages) * _BYTES_PER_NUMBER
+    return Traffic(sent.messages, numbers, numbers)
+
+
+def _report(
+    plan: Plan, simulation: Simulation, devices: list[Device], meter: Meter, curve: list[dict[str, object]], wall: float
+) -> Report:
+    if not (models := _models(devices)):
+        raise NetworkError("no agent is left that holds a model: let some live, or come back with --fault restart=…")
+    statement = devices[0].vault.statement
+    agents = []
+    for device in devices:
+        spending = device.vault.spending()
+        peers, spent = len(device.learner.schedule.peers), spending.promised_epsilon
+        agents.append(AgentReport(device.id, device.core is not None, device.cycle, peers, spent, spending.releases))
+    return Report(
+        run=described(plan, wall),
+        statement=statement,
+        final=meter.final(models),
+        curve=curve,
+        traffic=_traffic(simulation),
+        resources=Resources(),
+        agents=agents,
+        faults=plan.options.fault_words,
+        ledgers_agree=True,
+        warnings=["simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost"]
+        if statement.epsilon is not None
+        else [],
+    )

@@ -1,0 +1,164 @@
+"""What the user asked of the testbed, and the configuration it amounts to."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from sottovoce.config import AgentConfig, DataSection, LearnerSection, PrivacySection, TransportSection, checked
+from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.simulate import TOPOLOGIES, Faults
+from sottovoce.vault import Budget
+
+_SECTIONS: dict[str, type[Struct]] = {
+    "data": DataSection,
+    "learner": LearnerSection,
+    "privacy": PrivacySection,
+    "transport": TransportSection,
+}
+_OWN = {"data.partition", "privacy.allow_unproved", "testbed.directory"}
+_DECIDED = {"data.source", "data.features", "data.classes", "learner.name", "learner.fidelity", "learner.period",
+            "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of `sottovoce testbed`, checked.
+
+    Attributes:
+        agents: how many.
+        learner: `clipd2p` or `push-sum`.
+        data: a data SPEC.
+        transport: `grpc` (processes) or `memory` (one process, virtual clock).
+        epsilon: total ε; None for the noiseless baseline.
+        delta: total δ.
+        cycles: cycles of each agent.
+        period: seconds between cycles.
+        topology: a name of sottovoce.simulate.TOPOLOGIES.
+        seed: of the partition, the hold-out and the simulated network; real noise has no seed.
+        faults: what goes wrong.
+        fault_words: the same as it was written.
+        settings: the rest of the configuration, by dotted key.
+    """
+
+    agents: int
+    learner: str
+    data: str
+    transport: str
+    epsilon: float | None
+    delta: float
+    cycles: int
+    period: float
+    topology: str
+    seed: int
+    faults: Faults
+    fault_words: list[str]
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.agents < 1:
+            raise UsageError(f"--agents {self.agents}: a fleet has at least one agent")
+        if self.cycles < 1:
+            raise UsageError(f"--cycles {self.cycles}: run at least one cycle")
+        if not 0.001 <= self.period <= 3600:
+            raise UsageError(f"--period {self.period:g}: choose 0.001 to 3600 seconds")
+        if self.topology not in TOPOLOGIES:
+            raise UsageError(f"--topology {self.topology}: choose one of {', '.join(TOPOLOGIES)}")
+        if self.epsilon is not None and not self.epsilon > 0:
+            raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
+        if not 0 < self.delta < 1:
+            raise UsageError(f"--delta {self.delta:g}: choose a number between 0 and 1, for example 1e-5")
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed}: choose 0 or more")
+        allowed = self.settings.get("privacy.allow_unproved") is True  # a word like `no` allows nothing
+        for moment in (self.faults.kill, self.faults.restart):
+            if moment is not None and moment.cycle > self.cycles:
+                raise UsageError(f"--fault …@cycle:{moment.cycle}: the run has only {self.cycles} cycles")
+        if self.learner == "push-sum" and self.epsilon is not None and not allowed:
+            raise PrivacyError(
+                "--learner push-sum adds no noise, so no ε holds for it: use --learner clipd2p, or --epsilon inf, "
+                "or --set privacy.allow_unproved=true to run it all the same"
+            )
+        _ = self.budget  # which refuses what promises nothing
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether nothing is promised."""
+        return self.epsilon is None or self.learner == "push-sum"
+
+    @property
+    def budget(self) -> Budget:
+        """What one record may cost."""
+        privacy = PrivacySection()
+        neighbouring = str(self.settings.get("privacy.neighbouring", privacy.neighbouring))
+        return Budget(None if self.noiseless else self.epsilon, self.delta, privacy.unit, neighbouring)
+
+    @property
+    def partition(self) -> str:
+        """How the records are dealt out."""
+        return str(self.settings.get("data.partition", "iid"))
+
+    @property
+    def directory(self) -> Path | None:
+        """Where the fleet lives, if it is to be kept."""
+        value = self.settings.get("testbed.directory")
+        return None if value is None else Path(str(value))
+
+    @property
+    def steps(self) -> int:
+        """Private releases by default. The last cycles only mix: a fifth, and for large fleets up to two fifths."""
+        mixing = max(self.cycles // 5, min(2 * self.agents.bit_length(), self.cycles * 2 // 5))
+        return max(1, self.cycles - mixing)
+
+    def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
+        """One agent's configuration: what is given here, then the command line, then the schema's defaults.
+
+        Raises:
+            ConfigError: a value is impossible; the message names its key.
+        """
+        tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
+        decided = {
+            "learner.name": self.learner,
+            "learner.period": self.period,
+            "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,
+            "privacy.delta": self.delta,
+        }
+        chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
+        for key, value in {"learner.steps": self.steps, **chosen, **decided}.items():
+            table, _, name = key.partition(".")
+            tables.setdefault(table, {})[name] = value
+        return checked(tables, "--set")
+
+
+def settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """Dotted keys and TOML values from `--set KEY=VALUE`.
+
+    Raises:
+        UsageError: not an assignment, an unknown key, or one with an option of its own.
+    """
+    known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__} - _DECIDED
+    known |= _OWN
+    found: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not text:
+            raise UsageError(f"--set {assignment}: write --set KEY=VALUE, for example --set learner.clip=0.5")
+        if key in _DECIDED:
+            raise UsageError(f"--set {key}: the testbed decides this; use the option of that name where there is one")
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            hint = f" Did you mean `{near[0]}`?" if near else f" Known are {', '.join(sorted(known))}."
+            raise UsageError(f"--set {key}: there is no such key.{hint}")
+        found[key] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

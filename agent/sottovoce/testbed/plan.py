@@ -1,0 +1,91 @@
+"""Who holds which records, who sends to whom, and what is held back for measuring."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data import Bounds, Records, TransformName, apply, holdout, load, partition, uniform_bounds
+from sottovoce.simulate import out_peers
+from sottovoce.testbed.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A fleet before it is built.
+
+    Attributes:
+        options: as asked.
+        name: of the data set.
+        raw: each agent's own records, before the transform.
+        test: records that no agent holds, after it.
+        features: columns before the transform.
+        classes: labels.
+        bounds: declared range of each feature, or None.
+        expected_records: B, the same public number for all.
+        peers: for each agent, the agents it sends to.
+        transform: the declared transform.
+    """
+
+    options: Options
+    name: str
+    raw: list[Records]
+    test: Records
+    features: int
+    classes: int
+    bounds: Bounds | None
+    expected_records: float
+    peers: list[list[int]]
+    transform: TransformName
+
+    def data(self, source: str) -> dict[str, Any]:
+        """The `[data]` table of an agent whose records are at `source`."""
+        return {
+            "source": source,
+            "features": self.features,
+            "classes": self.classes,
+            "expected_records": self.expected_records,
+        }
+
+
+def plan(options: Options) -> Plan:
+    """Load the data, hold a test set back, deal out the rest.
+
+    Raises:
+        DataError: the data cannot be read or dealt out.
+    """
+    data = load(options.data)
+    bounds = data.bounds
+    train, test = data.records, data.test
+    if test is None:
+        train_rows, test_rows = holdout(len(train), options.seed)
+        train, test = _rows(train, train_rows), _rows(train, test_rows)
+    parts = partition(options.partition, train.labels, options.agents, options.seed)
+    data_section = options.configuration(
+        agent={"state": "."},
+        data={
+            "source": options.data,
+            "features": train.features.shape[1],
+            "classes": data.classes,
+            "expected_records": sum(map(len, parts)) / options.agents,
+        },
+    ).data
+    if data_section.bounds is not None:
+        bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
+    return Plan(
+        options=options,
+        name=data.name,
+        raw=[_rows(train, rows) for rows in parts],
+        test=Records(apply(data_section.transform, test.features, bounds), test.labels),
+        features=train.features.shape[1],
+        classes=data.classes,
+        bounds=bounds,
+        expected_records=data_section.expected_records,
+        peers=out_peers(options.topology, options.agents),
+        transform=data_section.transform,
+    )
+
+
+def _rows(records: Records, rows: NDArray[np.int64]) -> Records:
+    return Records(records.features[rows], records.labels[rows])

@@ -1,0 +1,59 @@
+"""One agent process of a testbed: a real agent that also stops when the testbed is gone.
+
+Run by the testbed as `python -m sottovoce.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard input.
+This is the one place where an agent may run without noise, and only on loopback, in a fleet that a testbed made.
+"""
+
+import asyncio
+import math
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+from sottovoce.agent.assemble import Variant, assemble
+from sottovoce.agent.runtime import Agent
+from sottovoce.config import AgentConfig, checked
+from sottovoce.errors import ConfigError, ExitCode, SottovoceError
+from sottovoce.observe import log_to_stderr
+from sottovoce.simulate import Faults
+from sottovoce.testbed.faulty_transport import FaultyTransport
+
+FLEET_PREFIX = "testbed-"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the agent; returns its exit code."""
+    path, seed, *specifications = arguments
+    try:
+        config = checked(tomllib.loads(Path(path).read_text()), path)
+        log_to_stderr(config.agent.log_level)
+        faults = Faults.parse(specifications)
+        variant = Variant()
+        if faults.on_messages:
+            variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed)))
+        agent = assemble(config, variant)
+        _allow_noiseless(config, agent)
+        return asyncio.run(_run(agent))
+    except SottovoceError as error:
+        print(f"sottovoce: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+
+
+def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
+    throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and config.transport.listen.startswith("127.0.0.1:")
+    if math.isinf(config.privacy.epsilon) and not throw_away:
+        raise ConfigError("privacy.epsilon: inf is for a testbed's own fleet on 127.0.0.1 alone")
+
+
+async def _run(agent: Agent) -> ExitCode:
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, lambda: None if os.read(0, 1) else agent.stop())
+    try:
+        return await agent.run()
+    finally:
+        loop.remove_reader(sys.stdin)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

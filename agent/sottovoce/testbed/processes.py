@@ -1,0 +1,198 @@
+"""A run over real processes: it watches, injures as told, measures public models, and adds everything up."""
+
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from sottovoce.agent.control import ask, parameters
+from sottovoce.agent.setup import kernel_of
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import NetworkError, UsageError
+from sottovoce.testbed.fleet import Member, ProcessFleet
+from sottovoce.testbed.measure import Measures, Meter
+from sottovoce.testbed.plan import Plan
+from sottovoce.testbed.progress import Moment, Watcher
+from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
+from sottovoce.testbed.run_facts import curve_point, described
+from sottovoce.vault import Spending
+
+_POLL_SECONDS = 0.2
+_SPARE_SECONDS = 60.0
+_SLOWEST = 5.0
+
+
+def run(plan: Plan, watcher: Watcher) -> Report:
+    """Build the fleet, run it to its end, stop it whatever happens, and measure it."""
+    directory = plan.options.directory
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="sottovoce-") as temporary:
+            return _Run(plan, watcher, Path(temporary)).report()
+    if directory.exists() and any(directory.iterdir()):
+        raise UsageError(f"testbed.directory: {directory} is not empty; name a new one")
+    directory.mkdir(parents=True, exist_ok=True)
+    return _Run(plan, watcher, directory.absolute()).report()
+
+
+class _Run:
+    def __init__(self, plan: Plan, watcher: Watcher, directory: Path) -> None:
+        self._plan = plan
+        self._watcher = watcher
+        self._began = time.monotonic()
+        self._fleet = ProcessFleet(plan, directory)
+        self._meter = Meter(kernel_of(plan.features, plan.classes, plan.transform), plan.test, plan.options.seed)
+        self._fate = random.Random(plan.options.seed)
+        self._killed: list[int] | None = None
+        self._restarted = False
+        self._curve: list[dict[str, Any]] = []
+        self._warnings: list[str] = []
+
+    def report(self) -> Report:
+        """Run, and tell."""
+        try:
+            self._watcher.note(f"starting {len(self._fleet.members)} agent processes")
+            self._fleet.start()
+            self._watch()
+            final = self._measure(final=True)
+        finally:
+            stubborn = self._fleet.stop()
+        if stubborn:
+            self._warnings.append(f"did not stop when told to and were killed: {', '.join(stubborn)}")
+        ledgers = {member.name: self._fleet.spending(member) for member in self._fleet.members}
+        return Report(
+            run=described(self._plan, time.monotonic() - self._began),
+            statement=self._statement(),
+            final=final,
+            curve=self._curve,
+            traffic=self._traffic(),
+            resources=self._resources(),
+            agents=[self._agent(member, ledgers[member.name]) for member in self._fleet.members],
+            faults=self._plan.options.fault_words,
+            ledgers_agree=self._ledgers_agree(ledgers),
+            warnings=self._warnings,
+        )
+
+    def _watch(self) -> None:
+        options = self._plan.options
+        deadline = time.monotonic() + _SPARE_SECONDS + options.cycles * (options.period + 0.1) * _SLOWEST
+        seen = -1
+        while True:
+            self._fleet.poll()
+            cycle = self._cycle()
+            self._injure(cycle)
+            if cycle > seen:
+                seen = cycle
+                self._show(cycle)
+            if not (late := self._late()):
+                return
+            if time.monotonic() > deadline:
+                raise NetworkError(f"{', '.join(late)} had not finished in time; see each agent's `agent status --why`")
+            time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
+
+    def _late(self) -> list[str]:
+        """Running agents that have not had their cycles; the others go on mixing until they have."""
+        cycles = self._plan.options.cycles
+        return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
+
+    def _cycle(self) -> int:
+        cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
+        return int(statistics.median_low(cycles)) if cycles else 0
+
+    def _injure(self, cycle: int) -> None:
+        faults, members = self._plan.options.faults, self._fleet.members
+        if faults.kill and self._killed is None and cycle >= faults.kill.cycle:
+            self._killed = self._fate.sample(range(len(members)), round(faults.kill.share * len(members)))
+            for index in self._killed:
+                self._fleet.kill(index)
+            self._watcher.note(f"cycle {cycle}: killed {self._names(self._killed)}")
+        if faults.restart and self._killed and not self._restarted and cycle >= faults.restart.cycle:
+            self._restarted = True
+            back = self._killed[: round(faults.restart.share * len(self._killed))]
+            for index in back:
+                self._fleet.launch(index)
+            self._watcher.note(f"cycle {cycle}: restarted {self._names(back)}")
+
+    def _names(self, indices: list[int]) -> str:
+        return ", ".join(self._fleet.members[index].name for index in sorted(indices))
+
+    def _measure(self, *, final: bool = False) -> Measures:
+        models = []
+        for member in self._fleet.running():
+            try:
+                model = parameters(ask(member.state, "model"))
+            except NetworkError:
+                continue
+            if model is not None:
+                models.append(model)
+        if not models:
+            raise NetworkError("no agent is left that holds a model")
+        return self._meter.final(models) if final else self._meter.quick(models)
+
+    def _show(self, cycle: int) -> None:
+        traffic = self._traffic()
+        spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running() if member.last]
+        known = [epsilon for epsilon in spent if epsilon is not None]
+        moment = Moment(
+            cycle=cycle,
+            cycles=self._plan.options.cycles,
+            elapsed_s=time.monotonic() - self._began,
+            alive=len(self._fleet.running()),
+            measures=self._measure(),
+            epsilon_spent=max(known) if known else None,
+            messages=traffic.messages,
+            wire_bytes=traffic.wire_bytes,
+        )
+        self._curve.append(curve_point(moment))
+        self._watcher.moment(moment)
+
+    def _statement(self) -> PrivacyStatement:
+        stated = next(member.last["privacy"] for member in self._fleet.members if member.last)
+        fields = {name: stated[name] for name in PrivacyStatement.__slots__}
+        return PrivacyStatement(**{**fields, "status": Status(fields["status"])})
+
+    def _traffic(self) -> Traffic:
+        lives = [life for member in self._fleet.members for life in (*member.past, member.last) if life]
+        sent = [life["traffic"] for life in lives]
+        return Traffic(
+            messages=sum(one["messages"] + one["retries"] for one in sent),
+            payload_bytes=sum(one["payload_bytes"] for one in sent),
+            wire_bytes=sum(one["wire_bytes"] for one in sent),
+        )
+
+    def _resources(self) -> Resources:
+        used = [member.last["resources"] for member in self._fleet.members if member.last]
+        ready = [member.ready_s for member in self._fleet.members if member.ready_s is not None]
+        memory = [one["rss_mib"] for one in used]
+        return Resources(
+            ready_s_median=round(statistics.median(ready), 3),
+            rss_mib_median=round(statistics.median(memory), 1),
+            rss_mib_max=round(max(memory), 1),
+            cpu_s_per_agent=round(statistics.mean(one["cpu_s"] for one in used), 3),
+        )
+
+    def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
+        """Whether what running agents last said of their spending is what their ledgers say.
+
+        One release may have been under way when an agent was last asked.
+        """
+        agree = True
+        for member in self._fleet.running():
+            said = member.last["privacy"]["charges"] if member.last else 0
+            if not said <= (found := ledgers[member.name].charges) <= said + 1:
+                self._warnings.append(f"{member.name} said it had charged {said} releases, its ledger says {found}")
+                agree = False
+        return agree
+
+    @staticmethod
+    def _agent(member: Member, spending: Spending) -> AgentReport:
+        """What the ledger says, not what the agent said."""
+        return AgentReport(
+            id=member.identity.node_id,
+            alive=not member.killed,
+            cycles=member.last["cycle"] if member.last else 0,
+            peers=len(member.last["peers"]) if member.last else 0,
+            epsilon_spent=spending.promised_epsilon,
+            releases=spending.releases,
+        )

@@ -1,0 +1,39 @@
+"""The parts of a report that both kinds of testbed share."""
+
+from typing import Any
+
+import sottovoce
+from sottovoce.testbed.plan import Plan
+from sottovoce.testbed.progress import Moment
+
+
+def described(plan: Plan, wall: float) -> dict[str, Any]:
+    """The `run` part: what was run, and how long it took."""
+    options = plan.options
+    return {
+        "learner": options.learner,
+        "fidelity": "sound",
+        "model": "softmax",
+        "transport": options.transport,
+        "topology": options.topology,
+        "agents": options.agents,
+        "data": options.data,
+        "partition": options.partition,
+        "seed": options.seed,
+        "cycles": options.cycles,
+        "wall_s": round(wall, 3),
+        "version": sottovoce.__version__,
+    }
+
+
+def curve_point(moment: Moment) -> dict[str, Any]:
+    """One point of the `curve` part."""
+    measures = moment.measures
+    return {
+        "cycle": moment.cycle,
+        "t_s": round(moment.elapsed_s, 3),
+        "accuracy_mean": measures.accuracy_mean,
+        "accuracy_min": measures.accuracy_min,
+        "accuracy_max": measures.accuracy_max,
+        "loss_mean": measures.loss_mean,
+    }

@@ -1,0 +1,85 @@
+"""What every transport does."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sottovoce.errors import NetworkError
+
+Receive = Callable[[str, bytes | None], Awaitable[bytes]]
+"""Takes the authenticated sender's node id and the bytes it sent, or None when they were more than the transport takes
+or never came in whole; returns the answer, once the effect is durable. Raises MessageRefused when the message is
+refused, as None always is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Somebody to send to.
+
+    Attributes:
+        id: node id.
+        address: host:port.
+        name: the DNS name its certificate must carry.
+    """
+
+    id: str
+    address: str
+    name: str
+
+
+class DeliveryFailed(NetworkError):
+    """One attempt to deliver failed; the same bytes may be tried again.
+
+    Attributes:
+        cause: a stable word: unreachable, timeout, tls, rejected, refused, busy, other.
+    """
+
+    def __init__(self, cause: str, explanation: str) -> None:
+        super().__init__(explanation)
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What the listening side has seen.
+
+    Attributes:
+        handshakes: connections accepted.
+        refused: those of them that never reached a call: a wrong certificate, none, or no TLS at all.
+    """
+
+    handshakes: int
+    refused: int
+
+
+class Transport(Protocol):
+    """Send, receive, nothing else."""
+
+    async def start(self, receive: Receive) -> None:
+        """Listen.
+
+        Raises:
+            NetworkError: the address cannot be used.
+        """
+        ...
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        """Hand a message over and return the answer.
+
+        Args:
+            peer: the recipient, whose identity is verified.
+            message: at most the wire's largest envelope.
+            timeout: seconds, kept by the transport itself.
+
+        Raises:
+            DeliveryFailed: it is not known to have arrived.
+        """
+        ...
+
+    def listener(self) -> Listener:
+        """What the listening side has seen."""
+        ...
+
+    async def stop(self, grace: float) -> None:
+        """Stop listening, let calls in progress end within `grace` seconds, close."""
+        ...

@@ -1,0 +1,24 @@
+"""The only door: records with declared bounds go in, charged releases come out.
+
+Other packages import from here and from nowhere inside; learners, wire and transport not even from here.
+"""
+
+from sottovoce.vault.accountant import gaussian_mu
+from sottovoce.vault.construction import Terms, build
+from sottovoce.vault.ledger import Budget, Ledger, Spending
+from sottovoce.vault.mechanism import calibrate
+from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
+from sottovoce.vault.vault import Vault
+
+__all__ = [
+    "Budget",
+    "Ledger",
+    "OperatingSystemNoise",
+    "SeededNoise",
+    "Spending",
+    "Terms",
+    "Vault",
+    "build",
+    "calibrate",
+    "gaussian_mu",
+]

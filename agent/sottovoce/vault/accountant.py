@@ -1,0 +1,62 @@
+"""Composition of Gaussian releases in closed form (Gaussian differential privacy).
+
+A sequence of Gaussian releases, each with μᵢ = sensitivity / standard deviation and each chosen in view of the earlier
+ones, is exactly as private as one with μ = sqrt(Σ μᵢ²) (Dong, Roth & Su 2022, Corollary 3.3). Its curve is
+δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) (Balle & Wang 2018, Theorem 8).
+
+Every rounding here goes to the safe side: δ and ε up, μ down. The allowance in `gaussian_delta` is larger than what
+floating point can have lost, in it or in adding up the μᵢ².
+"""
+
+import math
+
+MAX_EPSILON = 500.0
+_BISECTIONS = 200
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """δ at ε of a Gaussian release with μ = sensitivity / standard deviation, rounded up.
+
+    An error of one part in 2^53 in x moves Φ(x) by x² of them, so the two terms are right to a few (1 + x²) 2^-53.
+    """
+    if mu == 0:
+        return 0.0
+    near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+    above = _phi(near)
+    if above == 0:
+        return 0.0  # below every δ that a float can hold
+    allowance = above * (1 + far * far) * 2.0**-50
+    below = math.exp(epsilon) * _phi(-far) if far < 37 else 0.0  # farther out Φ runs out of bits
+    return min(1.0, max(0.0, above - below) + allowance)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The smallest ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite above MAX_EPSILON."""
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    if gaussian_delta(MAX_EPSILON, mu) > delta:
+        return math.inf
+    low, high = 0.0, MAX_EPSILON
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(middle, mu) > delta else (low, middle)
+    return high
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest μ with δ(epsilon) ≤ delta, rounded down: 1/μ is the analytic standard deviation at sensitivity 1.
+
+    Raises:
+        ValueError: ε is not in (0, MAX_EPSILON] or δ not in (0, 1).
+    """
+    if not 0 < epsilon <= MAX_EPSILON or not 0 < delta < 1:
+        raise ValueError(f"epsilon must lie in (0, {MAX_EPSILON:g}] and delta in (0, 1), got {epsilon} and {delta}")
+    low, high = 0.0, 4 * math.sqrt(MAX_EPSILON)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
+    return low
+
+
+def _phi(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2

@@ -1,0 +1,6 @@
+"""The private half of each learner: what it computes from records, and by what bound it is charged."""
+
+from sottovoce.vault.programs.gradient import GradientSum
+from sottovoce.vault.programs.program import Plan, Program
+
+__all__ = ["GradientSum", "Plan", "Program"]

@@ -1,0 +1,19 @@
+"""The one class that is a Release. Only the vault imports this module."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.door import PrivacyStatement
+
+
+@dataclass(frozen=True, slots=True)
+class SealedRelease:
+    """A charged, stored and privatised sum. See sottovoce.door.Release."""
+
+    query_id: bytes
+    value: NDArray[np.int64]
+    step: float
+    statement: PrivacyStatement
+    simulated: bool

@@ -1,0 +1,82 @@
+"""Messages of learners to and from the payload of an envelope."""
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from sottovoce.errors import InternalError, MessageRefused, PrivacyError
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, Message, PushSumShare
+from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.v1 import envelope_pb2
+
+_PUSH_SUM_SHARE = "push-sum-share/1"
+_ENCODED = np.dtype("<i8")
+_OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
+
+
+def encode(message: Message) -> tuple[str, bytes]:
+    """Encodes a message as (payload type, payload).
+
+    Raises:
+        PrivacyError: it stems from a simulation's seeded noise, which protects nobody.
+        InternalError: it is beyond the limits by which every peer refuses it.
+    """
+    if message.simulated:
+        raise PrivacyError("simulated noise protects nobody and never leaves this process: use the device's randomness")
+    try:
+        _check(message)
+    except MessageRefused as error:
+        raise InternalError(f"encoded what every peer refuses ({error}): report this defect") from error
+    share = envelope_pb2.PushSumShare(numerator=message.numerator.astype(_ENCODED).tobytes(), weight=message.weight)
+    return _PUSH_SUM_SHARE, share.SerializeToString(deterministic=True)
+
+
+def decode(payload_type: str, payload: bytes) -> Message:
+    """Decodes the payload of a verified envelope; the arrays of the message are read-only.
+
+    Raises:
+        MessageRefused: for `type` (unknown here), `malformed`, `shape` (no whole number of parameters, none, or too
+            many) or `range` (a numerator or the weight is beyond its limit).
+    """
+    if payload_type != _PUSH_SUM_SHARE:
+        raise MessageRefused("type", "the payload is of a type that this version does not know")
+    try:
+        share = envelope_pb2.PushSumShare.FromString(payload)
+    except DecodeError as error:
+        raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
+    if len(share.numerator) % _ENCODED.itemsize:
+        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
+    numerator = np.frombuffer(share.numerator, dtype=_ENCODED).astype(np.int64)
+    numerator.setflags(write=False)
+    message = PushSumShare(numerator=numerator, weight=share.weight)
+    _check(message)
+    return message
+
+
+def encode_receipt(duplicate: bool) -> bytes:
+    """Encodes the answer to an envelope whose effect is durable."""
+    return envelope_pb2.Receipt(outcome=_OUTCOMES[duplicate]).SerializeToString(deterministic=True)
+
+
+def decode_receipt(raw: bytes) -> bool:
+    """Whether the recipient had applied the envelope before.
+
+    Raises:
+        MessageRefused: for `malformed`: it says neither that nor that it was applied now.
+    """
+    try:
+        outcome = envelope_pb2.Receipt.FromString(raw).outcome
+    except DecodeError as error:
+        raise MessageRefused("malformed", "the receipt is not a protobuf message of its kind") from error
+    if outcome not in _OUTCOMES.values():
+        raise MessageRefused("malformed", "the receipt has no outcome that this version knows")
+    return outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE
+
+
+def _check(share: PushSumShare) -> None:
+    numerator = share.numerator
+    if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
+        raise MessageRefused("shape", f"the numerator has a shape of {numerator.shape}, not of 1 to {MAX_PARAMETERS}")
+    if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
+        raise MessageRefused("range", "a numerator is beyond 2^60 in units of 2^-40")
+    if not 0 < share.weight <= MAX_WEIGHT:
+        raise MessageRefused("range", "the weight is not in (0, 4]")

@@ -1,0 +1,130 @@
+"""Envelopes: one signed message from one device to one other, on any transport.
+
+The signature covers the domain string and fields 1 to 7 of the envelope, each after its length in eight bytes, so no
+byte can move from one field to its neighbour. That the sender is the device at the other end of the TLS
+connection is for the caller to check, and so is the order of sequence numbers.
+"""
+
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from google.protobuf.message import DecodeError
+
+from sottovoce.errors import InternalError, MessageRefused
+from sottovoce.identity.identity import Identity
+from sottovoce.identity.keys import PUBLIC_KEY_BYTES, node_id
+from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+from sottovoce.wire.v1.envelope_pb2 import Envelope
+
+_DOMAIN = b"sottovoce/envelope/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What an envelope held, once its signature was verified.
+
+    Attributes:
+        sender: node id of the device that signed it.
+        incarnation: the life of the sender's durable state.
+        sequence: its position on the link, from 1.
+        payload_type: which message the payload holds.
+        payload: the serialised message.
+    """
+
+    sender: str
+    incarnation: int
+    sequence: int
+    payload_type: str
+    payload: bytes
+
+
+def seal(
+    identity: Identity, *, recipient: str, incarnation: int, sequence: int, payload_type: str, payload: bytes
+) -> bytes:
+    """Signs a message for one device.
+
+    Returns:
+        The envelope's bytes. A retry sends these again: sealing anew with the same sequence number is a new message.
+
+    Raises:
+        InternalError: the sequence number is below 1, or the envelope is larger than any peer accepts.
+    """
+    envelope = Envelope(
+        fleet=identity.fleet,
+        sender=identity.node_id,
+        recipient=recipient,
+        incarnation=incarnation,
+        sequence=sequence,
+        payload_type=payload_type,
+        payload=payload,
+        sender_key=identity.public_key,
+    )
+    envelope.signature = identity.sign(_signed_bytes(envelope))
+    raw = envelope.SerializeToString(deterministic=True)
+    if sequence < 1 or len(raw) > MAX_ENVELOPE_BYTES:
+        raise InternalError(
+            f"sealed what every peer refuses (sequence {sequence}, {len(raw)} bytes): report this defect"
+        )
+    return raw
+
+
+def unseal(raw: bytes, *, fleet: str, recipient: str) -> Opened:
+    """Verifies an envelope.
+
+    Args:
+        raw: the bytes received.
+        fleet: the fleet of this device.
+        recipient: the node id of this device.
+
+    Raises:
+        MessageRefused: for `size`, `malformed`, `fleet`, `recipient`, `sender` (the key is not the sender's) or
+            `signature`, in this order of checks.
+    """
+    if len(raw) > MAX_ENVELOPE_BYTES:
+        raise MessageRefused("size", f"an envelope of {len(raw)} bytes is over the limit of {MAX_ENVELOPE_BYTES}")
+    envelope = _decode(raw)
+    if envelope.fleet != fleet:
+        raise MessageRefused("fleet", f"the envelope is for a fleet other than {fleet!r}")
+    if envelope.recipient != recipient:
+        raise MessageRefused("recipient", "the envelope is for another device")
+    if len(envelope.sender_key) != PUBLIC_KEY_BYTES or envelope.sender != node_id(envelope.sender_key):
+        raise MessageRefused("sender", "the envelope's key is not its sender's")
+    try:
+        Ed25519PublicKey.from_public_bytes(envelope.sender_key).verify(envelope.signature, _signed_bytes(envelope))
+    except (InvalidSignature, ValueError) as error:
+        raise MessageRefused("signature", "the envelope's signature does not verify") from error
+    return Opened(
+        sender=envelope.sender,
+        incarnation=envelope.incarnation,
+        sequence=envelope.sequence,
+        payload_type=envelope.payload_type,
+        payload=envelope.payload,
+    )
+
+
+def _decode(raw: bytes) -> Envelope:
+    try:
+        envelope = Envelope.FromString(raw)
+    except DecodeError as error:
+        raise MessageRefused("malformed", "the envelope is not a protobuf message of its kind") from error
+    # One envelope has one form: without this, bytes that no signature covers could be altered or added.
+    envelope.DiscardUnknownFields()
+    if envelope.SerializeToString(deterministic=True) != raw:
+        raise MessageRefused("malformed", "the envelope is not in its canonical form")
+    if envelope.sequence < 1:
+        raise MessageRefused("malformed", "the envelope has no sequence number")
+    return envelope
+
+
+def _signed_bytes(envelope: Envelope) -> bytes:
+    fields = (
+        envelope.fleet.encode(),
+        envelope.sender.encode(),
+        envelope.recipient.encode(),
+        envelope.incarnation.to_bytes(8, "big"),
+        envelope.sequence.to_bytes(8, "big"),
+        envelope.payload_type.encode(),
+        envelope.payload,
+    )
+    return _DOMAIN + b"".join(len(field).to_bytes(8, "big") + field for field in fields)

@@ -1,0 +1,128 @@
+"""Memory of an idle agent: two `sottovoce agent run` processes that are each other's peers, at the default period.
+
+The floor, measured in the same run, is an interpreter that has imported numpy and grpc.aio and does nothing else.
+Exits with 1 when an agent is above the limit.
+
+    python benchmarks/agent_memory.py [--limit MIB] [--smoke]
+"""
+
+import argparse
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import numpy as np
+from sottovoce.agent.control import ask
+from sottovoce.agent.join import join
+from sottovoce.errors import NetworkError
+from sottovoce.identity import create_fleet
+from sottovoce.vault import Budget
+
+NAMES = ("one", "two")
+FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model, 650 parameters, and a share of its records
+LIMIT_MIB = 80.0
+READY_SECONDS = 60.0
+FLOOR = "import sys, numpy, grpc.aio; print(flush=True); sys.stdin.read()"
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process, from /proc."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"process {pid} has ended")
+
+
+def floor_mib() -> float:
+    """Resident memory of Python with numpy and grpc.aio."""
+    command = [sys.executable, "-c", FLOOR]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        if process.stdout is None:
+            raise RuntimeError("no pipe")
+        process.stdout.readline()
+        return resident_mib(process.pid)  # leaving the block closes its input, which ends it
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def configure(directory: Path) -> None:
+    """Two devices of one fleet, each the other's peer."""
+    fleet = create_fleet(directory / "fleet", "memory")
+    ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]
+    ports = [free_port() for _ in NAMES]
+    random = np.random.default_rng(0)
+    for i, name in enumerate(NAMES):
+        features, labels = random.uniform(0, 16, (RECORDS, FEATURES)), random.integers(0, CLASSES, RECORDS)
+        bounds = np.stack([np.zeros(FEATURES), np.full(FEATURES, 16.0)])
+        np.savez(directory / f"{name}.npz", X=features, y=labels, classes=np.array(CLASSES), bounds=bounds)
+        (directory / f"{name}.toml").write_text(
+            f'[agent]\nstate = "{name}"\n'
+            f'[data]\nsource = "npz:{directory / name}.npz"\n'
+            f"features = {FEATURES}\nclasses = {CLASSES}\nexpected_records = {RECORDS}\n"
+            f'[transport]\nlisten = "127.0.0.1:{ports[i]}"\n'
+            f'peers = [{{ id = "{ids[1 - i]}", address = "127.0.0.1:{ports[1 - i]}" }}]\n'
+        )
+
+
+def agents_mib(directory: Path, settle: float) -> list[float]:
+    """Resident memory of the two agents, `settle` seconds after both are ready."""
+    with ExitStack() as stack:
+        processes = []
+        for name in NAMES:
+            command = [sys.executable, "-m", "sottovoce", "agent", "run", "--config", str(directory / f"{name}.toml")]
+            processes.append(stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL)))
+            stack.callback(processes[-1].terminate)
+        deadline = time.monotonic() + READY_SECONDS
+        for name in NAMES:
+            while not ready(directory / name):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"agent {name} was not ready within {READY_SECONDS:g} s")
+                time.sleep(0.05)
+        time.sleep(settle)
+        for name in NAMES:
+            if not ask(directory / name, "status")["traffic"]["received"]:
+                raise RuntimeError(f"agent {name} has received nothing: it is not the agent that was to be measured")
+        return [resident_mib(process.pid) for process in processes]
+
+
+def ready(state: Path) -> bool:
+    """Whether the agent of a state directory answers."""
+    try:
+        ask(state, "status")
+    except NetworkError:
+        return False
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="MiB above which to fail")
+    parser.add_argument("--smoke", action="store_true", help="one repetition")
+    options = parser.parse_args()
+    repetitions = 1 if options.smoke else 3
+    floors = [floor_mib() for _ in range(repetitions)]
+    agents: list[float] = []
+    for _ in range(repetitions):
+        with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+            configure(Path(directory))
+            agents += agents_mib(Path(directory), settle=5.0)
+    floor, largest = float(np.median(floors)), max(agents)
+    print(f"floor      {floor:6.1f} MiB  python with numpy and grpc.aio")
+    print(f"agent      {np.median(agents):6.1f} MiB  median of {len(agents)}, {largest:.1f} at most")
+    print(f"ratio      {np.median(agents) / floor:6.2f}")
+    print(f"limit      {options.limit:6.1f} MiB  {'kept' if largest <= options.limit else 'EXCEEDED'}")
+    return 0 if largest <= options.limit else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""What a cycle costs between real processes: 8 agents, once at a period they keep with ease, once as fast as they can.
+
+A cycle is: a share sent and confirmed, as many received and made durable, one release charged, drawn and stored. With
+no period to speak of, an agent whose shares are all unconfirmed goes on without sending, so cycles and messages are
+counted apart.
+
+Floors, measured in the same run:
+  wall, CPU   one bare gRPC call over mutual TLS with a share's bytes, one client and one server process
+  bytes       the payloads, against everything on the loopback interface meanwhile. What else uses that interface is
+              counted too; in a network namespace nothing else does:
+              unshare -n bash -c 'ip link set lo up && python benchmarks/exchange.py'
+
+    python benchmarks/exchange.py [--smoke]
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import grpc.aio
+from sottovoce.identity import create_fleet, enrol
+from sottovoce.simulate import Faults
+from sottovoce.testbed.fleet import ProcessFleet
+from sottovoce.testbed.options import Options
+from sottovoce.testbed.plan import plan
+
+AGENTS = 8
+PERIODS = (0.1, 0.001)
+ENVELOPE = 650 * 8 + 250  # bytes: a share of the demo's model in its envelope
+METHOD = "/bench/Call"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a fleet has done so far: sums over agents, and bytes on the loopback interface."""
+
+    at: float
+    cycles: int
+    messages: int
+    cpu: float
+    payload: int
+    loopback: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One bare call: seconds of wall time, and of CPU time of client and server."""
+
+    wall: float
+    cpu: float
+
+
+def loopback_bytes() -> int:
+    """Bytes ever sent over the loopback interface."""
+    for line in Path("/proc/net/dev").read_text().splitlines():
+        name, _, counters = line.partition(":")
+        if name.strip() == "lo":
+            return int(counters.split()[8])
+    raise RuntimeError("there is no loopback interface")
+
+
+def options(period: float) -> Options:
+    """The demo's fleet, smaller, with a budget spread so thin that every cycle makes a release."""
+    return Options(
+        agents=AGENTS,
+        learner="clipd2p",
+        data="digits",
+        transport="grpc",
+        epsilon=2.0,
+        delta=1e-5,
+        cycles=1,
+        period=period,
+        topology="exponential",
+        seed=0,
+        faults=Faults(),
+        fault_words=[],
+        settings={"learner.steps": 100_000},
+    )
+
+
+def totals(fleet: ProcessFleet) -> Totals:
+    """Ask every agent once."""
+    fleet.poll()
+    said = [member.last for member in fleet.members if member.last is not None]
+    return Totals(
+        at=time.monotonic(),
+        cycles=sum(one["cycle"] for one in said),
+        messages=sum(one["traffic"]["messages"] + one["traffic"]["retries"] for one in said),
+        cpu=sum(one["resources"]["cpu_s"] for one in said),
+        payload=sum(one["traffic"]["payload_bytes"] for one in said),
+        loopback=loopback_bytes(),
+    )
+
+
+def fleet_run(period: float, seconds: float) -> tuple[Totals, Totals]:
+    """Run a fleet; what it had done before and after `seconds` of its run."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        fleet = ProcessFleet(plan(options(period)), Path(directory))
+        try:
+            fleet.start()
+            time.sleep(3)
+            before = totals(fleet)
+            time.sleep(seconds)
+            return before, totals(fleet)
+        finally:
+            fleet.stop()
+
+
+def show(period: float, run: tuple[Totals, Totals], floor: Call) -> None:
+    """Print what a run cost."""
+    before, after = run
+    seconds, cycles, messages = after.at - before.at, after.cycles - before.cycles, after.messages - before.messages
+    wall, cpu = seconds * AGENTS / cycles, (after.cpu - before.cpu) / cycles
+    payload, loopback = (after.payload - before.payload) / messages, (after.loopback - before.loopback) / messages
+    print(f"period {period:g} s: {AGENTS} agents, {seconds:.0f} s, {cycles} cycles and {messages} messages in all")
+    if wall > 2 * period:  # else it is the period
+        row("wall of a cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
+    row("CPU of an agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
+    row("bytes of a message", loopback, payload, "payload")
+
+
+def row(name: str, measured: float, floor: float, what: str) -> None:
+    """One line of the table."""
+    print(f"  {name:30} {measured:10.2f} {floor:10.2f} {measured / floor:7.2f}  {what}")
+
+
+def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
+    """A server that answers `calls` calls with two bytes and ends; returns the CPU seconds they took it."""
+
+    async def run() -> float:
+        served = 0
+        done = asyncio.Event()
+
+        async def answer(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            nonlocal served
+            served += 1
+            if served == calls:
+                done.set()
+            return b"\x08\x01"
+
+        server = grpc.aio.server()
+        handler = grpc.unary_unary_rpc_method_handler(answer)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench", {"Call": handler}),))
+        key, chain, roots = pem
+        credentials = grpc.ssl_server_credentials([(key, chain)], roots, True)
+        port = server.add_secure_port("127.0.0.1:0", credentials)
+        await server.start()
+        began = time.process_time()
+        publish(port_file, port)
+        await done.wait()
+        used = time.process_time() - began
+        await server.stop(1)
+        return used
+
+    return asyncio.run(run())
+
+
+def publish(path: str, port: int) -> None:
+    """Write the port, whole or not at all."""
+    draft = Path(path + ".new")
+    draft.write_text(str(port))
+    draft.rename(path)
+
+
+def client(pem: tuple[bytes, bytes, bytes], name: str, port: int, calls: int) -> Call:
+    """`calls` calls in sequence, and the seconds they took."""
+
+    async def run() -> Call:
+        key, chain, roots = pem
+        credentials = grpc.ssl_channel_credentials(roots, key, chain)
+        target = [("grpc.ssl_target_name_override", name)]
+        async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, target) as channel:
+            call = channel.unary_unary(METHOD)
+            wall, cpu = time.perf_counter(), time.process_time()
+            for _ in range(calls):
+                await call(bytes(ENVELOPE))
+            return Call(time.perf_counter() - wall, time.process_time() - cpu)
+
+    return asyncio.run(run())
+
+
+def bare(calls: int) -> Call:
+    """The floor: one bare call."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory, ProcessPoolExecutor(2) as pool:
+        device = enrol(create_fleet(Path(directory) / "fleet", "bench"), Path(directory) / "device")
+        pem = device.tls_key_pem, device.tls_cert_pem, device.ca_pem
+        port_file = Path(directory) / "port"
+        server = pool.submit(serve, pem, str(port_file), calls)
+        while not port_file.exists():
+            time.sleep(0.01)
+        spent = pool.submit(client, pem, device.dns_name, int(port_file.read_text()), calls).result()
+        return Call(spent.wall / calls, (spent.cpu + server.result()) / calls)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="few seconds and calls")
+    smoke = parser.parse_args().smoke
+    before = loopback_bytes()
+    time.sleep(1)
+    print(f"background on the loopback interface: {loopback_bytes() - before} bytes/s")
+    calls, seconds = (1000, 3) if smoke else (3000, 20)
+    floors = [bare(calls)]
+    runs = []
+    for period in PERIODS:
+        runs.append((period, fleet_run(period, seconds)))
+        floors.append(bare(calls))
+    floor = Call(statistics.median(one.wall for one in floors), statistics.median(one.cpu for one in floors))
+    print(f"{'':32} {'measured':>10} {'floor':>10} {'ratio':>7}")
+    for period, run in runs:
+        show(period, run, floor)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

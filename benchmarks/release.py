@@ -1,0 +1,158 @@
+"""What a release costs: the noise, the whole release, and the charge, each against a floor measured in the same run.
+
+python benchmarks/release.py [--smoke]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.kernels import Softmax
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build, calibrate
+from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
+
+RECORDS, CLASSES = 120, 10
+SIZES = (650, 100_000)
+BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
+RELEASES = 4096  # over which the budget is spread; no run below makes more
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def compare(name: str, act: Callable[[], object], floor: Callable[[], object], what: str, repetitions: int) -> None:
+    """One line of the table: medians of both, called in turn, so that what disturbs one disturbs the other."""
+    act()
+    floor()
+    taken = np.array([(seconds(act), seconds(floor)) for _ in range(repetitions)])
+    measured, least = np.median(taken, axis=0)
+    print(f"{name:36} {measured * 1e6:12.0f} µs {least * 1e6:12.0f} µs {measured / least:8.1f}  {what}")
+
+
+def noise(size: int, repetitions: int) -> None:
+    """An exact discrete Gaussian vector against numpy's normal one."""
+    mechanism = calibrate(clip=0.5, size=size, releases=48, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
+    sampler = DiscreteGaussianSampler(mechanism.sigma, OperatingSystemNoise())
+    generator = np.random.default_rng()
+    compare(
+        f"noise, {size:,} coordinates",
+        lambda: sampler.draw(size),
+        lambda: generator.normal(size=size),
+        "numpy Generator.normal",
+        repetitions,
+    )
+
+
+def records(size: int) -> Records:
+    """Random records for a softmax model of `size` parameters."""
+    generator = np.random.default_rng(0)
+    return Records(generator.normal(size=(RECORDS, size // CLASSES)), generator.integers(0, CLASSES, RECORDS))
+
+
+def answering(vault: Vault, size: int) -> Callable[[], None]:
+    """Asks the next question of a schedule, at an unchanging point."""
+    slots, point = count(), np.zeros(size)
+
+    def answer() -> None:
+        if isinstance(vault.answer(Query("clipd2p", "gradient", next(slots), point)), Refused):
+            raise RuntimeError("the vault refused")
+
+    return answer
+
+
+def opened(kind: str, path: Path) -> Ledger:
+    """A new ledger, on the disk or in memory."""
+    if kind == "memory":
+        return Ledger.in_memory("bench", BUDGET)
+    Ledger.create(path, "bench", BUDGET)
+    return Ledger.open(path, "bench", BUDGET)
+
+
+def release(size: int, repetitions: int, directory: Path) -> None:
+    """A whole release, against a plain gradient sum with numpy's noise; on the disk, against two appends more."""
+    held, kernel = records(size), Softmax(size // CLASSES, CLASSES)
+    generator = np.random.default_rng()
+    weights = np.zeros((size // CLASSES, CLASSES))
+
+    with (directory / f"append-{size}").open("ab", buffering=0) as file:
+
+        def append() -> None:
+            file.write(bytes(64))
+            os.fsync(file.fileno())
+
+        def plain() -> None:
+            error = np.exp(held.features @ weights)
+            error /= error.sum(axis=1, keepdims=True)
+            error[np.arange(RECORDS), held.labels] -= 1
+            (held.features.T @ error).ravel() + generator.normal(size=size)
+
+        def plain_and_durable() -> None:
+            append()
+            plain()
+            append()
+
+        for kind, floor, what in (
+            ("memory", plain, "numpy: unclipped gradient sum + normal"),
+            ("disk", plain_and_durable, "the same and two append 64 B + fsync"),
+        ):
+            vault = build(
+                records=held,
+                kernel=kernel,
+                terms=Terms(learner="clipd2p", releases=RELEASES, clip=0.5),
+                ledger=opened(kind, directory / f"{size}.db"),
+                noise=OperatingSystemNoise(),
+            )
+            compare(f"release, {size:,}, ledger: {kind}", answering(vault, size), floor, what, repetitions)
+            vault.close()
+
+
+def charge(repetitions: int, directory: Path) -> None:
+    """A durable charge against a durable append."""
+    path = directory / "charge.db"
+    mechanism = calibrate(clip=0.5, size=650, releases=RELEASES, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
+    Ledger.create(path, "bench", BUDGET)
+    ledger = Ledger.open(path, "bench", BUDGET)
+    numbers = count()
+
+    def pay() -> None:
+        if not ledger.charge(next(numbers).to_bytes(32, "big"), mechanism.sensitivity_squared, mechanism.sigma):
+            raise RuntimeError("the budget is spent")
+
+    with (directory / "append").open("ab", buffering=0) as file:
+
+        def append() -> None:
+            file.write(bytes(64))
+            os.fsync(file.fileno())
+
+        compare("charge", pay, append, "append 64 B + fsync", repetitions)
+    ledger.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="few repetitions")
+    repetitions = 5 if parser.parse_args().smoke else 200
+    print(f"{'':36} {'measured':>15} {'floor':>15} {'ratio':>8}")
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as directory:
+        for size in SIZES:
+            noise(size, repetitions)
+        for size in SIZES:
+            release(size, repetitions if size < 10_000 else max(3, repetitions // 20), Path(directory))
+        charge(repetitions, Path(directory))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Finding peers without a coordinator."""

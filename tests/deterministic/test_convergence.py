@@ -1,0 +1,68 @@
+"""Push-sum under faults ends where exact arithmetic says it must."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.learners.push_sum import WEIGHT_ONE
+from sottovoce.simulate import Faults, Simulation
+
+from tests.deterministic.fleet import Fleet, fleet
+
+
+def _run(devices: Fleet, faults: Faults, seconds: float) -> NDArray[np.float64]:
+    """Run; every estimate, float64[n, P]."""
+    simulation = Simulation(devices.devices, faults=faults, period=1.0, seed=5)
+    simulation.start()
+    simulation.run_until(seconds)
+    estimates = [device.core.state.estimate for device in devices.devices if device.core]
+    return np.array(estimates, dtype=np.float64)
+
+
+def _rms(estimates: NDArray[np.float64], mean: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean((estimates - mean) ** 2)))
+
+
+@pytest.mark.parametrize("topology", ["exponential", "full"])
+def test_fifty_devices_reach_the_exact_mean_though_three_in_ten_messages_are_lost(topology: str) -> None:
+    devices = fleet(50, topology, seed=3, steps=0, spread=5.0)
+    mean = devices.initial / (50 * WEIGHT_ONE)
+    early = _run(fleet(50, topology, seed=3, steps=0, spread=5.0), Faults(loss=0.3), 2.0)
+    assert _rms(early, mean) > 0.1
+    assert _rms(_run(devices, Faults(loss=0.3), 200.0), mean) < 1e-9
+
+
+def test_the_mean_survives_a_third_of_the_fleet_dying_and_coming_back() -> None:
+    devices = fleet(30, "exponential", seed=3, steps=0, spread=5.0)
+    simulation = Simulation(devices.devices, faults=Faults(loss=0.3, duplicate=0.1, delay=0.4, delay_spread=0.4),
+                            period=1.0, seed=5)  # fmt: skip
+    simulation.start()
+    simulation.run_until(8.3)
+    for i in range(0, 30, 3):
+        simulation.kill(f"device-{i}")
+    simulation.run_until(25.0)
+    for i in range(0, 30, 3):
+        simulation.restart(f"device-{i}")
+    simulation.run_until(250.0)
+    estimates = np.array([device.core.state.estimate for device in devices.devices if device.core])
+    assert len(estimates) == 30
+    assert _rms(estimates, devices.initial / (30 * WEIGHT_ONE)) < 1e-9
+
+
+def test_devices_with_noisy_gradients_all_agree_at_the_end_on_what_was_released() -> None:
+    devices = fleet(20, "exponential", seed=3, steps=10, epsilon=2.0)
+    estimates = _run(devices, Faults(loss=0.2, duplicate=0.05, delay=0.2, delay_spread=0.2), 120.0)
+    devices.assert_conserved()
+    devices.assert_one_release_a_slot()
+    assert all(len(vault.asked) == 10 for vault in devices.vaults.values())
+    total = np.sum([device.core.state.numerator for device in devices.devices if device.core], axis=0)
+    assert not np.array_equal(total, devices.initial), "the gradients did something"
+    assert _rms(estimates, estimates.mean(axis=0)) < 1e-9
+    # In flight there is a little of the same mixture, so what is at home shows where the fleet has come to.
+    weight = sum(device.core.state.weight for device in devices.devices if device.core)
+    assert _rms(estimates, total / weight) < 1e-9
+
+
+def test_the_hub_of_a_star_passes_all_it_gathers_on() -> None:
+    devices = fleet(12, "star", seed=3, steps=0, spread=5.0)
+    estimates = _run(devices, Faults(loss=0.2), 1500.0)
+    assert _rms(estimates, devices.initial / (12 * WEIGHT_ONE)) < 1e-6

@@ -1,0 +1,54 @@
+"""The trace of a run tells all: from it alone the run can be followed step by step."""
+
+import json
+
+from sottovoce.simulate import Faults, Simulation, Trace
+
+from tests.deterministic.fleet import fleet
+
+
+def traced(faults: Faults) -> tuple[Trace, Simulation]:
+    """A fleet of three with a kill and a restart."""
+    trace = Trace()
+    devices = fleet(3, "ring", seed=1, steps=4)
+    simulation = Simulation(devices.devices, faults=faults, period=1.0, seed=1, witness=trace)
+    simulation.start()
+    simulation.run_until(3.0)
+    simulation.kill("device-1")
+    simulation.run_until(6.0)
+    simulation.restart("device-1")
+    simulation.run_until(10.0)
+    return trace, simulation
+
+
+def test_every_share_received_was_sent_and_moves_the_state_by_itself() -> None:
+    trace, _ = traced(Faults(loss=0.2, duplicate=0.2))
+    events = json.loads(json.dumps(trace.document()))["events"]
+    sent: dict[tuple[str, str, int], dict[str, int]] = {}
+    weights: dict[str, int] = {}
+    applied = 0
+    for event in events:
+        state = event["state"]
+        if event["event"] == "send":
+            sent[event["device"], event["recipient"], event["sequence"]] = event["message"]
+        elif event["event"] == "receive":
+            share = sent[event["sender"], event["device"], event["sequence"]]
+            moved = state["weight"] - weights[event["device"]]
+            assert moved == (0 if event["duplicate"] else share["weight"])
+            applied += not event["duplicate"]
+        if state is not None:
+            weights[event["device"]] = state["weight"]
+    assert applied > 10
+
+
+def test_kills_restarts_and_answers_are_told() -> None:
+    trace, simulation = traced(Faults())
+    events = trace.document()["events"]
+    assert [event["event"] for event in events if event["device"] == "device-1" and event["state"] is None] == ["kill"]
+    assert sum(event["event"] == "start" for event in events) == 4
+    answers = [event for event in events if event["event"] == "answer"]
+    assert all(isinstance(value, int) for event in answers for value in event["value"])
+    last = next(event["state"] for event in reversed(events) if event["device"] == "device-0")
+    core = simulation.devices["device-0"].core
+    assert core is not None
+    assert last["numerator"] == core.state.numerator.tolist()

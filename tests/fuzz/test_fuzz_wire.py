@@ -1,0 +1,77 @@
+"""What a peer may send, mangled: refused with a reason, or a share within its limits; never anything else.
+
+SOTTOVOCE_FUZZ_RUNS lengthens the loop and SOTTOVOCE_FUZZ_SEED repeats one; a failure names its run.
+"""
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+from sottovoce.errors import MessageRefused
+from sottovoce.identity import create_fleet, enrol
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.wire import decode, encode, seal, unseal
+
+RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
+SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
+ENVELOPE_REASONS = {"size", "malformed", "fleet", "recipient", "sender", "signature"}
+PAYLOAD_REASONS = {"malformed", "shape", "range"}
+
+
+def _mangle(dice: random.Random, raw: bytes) -> bytes:
+    mangled = bytearray(raw)
+    for _ in range(dice.randint(1, 4)):
+        place, length = dice.randint(0, len(mangled)), dice.choice((1, 1, 2, 8, 40))
+        match dice.randrange(4):
+            case 0:
+                mangled[place : place + length] = dice.randbytes(length)
+            case 1:
+                del mangled[place : place + length]
+            case 2:
+                mangled[place:place] = dice.randbytes(length)
+            case _:
+                start = dice.randint(0, len(mangled))
+                mangled[place:place] = mangled[start : start + length]
+    return bytes(mangled)
+
+
+def test_mangled_messages(tmp_path: Path) -> None:
+    fleet = create_fleet(tmp_path / "fleet", "fleet")
+    sender, recipient = enrol(fleet, tmp_path / "one"), enrol(fleet, tmp_path / "two")
+    payload_type, payload = encode(PushSumShare(np.arange(-4, 4), 2**40))
+
+    def sealed(payload: bytes) -> bytes:
+        return seal(
+            sender,
+            recipient=recipient.node_id,
+            incarnation=1,
+            sequence=1,
+            payload_type=payload_type,
+            payload=payload,
+        )
+
+    def outcome(raw: bytes) -> str | PushSumShare:
+        try:
+            opened = unseal(raw, fleet="fleet", recipient=recipient.node_id)
+            return decode(opened.payload_type, opened.payload)
+        except MessageRefused as refusal:
+            return refusal.reason
+        except Exception as error:
+            error.add_note(f"from {raw.hex()}, SOTTOVOCE_FUZZ_SEED={SEED}")
+            raise
+
+    whole = sealed(payload)
+    for run in range(RUNS):
+        dice = random.Random(f"{SEED}/{run}")
+        # By turns what an outsider can do, and what a device of the fleet can sign.
+        by_outsider = run % 2 == 0
+        raw = _mangle(dice, whole) if by_outsider else sealed(_mangle(dice, payload))
+        got = outcome(raw)
+        context = f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: {got} from {raw.hex()}"
+        if isinstance(got, str):
+            assert got in (ENVELOPE_REASONS if by_outsider else PAYLOAD_REASONS), context
+        else:
+            assert not by_outsider or raw == whole, context
+            assert 0 < got.weight <= MAX_WEIGHT, context
+            assert max(abs(int(number)) for number in got.numerator) <= MAX_NUMERATOR, context

@@ -1,0 +1,237 @@
+"""What a member of the fleet can do to an agent, with its own certificate and any bytes: give it shares, no more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from sottovoce.identity import Fleet, enrol
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT
+
+from tests.support.attacker import WEIGHT_ONE, Attacker, Outcome, flipped, share
+from tests.support.devices import kernel, new_device
+from tests.support.processes import AgentProcess, running
+from tests.support.waiting import until
+
+SIZE = kernel().size
+REFUSED = grpc.StatusCode.FAILED_PRECONDITION
+
+
+@pytest.fixture(scope="module")
+def agent(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    """An agent that does nothing after its first cycle but receive."""
+    device = new_device(fleet, tmp_path_factory.mktemp("attacked") / "a")
+    device.configure(learner={"period": 3600.0, "steps": 1})
+    with running(device) as (process,):
+        until(lambda: process.status()["steps_done"] == 1, "its only step is done")
+        yield process
+        assert process.end() == 0, "an attack must not break it"
+        assert "Traceback" not in process.log()
+
+
+@pytest.fixture
+def attacker(agent: AgentProcess, fleet: Fleet, tmp_path: Path) -> Iterator[Attacker]:
+    """A member that the agent has never heard of before; so every refusal is one more line in its log."""
+    with Attacker(agent.device, enrol(fleet, tmp_path / "attacker")) as member:
+        yield member
+
+
+@pytest.fixture
+def accomplice(agent: AgentProcess, fleet: Fleet, tmp_path: Path) -> Iterator[Attacker]:
+    with Attacker(agent.device, enrol(fleet, tmp_path / "accomplice")) as member:
+        yield member
+
+
+def refused(agent: AgentProcess, reason: str) -> int:
+    return int(agent.status()["refused"]["messages"].get(reason, 0))
+
+
+def lines(agent: AgentProcess, attacker: Attacker, reason: str) -> list[str]:
+    assert attacker.identity is not None
+    return agent.lines("message-refused", f"sender={attacker.identity.node_id}", f"reason={reason} ")
+
+
+def assert_refused(agent: AgentProcess, attacker: Attacker, raws: list[bytes], reason: str) -> None:
+    """All are refused for this reason, counted, told in one line, and nothing changes."""
+    before, counted = agent.facts(), refused(agent, reason)
+    for raw in raws:
+        outcome = attacker.deliver(raw)
+        assert (outcome.duplicate, outcome.code) == (None, REFUSED)
+        assert outcome.details.startswith(f"{reason}: ")
+    assert agent.facts() == before
+    assert refused(agent, reason) == counted + len(raws)
+    assert len(lines(agent, attacker, reason)) == 1
+
+
+def test_a_share_is_applied_once_however_often_it_comes(agent: AgentProcess, attacker: Attacker) -> None:
+    before = agent.status()
+    raw = attacker.envelope(sequence=1)
+    assert attacker.deliver(raw) == Outcome(duplicate=False)
+    after = agent.facts()
+    assert after["push_sum_weight"] == before["push_sum_weight"] + 0.5
+    assert after["received"] == before["traffic"]["received"] + 1
+    for _ in range(3):
+        assert attacker.deliver(raw) == Outcome(duplicate=True)
+    assert agent.facts() == after
+    assert agent.status()["traffic"]["duplicates"] == before["traffic"]["duplicates"] + 3
+
+
+def test_a_sequence_number_counts_once_whatever_is_sent_under_it(agent: AgentProcess, attacker: Attacker) -> None:
+    attacker.deliver(attacker.envelope(sequence=5))
+    before = agent.facts()
+    others = [share(weight=WEIGHT_ONE), share(np.full(SIZE, 7)), share(np.zeros(SIZE + 1))]
+    for sequence in (5, 4, 1):
+        for payload in others:
+            assert attacker.deliver(attacker.envelope(sequence=sequence, payload=payload)) == Outcome(duplicate=True)
+    assert agent.facts() == before
+
+
+def test_two_members_are_told_apart(agent: AgentProcess, attacker: Attacker, accomplice: Attacker) -> None:
+    for member in (attacker, accomplice):
+        assert member.deliver(member.envelope(sequence=1)) == Outcome(duplicate=False)
+
+
+def test_what_is_for_another_device_is_refused(
+    agent: AgentProcess, attacker: Attacker, fleet: Fleet, tmp_path: Path
+) -> None:
+    other = enrol(fleet, tmp_path / "other").node_id
+    assert_refused(agent, attacker, [attacker.envelope(sequence=i, recipient=other) for i in (1, 2, 3)], "recipient")
+    assert attacker.deliver(attacker.envelope(sequence=1)) == Outcome(duplicate=False)
+
+
+def test_the_same_bytes_count_at_the_device_they_are_for_and_nowhere_else(
+    agent: AgentProcess, attacker: Attacker, fleet: Fleet, tmp_path: Path
+) -> None:
+    device = new_device(fleet, tmp_path / "b").configure(learner={"period": 3600.0, "steps": 1})
+    raw = attacker.envelope(sequence=1)
+    with running(device) as (second,):
+        until(lambda: second.status()["steps_done"] == 1, "its only step is done")
+        before = second.facts()
+        with Attacker(device, attacker.identity) as beside:
+            assert beside.deliver(raw).details == "recipient: the envelope is for another device"
+        assert second.facts() == before
+        assert attacker.deliver(raw) == Outcome(duplicate=False)
+
+
+def test_an_older_life_of_the_sender_is_refused(agent: AgentProcess, attacker: Attacker) -> None:
+    assert attacker.deliver(attacker.envelope(incarnation=2, sequence=9)) == Outcome(duplicate=False)
+    assert attacker.deliver(attacker.envelope(incarnation=3, sequence=1)) == Outcome(duplicate=False)
+    older = [attacker.envelope(incarnation=life, sequence=i) for life in (2, 1, 0) for i in (1, 9, 10)]
+    assert_refused(agent, attacker, older, "incarnation")
+    assert attacker.deliver(attacker.envelope(incarnation=3, sequence=2)) == Outcome(duplicate=False)
+
+
+def test_numbers_that_no_disk_could_keep_are_refused(agent: AgentProcess, attacker: Attacker) -> None:
+    raws = [
+        attacker.envelope(sequence=2**63),
+        attacker.envelope(sequence=2**64 - 1),
+        attacker.envelope(incarnation=2**63, sequence=1),
+        attacker.envelope(incarnation=2**64 - 1, sequence=1),
+    ]
+    assert_refused(agent, attacker, raws, "range")
+    assert attacker.deliver(attacker.envelope(incarnation=2**63 - 1, sequence=2**63 - 1)) == Outcome(duplicate=False)
+
+
+def test_no_bit_of_a_message_can_be_altered(agent: AgentProcess, attacker: Attacker) -> None:
+    attacker.deliver(attacker.envelope(sequence=1))
+    before, counted = agent.facts(), sum(agent.status()["refused"]["messages"].values())
+    altered = flipped(attacker.envelope(sequence=2), sample=600, seed=1)
+    outcomes = [attacker.deliver(raw) for raw in altered]
+    assert {outcome.code for outcome in outcomes} == {REFUSED}
+    reasons = {outcome.details.partition(":")[0] for outcome in outcomes}
+    assert {"signature", "malformed", "sender", "recipient", "fleet"} == reasons
+    assert agent.facts() == before
+    assert sum(agent.status()["refused"]["messages"].values()) == counted + len(altered)
+    for reason in reasons:
+        assert len(lines(agent, attacker, reason)) == 1
+    assert attacker.deliver(attacker.envelope(sequence=2)) == Outcome(duplicate=False)
+
+
+def test_nothing_can_be_cut_off_or_added(agent: AgentProcess, attacker: Attacker) -> None:
+    raw, before = attacker.envelope(sequence=1), agent.facts()
+    for other in (raw[:-1], raw[1:], raw[:-64], raw + b"\0", raw + raw, raw + b"\x7a\x01x", b""):
+        assert attacker.deliver(other).code is REFUSED
+    assert agent.facts() == before
+
+
+def test_what_another_device_signed_is_refused(agent: AgentProcess, attacker: Attacker, accomplice: Attacker) -> None:
+    assert_refused(agent, attacker, [accomplice.envelope(sequence=i) for i in (1, 2)], "sender")
+    assert accomplice.deliver(accomplice.envelope(sequence=1)) == Outcome(duplicate=False)
+
+
+def test_a_member_cannot_sign_in_the_name_of_the_agent_itself(agent: AgentProcess, attacker: Attacker) -> None:
+    with Attacker(agent.device, agent.device.identity) as insider:
+        assert_refused(agent, attacker, [insider.envelope(sequence=1)], "sender")
+
+
+WRONG_SHARES = {
+    "one number more": (share(np.zeros(SIZE + 1)), "shape"),
+    "one number": (share(np.zeros(1)), "shape"),
+    "no number": (share(np.zeros(0)), "shape"),
+    "half a number": (b"\x0a\x0c" + b"\0" * 12 + b"\x10\x01", "shape"),
+    "too much weight": (share(weight=MAX_WEIGHT + 1), "range"),
+    "no weight": (share(weight=0), "range"),
+    "the largest weight": (share(weight=2**64 - 1), "range"),
+    "too large a number": (share(np.full(SIZE, MAX_NUMERATOR + 1)), "range"),
+    "the smallest integer": (share(np.full(SIZE, -(2**63))), "range"),
+    "not a share": (b"\xff\xff\xff", "malformed"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_SHARES)
+def test_a_wrong_share_is_refused(agent: AgentProcess, attacker: Attacker, case: str) -> None:
+    payload, reason = WRONG_SHARES[case]
+    assert_refused(agent, attacker, [attacker.envelope(sequence=i, payload=payload) for i in (1, 2)], reason)
+    assert attacker.deliver(attacker.envelope(sequence=1)) == Outcome(duplicate=False)
+
+
+@pytest.mark.parametrize("payload_type", ["", "push-sum-share/2", "push-sum-share", "pickle", "x" * 10_000])
+def test_a_payload_of_an_unknown_type_is_refused(agent: AgentProcess, attacker: Attacker, payload_type: str) -> None:
+    assert_refused(agent, attacker, [attacker.envelope(sequence=1, payload_type=payload_type)], "type")
+
+
+def test_garbage_is_refused(agent: AgentProcess, attacker: Attacker) -> None:
+    garbage = [
+        b"\x08",
+        b"hello, agent",
+        b"\xff" * 1000,
+        b"\x0a\xff\xff\xff\xff\x0f",
+        np.random.default_rng(1).bytes(5000),
+    ]
+    assert_refused(agent, attacker, garbage, "malformed")
+
+
+def test_a_message_too_large_is_told_in_one_line(agent: AgentProcess, attacker: Attacker) -> None:
+    before, counted = agent.facts(), refused(agent, "incomplete")
+    memory = agent.status()["resources"]["rss_mib"]
+    outcome = attacker.deliver(b"\0" * 100_000_000)
+    assert outcome.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    until(lambda: refused(agent, "incomplete") == counted + 1, "it is counted")
+    (line,) = lines(agent, attacker, "incomplete")
+    assert "it was larger than any message may be" in line
+    assert_refused(agent, attacker, [b"\0" * (4 * 2**20 - 1000)], "size")
+    assert agent.facts() == before
+    assert agent.status()["resources"]["rss_mib"] < memory + 32, "it was never kept in memory"
+    assert attacker.deliver(attacker.envelope(sequence=1)) == Outcome(duplicate=False)
+
+
+def test_there_is_one_method(agent: AgentProcess, attacker: Attacker) -> None:
+    before = agent.facts()
+    for method in ("/sottovoce.v1.Peer/Other", "/sottovoce.v1.Peer/", "/grpc.health.v1.Health/Check", "/x/Deliver"):
+        assert attacker.deliver(attacker.envelope(sequence=1), method).code is grpc.StatusCode.UNIMPLEMENTED
+    assert agent.facts() == before
+
+
+def test_a_member_can_flood_without_end_and_the_weight_stays_finite(agent: AgentProcess, attacker: Attacker) -> None:
+    """Shares as large as allowed are applied until the numerator is full; then they are refused, not wrapped round."""
+    before = agent.status()["push_sum_weight"]
+    full = share(np.full(SIZE, MAX_NUMERATOR), weight=MAX_WEIGHT)
+    outcomes = [attacker.deliver(attacker.envelope(sequence=sequence, payload=full)) for sequence in (1, 2, 3, 4)]
+    applied = outcomes.index(next(outcome for outcome in outcomes if outcome.duplicate is None))
+    assert all(outcome.code is REFUSED for outcome in outcomes[applied:])
+    assert outcomes[-1].details.startswith("range: a push-sum share would overflow the numerator")
+    assert agent.status()["push_sum_weight"] == before + 4.0 * applied
+    assert np.isfinite(agent.model()).all()
+    drained = share(np.full(SIZE, -MAX_NUMERATOR), weight=1)
+    assert attacker.deliver(attacker.envelope(sequence=5, payload=drained)) == Outcome(duplicate=False)

@@ -1,0 +1,198 @@
+"""Agents as an operator runs them: made with the command, configured by hand, each a process of its own."""
+
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.identity import Fleet
+
+from tests.support.books import books, spending
+from tests.support.devices import Device, accuracy, free_port, new_device, some_records
+from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.waiting import until
+
+STEPS = 20
+PLENTY = {"privacy": {"epsilon": 100.0}}  # so that a few records are enough to learn from
+STATUS = {
+    "schema": str,
+    "id": str,
+    "fleet": str,
+    "state": str,
+    "learner": str,
+    "cycle": int,
+    "steps_done": int,
+    "steps": int,
+    "push_sum_weight": float,
+    "privacy": dict,
+    "peers": list,
+    "traffic": dict,
+    "refused": dict,
+    "failures": dict,
+    "waiting": list,
+    "certificate_expires": str,
+    "resources": dict,
+}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess]]:
+    """Two agents that know each other, made with nothing but the command."""
+    directory = tmp_path_factory.mktemp("pair")
+    made = sottovoce("fleet", "init", "--name", "hill-street", "--fleet", directory / "fleet")
+    assert made.returncode == 0, made.stderr
+    devices = [_joined(directory / name, directory / "fleet", seed) for seed, name in enumerate("ab")]
+    for one, other in (devices, devices[::-1]):
+        one.configure([other.entry()], **PLENTY)
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
+        yield agents
+
+
+def _joined(state: Path, fleet: Path, seed: int) -> Device:
+    from sottovoce.identity import load
+
+    joined = sottovoce("fleet", "join", "--fleet", fleet, "--state", state, "--epsilon", "100")
+    assert joined.returncode == 0, joined.stderr
+    identity = load(state / "identity")
+    assert joined.stdout.strip() == identity.node_id
+    shown = document(sottovoce("fleet", "show", "--state", state, "--json").stdout)
+    assert (shown["id"], shown["fleet"], shown["name"]) == (identity.node_id, "hill-street", identity.dns_name)
+    return Device(state, identity, free_port()).hold(*some_records(60, seed))
+
+
+def test_two_agents_learn_and_come_to_agree(pair: list[AgentProcess]) -> None:
+    one, other = pair
+    until(lambda: np.abs(one.model() - other.model()).max() < 1e-9, "both hold the same model")
+    assert accuracy(one.model()) > 0.9
+
+
+def test_status_is_one_document_of_known_fields(pair: list[AgentProcess]) -> None:
+    answer = sottovoce("agent", "status", "--config", pair[0].device.config, "--json")
+    status = document(answer.stdout)
+    assert {key: type(value) for key, value in status.items()} == STATUS
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert status["schema"] == "sottovoce.status/1"
+    assert status["id"] == pair[0].device.id
+    assert status["fleet"] == "hill-street"
+    assert (status["steps_done"], status["steps"]) == (STEPS, STEPS)
+    (peer,) = status["peers"]
+    assert (peer["id"], peer["address"]) == (pair[1].device.id, pair[1].device.address)
+    assert status["traffic"]["received"] > 0
+    assert status["traffic"]["wire_bytes"] > status["traffic"]["payload_bytes"] > 0
+    assert status["refused"] == {"handshakes": 0, "messages": {}}
+    assert 10 < status["resources"]["rss_mib"] < 160
+
+
+def test_the_ledger_says_what_the_status_says_and_no_more_than_the_budget(pair: list[AgentProcess]) -> None:
+    for agent in pair:
+        shown = document(sottovoce("ledger", "show", "--state", agent.device.state, "--json").stdout)
+        privacy = agent.status()["privacy"]
+        assert shown["owner"] == agent.device.id
+        assert shown["charges"] == shown["releases"] == privacy["charges"] == privacy["releases"] == STEPS
+        assert shown["spent_epsilon"] == privacy["spent_epsilon"]
+        assert 99 < shown["spent_epsilon"] <= shown["epsilon"] == privacy["epsilon"] == 100.0
+        assert (privacy["status"], privacy["unit"], privacy["neighbouring"]) == ("proved", "record", "add-remove")
+
+
+def test_status_says_in_words_what_it_waits_for(pair: list[AgentProcess]) -> None:
+    answer = sottovoce("agent", "status", "--state", pair[0].device.state, "--why")
+    assert answer.returncode == 0
+    waits = [line for line in answer.stdout.splitlines() if line.startswith("waiting for")]
+    assert any("the next cycle" in line for line in waits)
+    assert all(" since " in line and " at most " in line for line in waits)
+    assert re.search(r"ε \d+\.\d{3} of 100 spent", answer.stdout)
+
+
+def test_only_the_owner_can_talk_to_the_agent(pair: list[AgentProcess]) -> None:
+    state = pair[0].device.state
+    assert (state / "agent.sock").stat().st_mode & 0o077 == 0
+    assert state.stat().st_mode & 0o077 == 0
+    for file in state.rglob("*"):
+        assert file.is_dir() or file.stat().st_mode & 0o077 == 0 or file.name == "incarnation", file
+
+
+def test_a_second_agent_on_the_same_state_is_refused(pair: list[AgentProcess]) -> None:
+    before = pair[0].facts()["steps_done"]
+    second = sottovoce("agent", "run", "--config", pair[0].device.config)
+    assert second.returncode == 5
+    assert second.stderr.count("\n") == 1
+    assert "another agent is using this ledger; stop it first" in second.stderr
+    assert pair[0].facts()["steps_done"] == before
+    assert sottovoce("agent", "status", "--config", pair[0].device.config).returncode == 0
+
+
+def test_one_agent_alone_learns(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "a", epsilon=100.0).configure(**PLENTY)
+    with running(device) as (agent,):
+        until(lambda: agent.status()["state"] == "mixing", "every private step is done")
+        assert accuracy(agent.model()) > 0.9
+        status = agent.status()
+        assert (status["push_sum_weight"], status["peers"], status["traffic"]["messages"]) == (1.0, [], 0)
+        stopped = sottovoce("agent", "stop", "--config", device.config)
+        assert (stopped.returncode, agent.ended()) == (0, 0)
+    assert not (device.state / "agent.sock").exists()
+    asked = sottovoce("agent", "status", "--config", device.config)
+    assert asked.returncode == 7
+    assert "no agent answers there; start it with" in asked.stderr
+
+
+@pytest.mark.parametrize("how, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_restarted_in_the_midst_it_goes_on_where_it_was(
+    fleet: Fleet, tmp_path: Path, how: signal.Signals, code: int
+) -> None:
+    device = new_device(fleet, tmp_path / "a").configure(learner={"steps": 12, "period": 0.1})
+    with running(device) as (agent,):
+        until(lambda: agent.status()["steps_done"] >= 4, "some steps are done")
+        assert agent.end(how) == code
+    before = spending(device)
+    assert 4 <= before.charges == before.releases < 12
+    with running(device) as (again,):
+        resumed = again.status()
+        assert before.charges <= resumed["steps_done"] <= resumed["cycle"]
+        until(lambda: again.status()["state"] == "mixing", "every private step is done")
+        assert again.end() == 0
+    after = spending(device)
+    assert (after.charges, after.releases) == (12, 12)
+    assert before.epsilon < after.epsilon <= 2.0
+    assert "Traceback" not in again.log()
+
+
+def test_a_share_for_a_peer_no_longer_listed_waits_until_it_is_listed_again(fleet: Fleet, tmp_path: Path) -> None:
+    device, peer = (new_device(fleet, tmp_path / name) for name in "ab")
+    with running(device.configure([peer.entry()])) as (agent,):
+        until(lambda: agent.status()["failures"].get("unreachable"), "its first share finds nobody")
+        assert agent.end() == 0
+    with running(device.configure()) as (agent,):
+        (line,) = agent.lines("share-stranded")
+        assert f"peer={peer.id} is no longer listed under [transport]: list it again" in line
+        until(lambda: agent.status()["state"] == "mixing", "it learns on its own")
+        assert agent.status()["push_sum_weight"] == 0.5
+        assert agent.end() == 0
+    with running(device.configure([peer.entry()]), peer.configure()) as (agent, other):
+        until(lambda: other.status()["traffic"]["received"] > 0, "the share arrives")
+        assert books_balance([agent, other])
+
+
+def books_balance(agents: list[AgentProcess]) -> bool:
+    """Stop the agents; is everything where it was put."""
+    for agent in agents:
+        assert agent.end() == 0
+    return books([agent.device for agent in agents]).balance
+
+
+def test_a_port_in_use_stops_the_agent(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "a").configure()
+    with socket.create_server(("127.0.0.1", device.port)):
+        ran = sottovoce("agent", "run", "--config", device.config)
+    assert ran.returncode == 7
+    assert f"cannot listen on {device.address}" in ran.stderr
+    assert "change transport.listen or stop what uses it" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert spending(device).charges == 0
+    with running(device) as (agent,):
+        assert agent.end() == 0

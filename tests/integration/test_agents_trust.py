@@ -1,0 +1,249 @@
+"""Whom an agent talks to: devices of its own fleet whose certificates hold, over mutual TLS, and nobody else."""
+
+import shutil
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+import pytest
+from sottovoce.identity import Fleet, Identity, enrol
+from sottovoce.transport.grpc import METHOD
+
+from tests.support.attacker import Attacker, called
+from tests.support.command import here
+from tests.support.devices import Device, identity_files, new_device
+from tests.support.fleets import beginning_tomorrow, ending_in, new_fleet
+from tests.support.processes import AgentProcess, running, sottovoce
+from tests.support.waiting import until
+
+STILL = {"learner": {"period": 3600.0, "steps": 1}}  # after its first cycle nothing happens but what others do
+
+
+@pytest.fixture(scope="module")
+def listener(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    """An agent that sends nothing and listens."""
+    device = new_device(fleet, tmp_path_factory.mktemp("listener") / "l").configure(**STILL)
+    with running(device) as (agent,):
+        until(lambda: agent.status()["steps_done"] == 1, "its only step is done")
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """Another fleet that somebody gave the same name."""
+    return new_fleet(tmp_path_factory.mktemp("namesake") / "authority")
+
+
+class Unmoved:
+    """Nothing of an agent's state may change while this holds; the connections it refuses meanwhile are counted."""
+
+    def __init__(self, agent: AgentProcess) -> None:
+        self._agent = agent
+        self._before = agent.facts()
+        self._refused = agent.status()["refused"]
+
+    def more(self) -> int:
+        """How many more connections it has counted as refused."""
+        return int(self._agent.status()["refused"]["handshakes"] - self._refused["handshakes"])
+
+    def check(self) -> None:
+        assert self._agent.facts() == self._before
+        assert self._agent.status()["refused"]["messages"] == self._refused["messages"]
+        assert "Traceback" not in self._agent.log()
+
+
+def test_an_agent_that_dials_the_wrong_device_says_so_once(
+    listener: AgentProcess, fleet: Fleet, namesake: Fleet, tmp_path: Path
+) -> None:
+    """One dials the address of another device than it means, one is of another fleet of the same name."""
+    unmoved = Unmoved(listener)
+    other, lost = new_device(fleet, tmp_path / "other"), new_device(fleet, tmp_path / "lost")
+    stranger = new_device(namesake, tmp_path / "stranger")
+    target = listener.device.address
+    lost.configure([other.entry(address=target)])
+    stranger.configure([listener.device.entry()])
+    with running(lost, stranger) as dialling:
+        for agent, words in zip(
+            dialling,
+            (
+                f"peer {other.id} at {target}: another device answers there: correct the peer's id or address",
+                f"peer {listener.device.id} at {target}: its certificate is not of this fleet: check that both joined",
+            ),
+            strict=True,
+        ):
+            until(lambda agent=agent: agent.status()["failures"].get("tls", 0) >= 3, "it has tried three times")  # type: ignore[misc]
+            (line,) = agent.lines("delivery-failed")
+            assert words in line
+            assert words in agent.status()["peers"][0]["last_failure"]
+            assert len(agent.log().splitlines()) == 2, agent.log()  # that it is ready, and that one line
+            assert agent.status()["traffic"]["received"] == 0
+            assert agent.end() == 0
+    until(lambda: unmoved.more() >= 2, "the listening side counts them", 5.0)
+    unmoved.check()
+
+
+def test_an_expired_certificate_is_refused_by_both_sides(fleet: Fleet, tmp_path: Path) -> None:
+    """A device whose certificate expires while it runs cannot reach others, nor can they reach it."""
+    fresh = new_device(fleet, tmp_path / "fresh")
+    stale = new_device(fleet, tmp_path / "stale", validity=ending_in(5))
+    stale.configure([fresh.entry()])
+    fresh.configure([stale.entry()])
+    with running(stale) as (old,):
+        until(lambda: _is_over(stale.identity), "the certificate has expired", 10.0)
+        with running(fresh) as (new,):
+            until(lambda: old.lines("cause=rejected"), "the device with the expired certificate is turned away")
+            until(lambda: new.lines("cause=tls"), "the other one does not trust it")
+            for agent in (old, new):
+                until(lambda agent=agent: agent.status()["refused"]["handshakes"] > 0, "it is counted")  # type: ignore[misc]
+                assert agent.status()["traffic"]["received"] == 0
+            (line,) = new.lines("delivery-failed")
+            assert "its certificate has expired: run `sottovoce fleet join` there again" in line
+            (line,) = old.lines("cause=rejected")
+            assert "this device's certificate expired on" in line
+            assert "run `sottovoce fleet join` again" in line
+    again = sottovoce("agent", "run", "--config", stale.config)
+    assert again.returncode == 6
+    assert "expired on" in again.stderr
+
+
+def _is_over(identity: Identity) -> bool:
+    return datetime.now(UTC) > identity.not_after
+
+
+def plain_bytes(device: Device) -> None:
+    with socket.create_connection(("127.0.0.1", device.port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        connection.recv(1)
+
+
+def nothing(device: Device) -> None:
+    with socket.create_connection(("127.0.0.1", device.port)):
+        pass
+
+
+def tls_without_a_certificate(device: Device) -> None:
+    context = ssl.create_default_context(cadata=device.identity.ca_pem.decode())
+    context.check_hostname = False
+    context.set_alpn_protocols(["h2"])
+    answer = b""
+    with suppress(OSError), context.wrap_socket(socket.create_connection(("127.0.0.1", device.port))) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        answer = connection.recv(1024)
+    assert answer == b""
+
+
+def test_a_connection_without_a_certificate_is_counted_and_changes_nothing(listener: AgentProcess) -> None:
+    unmoved = Unmoved(listener)
+    for approach in (plain_bytes, nothing, tls_without_a_certificate):
+        approach(listener.device)
+    until(lambda: unmoved.more() >= 3, "each is counted within the time that a handshake may take", 3.0)
+    unmoved.check()
+
+
+def test_plaintext_is_never_answered(listener: AgentProcess) -> None:
+    unmoved = Unmoved(listener)
+    for method in (METHOD, "/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"):
+        with grpc.insecure_channel(listener.device.address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            assert called(channel, b"", method).code is grpc.StatusCode.UNAVAILABLE
+    until(lambda: unmoved.more() >= 3, "they are counted", 5.0)
+    unmoved.check()
+
+
+def test_certificates_that_do_not_hold_never_reach_a_call(
+    listener: AgentProcess, fleet: Fleet, namesake: Fleet, tmp_path: Path
+) -> None:
+    unmoved = Unmoved(listener)
+    roots = listener.device.identity.ca_pem
+    expired = enrol(fleet, tmp_path / "expired", validity=ending_in(-3600))
+    early = enrol(fleet, tmp_path / "early", validity=beginning_tomorrow())
+    stranger = enrol(namesake, tmp_path / "stranger")
+    for identity in (expired, early, stranger, None):
+        mine = () if identity is None else (identity.tls_key_pem, identity.tls_cert_pem)
+        with Attacker(listener.device, identity, grpc.ssl_channel_credentials(roots, *mine)) as attacker:
+            raw = b"" if identity is None else attacker.envelope(sequence=1)
+            assert attacker.deliver(raw).code is grpc.StatusCode.UNAVAILABLE
+    until(lambda: unmoved.more() >= 4, "they are counted", 5.0)
+    unmoved.check()
+
+
+def test_a_connection_that_only_hangs_on_is_counted_and_disturbs_nobody(
+    listener: AgentProcess, fleet: Fleet, tmp_path: Path
+) -> None:
+    unmoved = Unmoved(listener)
+    with socket.create_connection(("127.0.0.1", listener.device.port)):
+        with Attacker(listener.device, enrol(fleet, tmp_path / "member")) as member:
+            assert member.deliver(b"").code is grpc.StatusCode.FAILED_PRECONDITION, "members are still served"
+        until(lambda: unmoved.more() >= 1, "it is counted while it is open", 5.0)
+
+
+FILES = ["device.key", "tls.key", "tls.pem", "ca.pem"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_without_its_key_material_an_agent_does_not_start(fleet: Fleet, tmp_path: Path, file: str) -> None:
+    device = new_device(fleet, tmp_path / "a").configure()
+    (identity_files(device) / file).unlink()
+    ended = here("agent", "run", "--config", device.config)
+    assert ended.code == 6
+    assert ended.err == (
+        f"sottovoce: {identity_files(device) / file} is missing: restore it, or enrol with `sottovoce fleet join`\n"
+    )
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_key_material_that_cannot_be_read_stops_the_agent(fleet: Fleet, tmp_path: Path, file: str) -> None:
+    device = new_device(fleet, tmp_path / "a").configure()
+    path = identity_files(device) / file
+    path.unlink()
+    path.mkdir()
+    ended = here("agent", "run", "--config", device.config)
+    assert (ended.code, ended.err.count("\n")) == (6, 1)
+    assert f"{path} cannot be read" in ended.err
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_damaged_key_material_stops_the_agent(fleet: Fleet, tmp_path: Path, file: str) -> None:
+    device = new_device(fleet, tmp_path / "a").configure()
+    path = identity_files(device) / file
+    path.write_text(path.read_text()[:-40])
+    ended = here("agent", "run", "--config", device.config)
+    assert (ended.code, ended.err.count("\n")) == (6, 1)
+    assert str(path) in ended.err
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
+@pytest.mark.parametrize("file", ["device.key", "tls.key"])
+def test_keys_that_others_can_read_stop_the_agent(fleet: Fleet, tmp_path: Path, file: str, mode: int) -> None:
+    device = new_device(fleet, tmp_path / "a").configure()
+    path = identity_files(device) / file
+    path.chmod(mode)
+    ended = here("agent", "run", "--config", device.config)
+    assert ended.code == 6
+    assert f"{path} is open to other users: `chmod 600` it" in ended.err
+
+
+@pytest.mark.parametrize("file", ["device.key", "tls.key", "tls.pem", "ca.pem"])
+def test_key_material_of_another_device_or_fleet_stops_the_agent(
+    fleet: Fleet, namesake: Fleet, tmp_path: Path, file: str
+) -> None:
+    device = new_device(fleet, tmp_path / "a").configure()
+    other = new_device(namesake if file == "ca.pem" else fleet, tmp_path / "b")
+    shutil.copy(identity_files(other) / file, identity_files(device) / file)
+    ended = here("agent", "run", "--config", device.config)
+    assert (ended.code, ended.err.count("\n")) == (6, 1)
+
+
+def test_a_missing_key_ends_the_process_before_it_listens(fleet: Fleet, tmp_path: Path) -> None:
+    """The same by a process of its own: it says one line, and nothing listens, encrypted or not."""
+    device = new_device(fleet, tmp_path / "a").configure()
+    (identity_files(device) / "tls.key").unlink()
+    ran = sottovoce("agent", "run", "--config", device.config)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (6, "", 1)
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", device.port)) != 0
+    assert not (device.state / "agent.sock").exists()
+    assert not (device.state / "state.db").exists()

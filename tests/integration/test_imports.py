@@ -1,0 +1,72 @@
+"""What a working agent must not have imported: heavy packages have no place on a small device."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sottovoce.agent.control import ask
+from sottovoce.errors import NetworkError
+from sottovoce.identity import Fleet
+
+from tests.support.devices import new_device
+from tests.support.waiting import until
+
+# `sottovoce agent run`, which at its end prints what it has imported.
+_RUN = """
+import atexit, sys
+atexit.register(lambda: print(*sorted({name.partition(".")[0] for name in sys.modules})))
+from sottovoce.cli.main import main
+sys.argv = ["sottovoce", "agent", "run", "--config", sys.argv[1]]
+main()
+"""
+_HEAVY = {
+    "onnxruntime", "scipy", "sklearn", "pandas", "rich", "pydantic", "tomlkit", "pygments", "torch", "matplotlib",
+    "hypothesis", "pytest", "dp_accounting", "markdown_it", "attr",
+}  # fmt: skip
+_OWN_HEAVY = {"sottovoce.testbed", "sottovoce.simulate"}
+
+
+@pytest.fixture(scope="module")
+def imported(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Top-level names of everything that an agent had imported after some cycles, an exchange with a peer included."""
+    directory = tmp_path_factory.mktemp("imports")
+    devices = [new_device(fleet, directory / name) for name in "ab"]
+    for one, other in (devices, devices[::-1]):
+        one.configure([other.entry()], learner={"steps": 3})
+    command = [sys.executable, "-c", _RUN]
+    processes = [
+        subprocess.Popen([*command, device.config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for device in devices
+    ]
+    try:
+        for device in devices:
+            until(lambda device=device: _has_worked(device.state), "it has learnt, sent and received")  # type: ignore[misc]
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        outputs = [process.communicate(timeout=20) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    return set(outputs[0][0].split())
+
+
+def _has_worked(state: Path) -> bool:
+    try:
+        status = ask(state, "status")
+    except NetworkError:
+        return False
+    traffic = status["traffic"]
+    return bool(status["steps_done"] == 3 and traffic["received"] > 0 and traffic["messages"] > 1)
+
+
+def test_an_agent_at_work_has_imported_nothing_heavy(imported: set[str]) -> None:
+    assert {"grpc", "numpy", "sottovoce", "msgspec", "sqlite3"} <= imported, "it is the agent that was asked"
+    assert not imported & _HEAVY
+
+
+def test_an_agent_never_imports_what_only_testbeds_need() -> None:
+    code = "import sottovoce.agent.assemble, sottovoce.cli.main, sys; print(*sys.modules)"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {name for name in names if name.rpartition(".")[0] in _OWN_HEAVY}
+    assert not {name.partition(".")[0] for name in names} & _HEAVY

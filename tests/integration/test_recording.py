@@ -1,0 +1,221 @@
+"""Acceptance 6: what leaves a device is made of releases and public state, and of nothing else.
+
+The same device is run several times with the same keys and a ledger that already holds the answers to all its
+questions, which makes its vault answer with those very bytes. Whatever else differs between the runs is its records:
+their values, their labels, their number. Everything it hands to its transport, and everything it answers, is recorded.
+Ed25519 signatures are deterministic, so all of it must be equal to the last bit.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.agent.assemble import Variant, assemble
+from sottovoce.agent.core import Core, Transmit
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.agent.setup import schedule_of
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.config import load
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.errors import ExitCode, MessageRefused
+from sottovoce.identity import Fleet
+from sottovoce.learners import Ask, PushSum, PushSumShare
+from sottovoce.transport import Listener, Peer, Receive, Transport
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, build
+from sottovoce.wire import decode, encode_receipt, seal, unseal
+
+from tests.support.attacker import share
+from tests.support.devices import CLASSES, FEATURES, Device, kernel, new_device, some_records
+
+STEPS, CYCLES, PEERS = 6, 10, 6
+TERMS = Terms(learner="clipd2p", releases=STEPS, clip=0.5)
+Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+WORLDS: dict[str, Rows] = {
+    "as they are": some_records(60, 1),
+    "one record more": some_records(61, 1),
+    "others": some_records(60, 2),
+    "other labels": (some_records(60, 1)[0], (some_records(60, 1)[1] + 1) % CLASSES),
+    "one": some_records(1, 3),
+    "many": some_records(900, 4),
+    "all alike": (np.zeros((60, FEATURES)), np.zeros(60, dtype=np.int64)),
+    "beyond the bounds": (np.full((60, FEATURES), 1e30), np.full(60, 2)),
+}
+
+
+@dataclass
+class Recording:
+    """A transport that confirms everything and keeps the first messages; implements sottovoce.transport.Transport.
+
+    On its first day it hands over some messages from others, right and wrong ones.
+    """
+
+    incoming: list[tuple[str, bytes]]
+    enough: Callable[[], None] = field(default=lambda: None)
+    sent: list[tuple[str, bytes]] = field(default_factory=list)
+    answers: list[bytes | str] = field(default_factory=list)
+
+    async def start(self, receive: Receive) -> None:
+        for sender, raw in self.incoming:
+            try:
+                self.answers.append(await receive(sender, raw))
+            except MessageRefused as refusal:
+                self.answers.append(f"{refusal.reason}: {refusal}")
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        if len(self.sent) < CYCLES:
+            self.sent.append((peer.id, message))
+        if len(self.sent) == CYCLES:
+            self.enough()
+        return encode_receipt(duplicate=False)
+
+    def listener(self) -> Listener:
+        return Listener(handshakes=0, refused=0)
+
+    async def stop(self, grace: float) -> None:
+        """Nothing to stop."""
+
+
+@pytest.fixture(scope="module")
+def device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Device:
+    """A device whose ledger holds the releases of all its steps."""
+    directory = tmp_path_factory.mktemp("recorded")
+    device = new_device(fleet, directory / "d")
+    peers = [new_device(fleet, directory / f"peer-{i}") for i in range(PEERS)]
+    device.configure([peer.entry() for peer in peers], learner={"steps": STEPS, "period": 0.06})
+    ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
+    records = Records(np.zeros((5, kernel().features)), np.zeros(5, dtype=np.int64))
+    vault = build(records=records, kernel=kernel(), terms=TERMS, ledger=ledger, noise=OperatingSystemNoise())
+    for slot in range(STEPS):
+        vault.answer(Query("clipd2p", "gradient", slot, np.zeros(kernel().size)))
+    vault.close()
+    SqliteStore(device.state, learner_of(device), released=0).close()
+    shutil.copytree(device.state, fresh(device))
+    return device
+
+
+def learner_of(device: Device) -> PushSum:
+    config = load(device.config)
+    return PushSum(schedule_of(config, kernel().size, tuple(peer.id for peer in config.transport.peers)))
+
+
+def fresh(device: Device) -> Path:
+    """The device as it was before its first cycle."""
+    return device.state.with_name("fresh")
+
+
+@pytest.fixture(scope="module")
+def incoming(device: Device, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, bytes]]:
+    """Two shares, one of them twice, and messages that will be refused."""
+    other = new_device(fleet, tmp_path_factory.mktemp("other") / "o").identity
+
+    def envelope(sequence: int, payload: bytes) -> tuple[str, bytes]:
+        raw = seal(other, recipient=device.id, incarnation=1, sequence=sequence,
+                   payload_type="push-sum-share/1", payload=payload)  # fmt: skip
+        return other.node_id, raw
+
+    return [
+        envelope(1, share()),
+        envelope(1, share()),
+        envelope(2, share(np.arange(kernel().size) * 2**30)),
+        envelope(3, share(np.zeros(2))),
+        (other.node_id, b"garbage"),
+    ]
+
+
+async def run(device: Device, rows: Rows, incoming: list[tuple[str, bytes]], *, ledger: bool = True) -> Recording:
+    """Run the device with these records, from the state that it had at first."""
+    device.hold(*rows)
+    shutil.rmtree(device.state)
+    shutil.copytree(fresh(device), device.state)
+    if not ledger:
+        device.ledger.unlink()
+        Ledger.create(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
+    recording = Recording(incoming)
+
+    def recorded(inner: Transport) -> Transport:
+        return recording
+
+    agent = assemble(load(device.config), Variant(transport=recorded))
+    recording.enough = agent.stop
+    assert await agent.run() is ExitCode.DONE
+    assert agent.core.state.step == STEPS
+    return recording
+
+
+async def test_no_byte_that_is_sent_depends_on_the_records(
+    device: Device, incoming: list[tuple[str, bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="sottovoce")
+    runs, logs = {}, {}
+    for world, rows in WORLDS.items():
+        caplog.clear()
+        runs[world] = await run(device, rows, incoming)
+        logs[world] = [record.getMessage() for record in caplog.records]
+    first = runs["as they are"]
+    assert len(first.sent) == CYCLES
+    assert len({recipient for recipient, _ in first.sent}) == PEERS
+    for world, recording in runs.items():
+        assert recording.sent == first.sent, world
+        assert recording.answers == first.answers, world
+        assert logs[world] == logs["as they are"], world
+    assert first.answers[0] != first.answers[1]
+    assert str(first.answers[3]).startswith("shape: ")
+    assert str(first.answers[4]).startswith("malformed: ")
+
+
+async def test_what_is_sent_can_be_computed_from_the_releases_alone(
+    device: Device, incoming: list[tuple[str, bytes]]
+) -> None:
+    """An outsider who knows the ledger's releases and what the device received foretells every number it sends."""
+    recording = await run(device, WORLDS["others"], incoming)
+    ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
+    records = Records(np.zeros((0, kernel().features)), np.zeros(0, dtype=np.int64))
+    vault = build(records=records, kernel=kernel(), terms=TERMS, ledger=ledger, noise=OperatingSystemNoise())
+    try:
+        foretold = _foretold(device, vault.answer, incoming)
+    finally:
+        vault.close()
+    assert [_share(device, recipient, raw) for recipient, raw in recording.sent] == foretold
+
+
+def _foretold(device: Device, answer: Any, incoming: list[tuple[str, bytes]]) -> list[tuple[list[int], int]]:
+    learner = learner_of(device)
+    core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=lambda _, __, message: message)
+    for sender, raw in incoming[:3]:
+        opened = unseal(raw, fleet=device.identity.fleet, recipient=device.id)
+        core.receive(sender, 1, opened.sequence, decode(opened.payload_type, opened.payload), 0.0)
+    sent = []
+    for cycle in range(CYCLES):
+        for action in core.fire("cycle", float(cycle)):
+            match action:
+                case Transmit(outgoing):
+                    assert isinstance(outgoing.parcel, PushSumShare)
+                    sent.append((outgoing.parcel.numerator.tolist(), outgoing.parcel.weight))
+                    core.confirm(outgoing.recipient, outgoing.sequence, float(cycle))
+                case Ask(query):
+                    core.answer(answer(query), float(cycle))
+    return sent
+
+
+def _share(device: Device, recipient: str, raw: bytes) -> tuple[list[int], int]:
+    opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
+    message = decode(opened.payload_type, opened.payload)
+    return message.numerator.tolist(), message.weight
+
+
+async def test_other_releases_change_what_is_sent(device: Device, incoming: list[tuple[str, bytes]]) -> None:
+    """The comparison above would notice: with a new ledger, hence new noise, the same records give other bytes."""
+    first = await run(device, WORLDS["as they are"], incoming)
+    second = await run(device, WORLDS["as they are"], incoming, ledger=False)
+    assert len(second.sent) == len(first.sent)
+    assert [len(raw) for _, raw in second.sent] == [len(raw) for _, raw in first.sent]
+    assert second.sent[0] == first.sent[0], "what is sent before the first release is public"
+    assert all(one != other for one, other in zip(second.sent[1:], first.sent[1:], strict=True))

@@ -1,0 +1,153 @@
+"""`sottovoce testbed --transport memory`: every kind of data, topology and fault, as a report."""
+
+import gzip
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.command import here
+from tests.support.devices import some_records
+from tests.support.processes import document
+from tests.support.reports import check_report
+
+SHORT = ("testbed", "--transport", "memory", "--cycles", "12", "--json")
+
+
+def reported(*arguments: object, agents: int = 4) -> dict[str, Any]:
+    ended = here(*SHORT, "--agents", agents, *arguments)
+    assert ended.code == 0, ended.err
+    report = document(ended.out)
+    check_report(report, agents=agents)
+    assert report["run"]["transport"] == "memory"
+    return report
+
+
+def csv_file(directory: Path) -> str:
+    features, labels = some_records(240, 1)
+    rows = [",".join([*(f"{x:.4f}" for x in row), "abc"[label]]) for row, label in zip(features, labels, strict=True)]
+    (directory / "meters.csv").write_text("\n".join(["p,q,r,s,tariff", *rows]) + "\n")
+    return f"csv:{directory / 'meters.csv'}#label=tariff&bounds=0:1"
+
+
+def npz_file(directory: Path) -> str:
+    features, labels = some_records(240, 2)
+    np.savez(directory / "records.npz", X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
+    return f"npz:{directory / 'records.npz'}"
+
+
+def idx_directory(directory: Path) -> str:
+    for name, count, seed in (("train", 240, 3), ("t10k", 60, 4)):
+        features, labels = some_records(count, seed)
+        pixels = (features * 255).astype(np.uint8).tobytes()
+        (directory / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, count, 2, 2) + pixels)
+        with gzip.open(directory / f"{name}-labels-idx1-ubyte.gz", "wb") as file:
+            file.write(struct.pack(">4BI", 0, 0, 8, 1, count) + labels.astype(np.uint8).tobytes())
+    return f"idx:{directory}"
+
+
+@pytest.mark.parametrize("data", ["digits", "breast-cancer"])
+def test_real_data_is_learnt(data: str) -> None:
+    report = reported("--data", data)
+    assert report["run"]["data"] == data
+    assert report["final"]["accuracy_mean"] > {"digits": 0.6, "breast-cancer": 0.7}[data]
+    assert report["final"]["accuracy_mean"] > report["curve"][0]["accuracy_mean"]
+
+
+@pytest.mark.parametrize("make", [csv_file, npz_file, idx_directory])
+def test_data_of_ones_own_is_learnt(make: Any, tmp_path: Path) -> None:
+    spec = make(tmp_path)
+    report = reported("--data", spec, "--epsilon", "20")
+    assert report["run"]["data"] == spec
+    assert report["final"]["accuracy_mean"] > 0.9
+
+
+@pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full", "disconnected"])
+@pytest.mark.parametrize("agents", [1, 2, 5])
+def test_every_topology_and_the_smallest_fleets(topology: str, agents: int, tmp_path: Path) -> None:
+    report = reported("--data", npz_file(tmp_path), "--topology", topology, agents=agents)
+    peers = {agent["peers"] for agent in report["agents"]}
+    assert (peers == {0}) == (topology == "disconnected" or agents == 1)
+    assert (report["traffic"]["messages"] == 0) == (peers == {0})
+    assert all(agent["cycles"] >= 12 for agent in report["agents"])
+
+
+def test_no_noise_promises_nothing(tmp_path: Path) -> None:
+    for options in (("--learner", "push-sum"), ("--epsilon", "inf")):
+        report = reported("--data", npz_file(tmp_path), *options)
+        assert (report["privacy"]["epsilon"], report["privacy"]["status"]) == (None, "none")
+        assert report["final"]["accuracy_mean"] > 0.95
+
+
+def test_faults_are_survived_and_reported(tmp_path: Path) -> None:
+    faults = ["loss=0.3", "duplicate=0.05", "delay=50ms±20ms", "kill=0.5@cycle:4", "restart=0.5@cycle:8"]
+    words = [word for fault in faults for word in ("--fault", fault)]
+    report = reported("--data", npz_file(tmp_path), *words, agents=8)
+    assert report["faults"] == faults
+    assert sum(agent["alive"] for agent in report["agents"]) == 6
+    alive = [agent for agent in report["agents"] if agent["alive"]]
+    assert all(agent["cycles"] >= 12 for agent in alive)
+    assert all(agent["epsilon_spent"] <= 2.0 for agent in report["agents"])
+
+
+def test_everybody_killed_and_brought_back(tmp_path: Path) -> None:
+    faults = ("--fault", "kill=1@cycle:3", "--fault", "restart=1@cycle:6")
+    report = reported("--data", npz_file(tmp_path), *faults)
+    assert all(agent["alive"] for agent in report["agents"])
+    assert {point["cycle"] for point in report["curve"]}.isdisjoint({3, 4, 5})
+
+
+def test_everybody_killed_for_good_is_not_a_defect(tmp_path: Path) -> None:
+    ended = here(*SHORT, "--agents", 3, "--data", npz_file(tmp_path), "--fault", "kill=1@cycle:3")
+    assert (ended.code, ended.out) == (7, "")
+    assert "no agent is left that holds a model" in ended.err
+
+
+def test_the_same_seed_gives_the_same_report() -> None:
+    one, other, another = (reported("--data", "breast-cancer", "--seed", seed) for seed in (3, 3, 4))
+    for report in (one, other, another):
+        report["run"].pop("wall_s")
+        for point in report["curve"]:
+            point.pop("t_s")
+    assert one == other
+    assert one["final"] != another["final"]
+
+
+def test_seeded_noise_is_said_to_protect_nobody() -> None:
+    (warning,) = reported("--data", "breast-cancer")["warnings"]
+    assert "simulated noise" in warning
+
+
+def test_settings_reach_the_agents(tmp_path: Path) -> None:
+    data = npz_file(tmp_path)
+    report = reported("--data", data, "--set", "learner.steps=3", "--set", "privacy.neighbouring=replace-one")
+    assert {agent["releases"] for agent in report["agents"]} == {3}
+    assert report["privacy"]["neighbouring"] == "replace-one"
+    assert reported("--data", data, "--set", "data.partition=one-record", agents=20)["run"]["partition"] == "one-record"
+
+
+def test_a_report_file_holds_the_same_document(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    report = reported("--data", npz_file(tmp_path), "--report", file)
+    assert json.loads(file.read_text()) == report
+    quiet = here("testbed", "--transport", "memory", "--agents", 2, "--cycles", 3, "--data", npz_file(tmp_path))
+    assert quiet.code == 0
+    assert "accuracy" in quiet.out
+
+
+@pytest.mark.parametrize("make", [lambda path: path / "no" / "report.json", lambda path: path])
+def test_a_report_that_cannot_be_written_is_told_before_the_run(make: Any, tmp_path: Path) -> None:
+    ended = here(*SHORT, "--data", npz_file(tmp_path), "--report", make(tmp_path))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"sottovoce: --report {make(tmp_path)}: ")
+    assert "cycle" not in ended.err
+
+
+def test_a_report_that_turns_out_not_to_be_writable_is_no_defect() -> None:
+    """/proc/1 takes no new file, which nobody can know before."""
+    ended = here(*SHORT, "--agents", 2, "--data", "breast-cancer", "--report", "/proc/1/report.json")
+    assert ended.code == 2
+    assert "cannot be written" in ended.err

@@ -1,0 +1,169 @@
+"""`sottovoce testbed` with real processes: reports, ledgers, faults, and nothing left behind."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.agent.assemble import LEDGER
+from sottovoce.vault import Ledger
+
+from tests.support.devices import some_records
+from tests.support.processes import SOTTOVOCE, document, processes_about, sottovoce
+from tests.support.reports import check_report
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Easy records, so that small fleets and few cycles are enough."""
+    features, labels = some_records(400, 1)
+    path = tmp_path_factory.mktemp("data") / "records.npz"
+    np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
+    return f"npz:{path}"
+
+
+def reported(*arguments: object, agents: int) -> dict[str, Any]:
+    """The report of a run, which is all that it prints on standard output."""
+    ended = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=120)
+    assert ended.returncode == 0, ended.stderr
+    report = document(ended.stdout)
+    check_report(report, agents=agents)
+    assert report["run"]["transport"] == "grpc"
+    return report
+
+
+def ledgers(directory: Path) -> dict[str, tuple[float, int]]:
+    """ε spent and releases of each device, read from the ledgers of a fleet that has ended."""
+    found = {}
+    for path in directory.glob(f"agent-*/{LEDGER}"):
+        ledger, owner = Ledger.read(path)
+        spending = ledger.spending()
+        found[owner] = (spending.epsilon, spending.releases)
+        ledger.close()
+    return found
+
+
+def test_four_agents_learn_digits_and_their_ledgers_agree_with_the_report(tmp_path: Path) -> None:
+    directory = tmp_path / "fleet"
+    report = reported(
+        *("--data", "digits", "--cycles", 20, "--period", 0.1, "--set", f"testbed.directory={directory}"),
+        *("--report", tmp_path / "report.json"),
+        agents=4,
+    )
+    assert report["final"]["accuracy_mean"] > 0.6
+    assert (report["privacy"]["epsilon"], report["privacy"]["delta"]) == (2.0, 1e-5)
+    assert report["privacy"]["unit"] == "record"
+    kept = ledgers(directory)
+    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == kept
+    assert all(0 < spent <= 2.0 for spent, _ in kept.values())
+    assert report["warnings"] == []
+    assert report["traffic"]["messages"] >= 4 * 18
+    assert 20 < report["resources"]["rss_mib_median"] < 160
+    assert document((tmp_path / "report.json").read_text()) == report
+    assert not processes_about(str(directory))
+    again = sottovoce("testbed", "--agents", 1, "--set", f"testbed.directory={directory}")
+    assert again.returncode == 2, "a fleet is never built over another"
+
+
+def test_killed_and_restarted_agents_do_not_stop_the_others(data: str) -> None:
+    report = reported(
+        *("--data", data, "--cycles", 30, "--period", 0.1, "--epsilon", 20),
+        *("--fault", "kill=0.5@cycle:8", "--fault", "restart=0.5@cycle:14"),
+        agents=4,
+    )
+    assert sum(agent["alive"] for agent in report["agents"]) == 3
+    assert all(agent["cycles"] >= 30 for agent in report["agents"] if agent["alive"])
+    assert all(agent["epsilon_spent"] <= 20 for agent in report["agents"])
+    assert report["final"]["accuracy_min"] > 0.8
+
+
+def test_a_noiseless_star_under_loss_duplication_and_delay(data: str) -> None:
+    faults = ["loss=0.2", "duplicate=0.2", "delay=20ms±10ms"]
+    words = [word for fault in faults for word in ("--fault", fault)]
+    report = reported(
+        *("--data", data, "--learner", "push-sum", "--topology", "star", "--cycles", 15, "--period", 0.1, *words),
+        agents=3,
+    )
+    assert report["faults"] == faults
+    assert report["privacy"]["epsilon"] is None
+    assert report["privacy"]["status"] == "none"
+    assert [agent["peers"] for agent in report["agents"]] == [2, 1, 1]
+    assert report["final"]["accuracy_min"] > 0.9
+
+
+@pytest.mark.parametrize("topology, agents, peers", [("disconnected", 2, 0), ("ring", 2, 1), ("exponential", 1, 0)])
+def test_the_smallest_fleets(data: str, topology: str, agents: int, peers: int) -> None:
+    report = reported("--data", data, "--topology", topology, "--cycles", 5, "--period", 0.05, agents=agents)
+    assert [agent["peers"] for agent in report["agents"]] == [peers] * agents
+
+
+def test_everybody_killed_is_not_a_defect(data: str) -> None:
+    arguments = ("--cycles", 20, "--period", 0.1, "--fault", "kill=1@cycle:3")
+    ended = sottovoce("testbed", "--data", data, "--agents", 1, *arguments)
+    assert ended.returncode == 7
+    assert "no agent is left that holds a model" in ended.stderr
+
+
+@pytest.fixture
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a testbed makes its fleet; a short path, as local sockets need."""
+    return tmp_path_factory.mktemp("t")
+
+
+@pytest.fixture
+def endless(data: str, temporary: Path) -> Iterator[subprocess.Popen[str]]:
+    """A testbed that would run for an hour, once its agents are at work."""
+    command = [SOTTOVOCE, "testbed", "--agents", "3", "--data", data, "--cycles", "36000", "--period", "0.1", "--json"]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def at_work() -> bool:
+            assert process.poll() is None, process.communicate()
+            return len(list(temporary.glob("*/agent-*/state.db"))) == 3
+
+        try:
+            until(at_work, "all agents are at work", 60.0)
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_no_process_and_no_file(
+    endless: subprocess.Popen[str], temporary: Path, how: signal.Signals
+) -> None:
+    endless.send_signal(how)
+    out, err = endless.communicate(timeout=30)
+    assert (endless.returncode, out) == (130, "")
+    assert err.endswith("sottovoce: interrupted\n")
+    assert "Traceback" not in err
+    assert processes_about(str(temporary)) == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_when_it_is_killed_its_agents_end_by_themselves(endless: subprocess.Popen[str], temporary: Path) -> None:
+    assert len(processes_about(str(temporary))) == 3
+    endless.kill()
+    endless.communicate(timeout=30)
+    until(lambda: not processes_about(str(temporary)), "the agents have ended", 10.0)
+    for log in temporary.glob("*/agent-*/log"):
+        assert re.search(r"INFO stopped id=", log.read_text()), "cleanly"
+
+
+def test_an_impossible_setting_is_told_before_anything_is_started(data: str) -> None:
+    ended = sottovoce("testbed", "--agents", 2, "--data", data, "--set", "transport.timeout=0")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "transport.timeout: Expected `float` > 0.0" in ended.stderr

@@ -1,0 +1,63 @@
+"""Whatever bytes a data file holds, loading it gives records or a DataError, nothing else."""
+
+import gzip
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from sottovoce.data import load
+from sottovoce.errors import DataError
+
+
+def _npz() -> bytes:
+    stream = io.BytesIO()
+    np.savez_compressed(stream, X=np.arange(12.0).reshape(4, 3), y=np.array([0, 1, 1, 0]), classes=np.array(2))
+    return stream.getvalue()
+
+
+IMAGES = b"\0\0\x08\x03" + b"".join(side.to_bytes(4, "big") for side in (2, 2, 2)) + bytes(range(8))
+LABELS = b"\0\0\x08\x01" + (2).to_bytes(4, "big") + b"\0\1"
+TABLE = b'y,x,"z"\n0,1,2\n1,3,4\n'
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    content = bytearray(whole[: draw(st.integers(0, len(whole)))] if draw(st.booleans()) else whole)
+    for position in draw(st.lists(st.integers(0, max(len(content) - 1, 0)), max_size=4)) if content else ():
+        content[position] = draw(st.integers(0, 255))
+    return bytes(content)
+
+
+def loads_or_is_refused(spec: str, name: str, content: bytes, **beside: bytes) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        for file, whole in {name: content, **beside}.items():
+            (Path(directory) / file).write_bytes(whole)
+        try:
+            data = load(spec.format(directory))
+        except DataError:
+            return
+    assert np.isfinite(data.records.features).all()
+    assert (data.records.labels < data.classes).all()
+
+
+@given(damaged(_npz()))
+def test_npz(content: bytes) -> None:
+    loads_or_is_refused("npz:{}/a.npz", "a.npz", content)
+
+
+@given(st.one_of(damaged(IMAGES), st.binary(max_size=40)))
+def test_idx(content: bytes) -> None:
+    loads_or_is_refused("idx:{}", "train-images-idx3-ubyte", content, **{"train-labels-idx1-ubyte": LABELS})
+
+
+@given(damaged(gzip.compress(IMAGES, mtime=0)))
+def test_idx_gzip(content: bytes) -> None:
+    loads_or_is_refused("idx:{}", "train-images-idx3-ubyte.gz", content, **{"train-labels-idx1-ubyte": LABELS})
+
+
+@given(st.one_of(damaged(TABLE), st.binary(max_size=40)), st.sampled_from(["label=y", "label=-1&header=no"]))
+def test_csv(content: bytes, options: str) -> None:
+    loads_or_is_refused("csv:{}/a.csv#" + options, "a.csv", content)

@@ -1,0 +1,147 @@
+"""Cores without a clock: timers, deliveries, confirmations, answers and power cuts in any order Hypothesis finds."""
+
+from collections.abc import Callable
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.links import Outgoing
+from sottovoce.door import Query
+from sottovoce.learners import Ask, Message, SetTimer
+from sottovoce.simulate import Device
+
+from tests.deterministic.fleet import PowerCut, fleet
+
+NODES = ("device-0", "device-1", "device-2")
+nodes = st.sampled_from(NODES)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A network that may hold a message or an answer back for as long as it likes, and hand it over twice."""
+
+    @initialize(seed=st.integers(0, 3), fanout=st.integers(1, 2), topology=st.sampled_from(["ring", "star"]))
+    def begin(self, seed: int, fanout: int, topology: str) -> None:
+        self.fleet = fleet(3, topology, seed=seed, steps=4, fanout=fanout)
+        self.now = 0.0
+        self.timers: set[str] = set()
+        self.asked: list[tuple[str, int, Query]] = []
+        self.messages: list[tuple[str, Outgoing]] = []
+        self.confirmations: list[tuple[str, int, Outgoing]] = []
+        for device in self.fleet.devices:
+            self._start(device)
+
+    @rule(node=nodes)
+    def tick(self, node: str) -> None:
+        core = self._device(node).core
+        if core and node in self.timers:
+            self.timers.remove(node)
+            self._act(node, lambda: core.fire("cycle", self.now))
+
+    @precondition(lambda self: self.messages)
+    @rule(data=st.data(), again=st.booleans())
+    def deliver(self, data: st.DataObject, again: bool) -> None:
+        i = data.draw(st.integers(0, len(self.messages) - 1))
+        sender, outgoing = self.messages[i] if again else self.messages.pop(i)
+        recipient = self._device(outgoing.recipient)
+        if recipient.core and not isinstance(outgoing.parcel, bytes):
+            core, message = recipient.core, outgoing.parcel
+            if self._act(recipient.id, lambda: core.receive(sender, 1, outgoing.sequence, message, self.now)[1]):
+                self.confirmations.append((sender, self._device(sender).life, outgoing))
+
+    @precondition(lambda self: self.confirmations)
+    @rule(data=st.data(), lost=st.booleans())
+    def confirm(self, data: st.DataObject, lost: bool) -> None:
+        sender, life, outgoing = self.confirmations.pop(data.draw(st.integers(0, len(self.confirmations) - 1)))
+        device = self._device(sender)
+        if device.core and device.life == life and not lost:
+            core = device.core
+            self._act(sender, lambda: core.confirm(outgoing.recipient, outgoing.sequence, self.now))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        node, life, query = self.asked.pop(data.draw(st.integers(0, len(self.asked) - 1)))
+        device = self._device(node)
+        answer = device.vault.answer(query)
+        if device.core and device.life == life:
+            core = device.core
+            self._act(node, lambda: core.answer(answer, self.now))
+
+    @rule(node=nodes)
+    def retry(self, node: str) -> None:
+        core = self._device(node).core
+        self.messages += [(node, outgoing) for outgoing in core.outbox] if core else []
+
+    @rule(node=nodes)
+    def kill(self, node: str) -> None:
+        self._down(node)
+
+    @rule(node=nodes)
+    def restart(self, node: str) -> None:
+        if self._device(node).core is None:
+            self._start(self._device(node))
+
+    @rule(node=nodes, when=st.sampled_from(["before", "after"]))
+    def doom(self, node: str, when: str) -> None:
+        """The next commit of this device is its last in this life."""
+        self.fleet.stores[node].doom = when
+
+    @invariant()
+    def nothing_lost(self) -> None:
+        self.fleet.assert_conserved()
+
+    @invariant()
+    def one_share_a_link(self) -> None:
+        for device in self.fleet.devices:
+            recipients = [outgoing.recipient for outgoing in device.core.outbox] if device.core else []
+            assert len(recipients) == len(set(recipients))
+            assert not device.core or device.core.state.pending == set(recipients)
+
+    def teardown(self) -> None:
+        if hasattr(self, "fleet"):
+            self.fleet.assert_one_release_a_slot()
+
+    def _device(self, node: str) -> Device:
+        return self.fleet.by_name[node]
+
+    def _start(self, device: Device) -> None:
+        device.core = Core(learner=device.learner, store=device.store, seal=_open)
+        self._perform(device.id, device.core.start(self.now))
+
+    def _down(self, node: str) -> None:
+        device = self._device(node)
+        device.core, device.life = None, device.life + 1
+        self.timers.discard(node)
+
+    def _act(self, node: str, act: Callable[[], list[Action]]) -> bool:
+        self.now += 0.3
+        try:
+            actions = act()
+        except PowerCut:
+            self._down(node)
+            return False
+        self._perform(node, actions)
+        return True
+
+    def _perform(self, node: str, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Transmit(outgoing):
+                    self.messages.append((node, outgoing))
+                case SetTimer():
+                    self.timers.add(node)
+                case Ask(query):
+                    self.asked.append((node, self._device(node).life, query))
+                case _:
+                    pass
+
+
+def _open(recipient: str, sequence: int, message: Message) -> Message:
+    return message
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(
+    max_examples=200, stateful_step_count=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -1,0 +1,61 @@
+"""Through the whole vault, noise left out: one record more moves the sum by its own clipped gradient, exactly."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.kernels import Softmax
+from sottovoce.vault import Budget, Ledger, SeededNoise, Terms, build
+from sottovoce.vault.mechanism import exact
+
+CLIP = 0.7
+
+
+def total(records: Records, kernel: Softmax, point: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Σ clipped gradients in grid units, int64[P]."""
+    ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
+    vault = build(records=records, kernel=kernel, terms=Terms("clipd2p", 1, CLIP), ledger=ledger, noise=SeededNoise(1))
+    answer = vault.answer(Query("clipd2p", "gradient", 0, point))
+    vault.close()
+    assert not isinstance(answer, Refused)
+    assert answer.step == exact(clip=CLIP).step
+    return answer.value
+
+
+@given(
+    features=st.integers(1, 70),
+    classes=st.integers(2, 12),
+    count=st.integers(1, 300),
+    scale=st.sampled_from([1e-3, 1.0, 1e3, 1e200]),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=60, deadline=None)
+def test_one_record_moves_the_sum_by_its_own_clipped_gradient(
+    features: int, classes: int, count: int, scale: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    kernel, point = Softmax(features, classes), rng.normal(size=features * classes)
+    records = Records(rng.normal(size=(count, features)) * scale, rng.integers(0, classes, count))
+    bound = exact(clip=CLIP).clip_squared
+    assert bound is not None
+    whole = total(records, kernel, point)
+    for gone in {0, count // 2, count - 1}:
+        rest = Records(np.delete(records.features, gone, axis=0), np.delete(records.labels, gone))
+        alone = Records(records.features[gone : gone + 1], records.labels[gone : gone + 1])
+        moved = whole - total(rest, kernel, point)
+        assert sum(int(number) ** 2 for number in moved) <= bound
+        np.testing.assert_array_equal(moved, total(alone, kernel, point))
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=10, deadline=None)
+def test_a_long_gradient_moves_the_sum_by_almost_the_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kernel = Softmax(5, 3)
+    records = Records(rng.normal(size=(1, 5)) * 1e3, rng.integers(0, 3, 1))
+    bound = exact(clip=CLIP).clip_squared
+    assert bound is not None
+    moved = total(records, kernel, np.zeros(15))
+    assert 0.9999 * bound <= sum(int(number) ** 2 for number in moved) <= bound

@@ -1,0 +1,103 @@
+"""A device of the fleet that does not run an agent: it holds a certificate and says what it likes."""
+
+import random
+from dataclasses import dataclass
+from typing import Any, Self
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.identity import Identity
+from sottovoce.transport.grpc import METHOD
+from sottovoce.wire import decode_receipt, seal
+from sottovoce.wire.v1.envelope_pb2 import PushSumShare
+
+from tests.support.devices import Device, kernel
+
+WEIGHT_ONE = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call: either whether it was a duplicate, or why not."""
+
+    duplicate: bool | None
+    code: grpc.StatusCode | None = None
+    details: str = ""
+
+
+class Attacker:
+    """Speaks gRPC to one agent.
+
+    Args:
+        target: whom to speak to.
+        identity: whose TLS key and certificate to show; None for none at all.
+        credentials: in place of those of `identity`.
+    """
+
+    def __init__(
+        self, target: Device, identity: Identity | None, credentials: grpc.ChannelCredentials | None = None
+    ) -> None:
+        self.target = target
+        self.identity = identity
+        if credentials is None:
+            roots = target.identity.ca_pem
+            mine = () if identity is None else (identity.tls_key_pem, identity.tls_cert_pem)
+            credentials = grpc.ssl_channel_credentials(roots, *mine)
+        options = [
+            ("grpc.ssl_target_name_override", target.identity.dns_name),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        self._channel = grpc.secure_channel(target.address, credentials, options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def envelope(
+        self,
+        *,
+        sequence: int,
+        incarnation: int = 1,
+        recipient: str | None = None,
+        payload_type: str = "push-sum-share/1",
+        payload: bytes | None = None,
+    ) -> bytes:
+        """An envelope signed by this attacker; by default a share that the target would accept."""
+        assert self.identity is not None
+        return seal(
+            self.identity,
+            recipient=recipient or self.target.id,
+            incarnation=incarnation,
+            sequence=sequence,
+            payload_type=payload_type,
+            payload=share() if payload is None else payload,
+        )
+
+    def deliver(self, raw: bytes, method: str = METHOD) -> Outcome:
+        """Call it with these bytes."""
+        return called(self._channel, raw, method)
+
+
+def called(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
+    """One call over any channel."""
+    try:
+        return Outcome(decode_receipt(channel.unary_unary(method)(raw, timeout=10)))
+    except grpc.RpcError as error:
+        return Outcome(None, error.code(), error.details() or "")
+
+
+def share(numerator: NDArray[Any] | None = None, weight: int = WEIGHT_ONE // 2) -> bytes:
+    """The payload of a push-sum share, correct unless told otherwise."""
+    if numerator is None:
+        numerator = np.full(kernel().size, WEIGHT_ONE // 8, dtype=np.int64)
+    return PushSumShare(numerator=numerator.astype("<i8").tobytes(), weight=weight).SerializeToString()
+
+
+def flipped(raw: bytes, *, sample: int, seed: int) -> list[bytes]:
+    """`raw` with one bit altered, for a sample of its bits."""
+    bits = random.Random(seed).sample(range(8 * len(raw)), min(sample, 8 * len(raw)))
+    return [raw[: bit // 8] + bytes([raw[bit // 8] ^ 1 << bit % 8]) + raw[bit // 8 + 1 :] for bit in sorted(bits)]

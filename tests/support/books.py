@@ -1,0 +1,100 @@
+"""The books of a stopped fleet: what each device holds, what is on its way, and what its ledger says it put in.
+
+Push-sum conserves mass: the numerators and weights of all devices, with the shares sent and not yet applied, add up to
+what was put in, to the last bit. Read from the files alone, after the processes have ended.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.setup import schedule_of
+from sottovoce.config import load
+from sottovoce.door import Query
+from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
+from sottovoce.vault import Ledger, Spending
+from sottovoce.wire import decode, unseal
+from sottovoce.wire.v1.state_pb2 import PushSumState
+
+from tests.support.devices import Device, kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Sums over a fleet, in units of 2^-40, exact.
+
+    Attributes:
+        numerator: held or on its way.
+        weight: held or on its way.
+        contributed: what the releases of all ledgers that were applied add up to.
+        joined: the weight with which the devices began.
+    """
+
+    numerator: NDArray[np.int64]
+    weight: int
+    contributed: NDArray[np.int64]
+    joined: int
+
+    @property
+    def balance(self) -> bool:
+        return self.weight == self.joined and bool(np.array_equal(self.numerator, -self.contributed))
+
+
+def books(devices: Sequence[Device]) -> Books:
+    """Add everything up. No process may be running."""
+    size = kernel().size
+    numerator, contributed, weight = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), 0
+    seen = {device.id: _seen(device) for device in devices}
+    for device in devices:
+        state, outbox = _stored(device)
+        numerator += np.frombuffer(state.numerator, dtype="<i8")
+        weight += state.weight
+        for recipient, raw in outbox:
+            opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
+            if opened.sequence > seen[recipient].get(device.id, 0):
+                share = decode(opened.payload_type, opened.payload)
+                numerator += share.numerator
+                weight += share.weight
+        contributed += _contributed(device, state.step)
+    return Books(numerator, weight, contributed, len(devices) * WEIGHT_ONE)
+
+
+def spending(device: Device) -> Spending:
+    """What the ledger says, which must be this device's."""
+    ledger, owner = Ledger.read(device.ledger)
+    try:
+        assert owner == device.id
+        return ledger.spending()
+    finally:
+        ledger.close()
+
+
+def _stored(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
+    with closing(sqlite3.connect(device.state / "state.db")) as connection:
+        (raw,) = connection.execute("SELECT state FROM learner").fetchone()
+        outbox = connection.execute("SELECT recipient, parcel FROM outbox").fetchall()
+    return PushSumState.FromString(raw), outbox
+
+
+def _seen(device: Device) -> dict[str, int]:
+    with closing(sqlite3.connect(device.state / "state.db")) as connection:
+        return dict(connection.execute("SELECT sender, sequence FROM seen").fetchall())
+
+
+def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
+    """The sum of the contributions of the releases that its state says were applied."""
+    config = load(device.config)
+    schedule = schedule_of(config, kernel().size, tuple(peer.id for peer in config.transport.peers))
+    total = np.zeros(kernel().size, dtype=np.int64)
+    ledger, _ = Ledger.read(device.ledger)
+    try:
+        for slot in range(steps):
+            stored = ledger.stored(Query(schedule.learner, "gradient", slot, np.zeros(0)).id)
+            assert stored is not None, "what was applied is in the ledger"
+            total += contribution(schedule, slot, np.frombuffer(stored.value, dtype="<i8"), 2.0**stored.exponent)
+    finally:
+        ledger.close()
+    return total

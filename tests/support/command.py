@@ -1,0 +1,39 @@
+"""The command `sottovoce` inside this process, for what ends before it starts anything."""
+
+import logging
+import signal
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+
+import pytest
+from sottovoce.cli.main import main
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def here(*arguments: object) -> Ended:
+    """Run the command to its end, and leave this process as it was."""
+    log = logging.getLogger("sottovoce")
+    before = (log.handlers[:], log.level, log.propagate)
+    terminate = signal.getsignal(signal.SIGTERM)
+    out, err = StringIO(), StringIO()
+    try:
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setattr(sys, "argv", ["sottovoce", *map(str, arguments)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+    finally:
+        log.handlers[:], log.propagate = before[0], before[2]
+        log.setLevel(before[1])
+        signal.signal(signal.SIGTERM, terminate)
+    assert isinstance(ended.value.code, int)
+    return Ended(int(ended.value.code), out.getvalue(), err.getvalue())

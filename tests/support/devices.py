@@ -1,0 +1,144 @@
+"""Devices of a fleet made by hand: keys, records and configuration as an operator would write them."""
+
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomlkit
+from numpy.typing import NDArray
+from sottovoce.agent.assemble import LEDGER, state_files
+from sottovoce.agent.join import join
+from sottovoce.agent.setup import kernel_of
+from sottovoce.data import apply
+from sottovoce.identity import Fleet, Identity, Validity
+from sottovoce.kernels import Softmax
+from sottovoce.vault import Budget
+
+FEATURES, CLASSES = 4, 3
+_PORTS = range(12_000, 20_000)  # below those of the testbed, and those that systems take for outgoing connections
+_CENTRES = np.array([[0.9, 0.1, 0.1, 0.2], [0.1, 0.9, 0.2, 0.1], [0.1, 0.2, 0.9, 0.8]])
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that has joined.
+
+    Attributes:
+        state: its state directory.
+        identity: who it is.
+        port: of 127.0.0.1, where it will listen.
+    """
+
+    state: Path
+    identity: Identity
+    port: int
+
+    @property
+    def id(self) -> str:
+        return self.identity.node_id
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def config(self) -> Path:
+        return self.state.with_suffix(".toml")
+
+    @property
+    def ledger(self) -> Path:
+        return self.state / LEDGER
+
+    @property
+    def records(self) -> Path:
+        return self.state.with_suffix(".npz")
+
+    def entry(self, *, address: str | None = None) -> dict[str, str]:
+        """This device as somebody's peer."""
+        return {"id": self.id, "address": address or self.address}
+
+    def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
+        """Write its configuration; `tables` take the place of single keys."""
+        usual: Tables = {
+            "agent": {"state": self.state.name},
+            "data": {
+                "source": f"npz:{self.records}",
+                "features": FEATURES,
+                "classes": CLASSES,
+                "expected_records": 60,
+                "bounds": [0.0, 1.0],
+            },
+            "learner": {"period": 0.05, "steps": 20},
+            "privacy": {"epsilon": 2.0},
+            "transport": {
+                "listen": self.address,
+                "timeout": 2.0,
+                "backoff": 0.05,
+                "backoff_max": 0.3,
+                "peers": list(peers),
+            },
+        }
+        self.config.write_text(tomlkit.dumps({name: {**usual[name], **tables.get(name, {})} for name in usual}))
+        return self
+
+    def hold(self, features: NDArray[np.float64], labels: NDArray[np.int64]) -> "Device":
+        """Write its records."""
+        np.savez(self.records, X=features, y=labels, classes=np.array(CLASSES))
+        return self
+
+
+def new_device(
+    fleet: Fleet,
+    state: Path,
+    *,
+    seed: int = 0,
+    records: int = 60,
+    epsilon: float = 2.0,
+    validity: Validity | None = None,
+) -> Device:
+    """A device with records and a ledger, not yet configured."""
+    identity = join(fleet, state, Budget(epsilon, 1e-5, "record", "add-remove"), validity)
+    return Device(state, identity, free_port()).hold(*some_records(records, seed))
+
+
+def some_records(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Records of three classes that a linear model tells apart, each feature within [0, 1]."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, CLASSES, count)
+    return np.clip(_CENTRES[labels] + random.normal(0, 0.05, (count, FEATURES)), 0, 1), labels
+
+
+def accuracy(model: NDArray[np.float64]) -> float:
+    """The accuracy of a model on records of the same kind that no device holds."""
+    features, labels = some_records(600, 2**31)
+    bounds = (np.zeros(FEATURES), np.ones(FEATURES))
+    predicted = kernel().predict(model[np.newaxis], apply("centred-unit", features, bounds))
+    return float((predicted == labels).mean())
+
+
+def kernel() -> Softmax:
+    """The model these devices learn."""
+    return kernel_of(FEATURES, CLASSES, "centred-unit")
+
+
+def identity_files(device: Device) -> Path:
+    """The directory of its keys and certificates."""
+    return state_files(device.state)[0]
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens."""
+    while True:
+        port = secrets.choice(_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port

@@ -1,0 +1,124 @@
+"""The command `sottovoce` and agents as processes of their own."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.control import ask, parameters
+from sottovoce.errors import NetworkError
+
+from tests.support.devices import Device
+from tests.support.waiting import until
+
+SOTTOVOCE = str(Path(sys.executable).with_name("sottovoce"))
+
+
+def sottovoce(*arguments: object, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    command = [SOTTOVOCE, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+class AgentProcess:
+    """`sottovoce agent run`, with what it says kept beside its state directory."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._log = device.state.with_suffix(".log")
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [SOTTOVOCE, "agent", "run", "--config", str(device.config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def ready(self) -> Self:
+        """Wait for its first answer."""
+        until(self._answers, f"{self.device.state.name} answers")
+        return self
+
+    def status(self) -> dict[str, Any]:
+        return ask(self.device.state, "status")
+
+    def model(self) -> NDArray[np.float64]:
+        """Its model; there must be one."""
+        model = parameters(ask(self.device.state, "model"))
+        assert model is not None
+        return model
+
+    def facts(self) -> dict[str, Any]:
+        """Everything of its state that a message from outside could change."""
+        status = self.status()
+        return {
+            "model": self.model().tolist(),
+            "received": status["traffic"]["received"],
+            **{key: status[key] for key in ("cycle", "steps_done", "push_sum_weight", "state", "privacy")},
+        }
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait; returns the exit code."""
+        self.process.send_signal(how)
+        return self.ended()
+
+    def ended(self, seconds: float = 20.0) -> int:
+        """Wait until it has ended by itself; returns the exit code."""
+        return self.process.wait(seconds)
+
+    def log(self) -> str:
+        """What all processes of this device have said."""
+        return self._log.read_text()
+
+    def lines(self, *words: str) -> list[str]:
+        """The lines of the log that hold all of `words`."""
+        return [line for line in self.log().splitlines() if all(word in line for word in words)]
+
+    def _answers(self) -> bool:
+        if (code := self.process.poll()) is not None:
+            raise AssertionError(f"{self.device.state.name} ended with {code}:\n{self.log()}")
+        try:
+            self.status()
+        except NetworkError:
+            return False
+        return True
+
+
+@contextmanager
+def running(*devices: Device) -> Iterator[list[AgentProcess]]:
+    """The agents of these devices, all ready; killed at the end if they are still there."""
+    with ExitStack() as stack:
+        agents = [stack.enter_context(AgentProcess(device)) for device in devices]
+        yield [agent.ready() for agent in agents]
+
+
+def document(output: str) -> dict[str, Any]:
+    """The one JSON document that `output` is."""
+    parsed: dict[str, Any] = json.loads(output)
+    return parsed
+
+
+def processes_about(words: str) -> list[int]:
+    """The ids of all processes whose command line mentions `words`."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        try:
+            if directory.name.isdigit() and words in (directory / "cmdline").read_text(errors="replace"):
+                found.append(int(directory.name))
+        except OSError:
+            continue  # it has ended meanwhile
+    return found

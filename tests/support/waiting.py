@@ -1,0 +1,19 @@
+"""Waiting for what other processes do: by asking again until a deadline, never by sleeping for long enough."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+_PAUSE = 0.02
+
+
+def until(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
+    """The first true value of `condition`, which fails with the words `what` when none comes in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if value := condition():
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what}")
+        time.sleep(_PAUSE)

@@ -1,0 +1,210 @@
+"""A link tries until its share is confirmed: the same bytes, longer pauses, one line a minute for each cause."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from sottovoce.agent.link import Link
+from sottovoce.agent.links import Outgoing
+from sottovoce.agent.waits import Waits
+from sottovoce.errors import InternalError
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.wire import encode_receipt
+
+PEER = Peer("p" * 32, "192.0.2.7:7400", "p.fleet.internal")
+APPLIED, DUPLICATE = encode_receipt(duplicate=False), encode_receipt(duplicate=True)
+
+
+@dataclass
+class Scripted:
+    """A transport that answers as written, then confirms; implements sottovoce.transport.Transport."""
+
+    script: list[bytes | Exception] = field(default_factory=list)
+    sent: list[bytes] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)
+    look: Callable[[], None] = lambda: None
+
+    async def start(self, receive: Receive) -> None:
+        raise NotImplementedError
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        assert (peer, timeout) == (PEER, 3.0)
+        self.sent.append(message)
+        self.at.append(asyncio.get_running_loop().time())
+        self.look()
+        answer = self.script.pop(0) if self.script else APPLIED
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def listener(self) -> Listener:
+        raise NotImplementedError
+
+    async def stop(self, grace: float) -> None:
+        raise NotImplementedError
+
+
+class Bench:
+    """A link on a scripted transport."""
+
+    def __init__(self, *script: bytes | Exception, backoff: float = 0.001, backoff_max: float = 0.01) -> None:
+        self.transport = Scripted(list(script))
+        self.counters, self.waits = Counters(), Waits()
+        self.confirmed: list[Outgoing] = []
+        self.link = Link(
+            peer=PEER,
+            transport=self.transport,
+            confirmed=self._confirmed,
+            counters=self.counters,
+            waits=self.waits,
+            timeout=3.0,
+            backoff=backoff,
+            backoff_max=backoff_max,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.link.run())
+        try:
+            yield
+        finally:
+            self.link.stop()
+            await asyncio.wait_for(task, 5)
+
+    async def until_confirmed(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.confirmed) < count:  # noqa: ASYNC110 - a deadline is all that is needed
+                await asyncio.sleep(0.001)
+
+    async def _confirmed(self, outgoing: Outgoing) -> None:
+        self.confirmed.append(outgoing)
+
+
+def share(sequence: int) -> Outgoing:
+    return Outgoing(PEER.id, sequence, b"share %d" % sequence)
+
+
+def failure(cause: str = "unreachable") -> DeliveryFailed:
+    return DeliveryFailed(cause, f"peer {PEER.id}: {cause}")
+
+
+async def test_a_share_is_delivered_once_and_confirmed() -> None:
+    bench = Bench()
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+        bench.link.offer(share(2))
+        await bench.until_confirmed(2)
+    assert bench.transport.sent == [b"share 1", b"share 2"]
+    assert bench.confirmed == [share(1), share(2)]
+    assert (bench.counters.messages, bench.counters.retries, bench.counters.wire_bytes) == (2, 0, 14)
+    assert bench.waits.document() == []
+
+
+async def test_a_retry_sends_the_same_bytes_until_one_gets_through() -> None:
+    bench = Bench(failure(), failure("timeout"), failure("tls"), b"not a receipt", DUPLICATE)
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+    assert bench.transport.sent == [b"share 1"] * 5
+    assert bench.confirmed == [share(1)], "that it was applied before is as good"
+    assert (bench.counters.messages, bench.counters.retries, bench.counters.wire_bytes) == (1, 4, 35)
+    assert bench.counters.failures == {"unreachable": 1, "timeout": 1, "tls": 1, "other": 1}
+    assert (bench.link.failures, bench.link.last_failure) == (0, "")
+
+
+async def test_each_cause_is_told_once_however_often_it_happens(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(*[failure()] * 20, *[failure("tls")] * 20)
+    with caplog.at_level(logging.WARNING, logger="sottovoce"):
+        async with bench.running():
+            bench.link.offer(share(1))
+            await bench.until_confirmed(1)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"delivery-failed cause=unreachable peer {PEER.id}: unreachable",
+        f"delivery-failed cause=tls peer {PEER.id}: tls",
+    ]
+
+
+async def test_pauses_grow_to_their_limit_and_are_never_the_same_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = []
+
+    def longest(low: float, high: float) -> float:
+        ranges.append((low, high))
+        return 0.0
+
+    monkeypatch.setattr("random.uniform", longest)
+    bench = Bench(*[failure()] * 8, backoff=1.0, backoff_max=30.0)
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+        bench.transport.script.append(failure())
+        bench.link.offer(share(2))
+        await bench.until_confirmed(2)
+    assert [high for _, high in ranges] == [1, 2, 4, 8, 16, 30, 30, 30, 1]
+    assert all(low == high / 10 for low, high in ranges)
+
+
+async def test_a_thousand_failures_in_a_row_overflow_nothing() -> None:
+    bench = Bench(*[failure()] * 1100, backoff=1e-9, backoff_max=1e-6)
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+    assert bench.counters.retries == 1100
+
+
+async def test_what_it_waits_for_is_told_with_reason_and_end() -> None:
+    bench = Bench(failure(), backoff=0.2, backoff_max=0.2)
+    seen = []
+    bench.transport.look = lambda: seen.extend(bench.waits.document())
+    async with bench.running():
+        bench.link.offer(share(7))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            while not bench.link.failures:  # noqa: ASYNC110 - a deadline is all that is needed
+                await asyncio.sleep(0.001)
+        (pause,) = bench.waits.document()
+        assert bench.link.last_failure == f"peer {PEER.id}: unreachable"
+        await bench.until_confirmed(1)
+    assert seen[0]["reason"] == f"{PEER.address} to confirm share 7"
+    assert 2.9 < float(seen[0]["left_s"]) <= 3.0
+    assert str(pause["reason"]).startswith(f"pause before trying {PEER.address} again: peer {PEER.id}: unreachable")
+    assert 0 < float(pause["left_s"]) <= 0.2
+    assert bench.waits.document() == []
+
+
+async def test_stopped_in_a_pause_it_ends_at_once_and_confirms_nothing() -> None:
+    bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
+    async with asyncio.timeout(5), bench.running():
+        bench.link.offer(share(1))
+        while not bench.link.failures:  # noqa: ASYNC110 - a deadline is all that is needed
+            await asyncio.sleep(0.001)
+    assert bench.confirmed == []
+
+
+async def test_stopped_while_idle_it_ends() -> None:
+    bench = Bench()
+    async with asyncio.timeout(5), bench.running():
+        await asyncio.sleep(0)
+    assert bench.transport.sent == []
+
+
+async def test_one_share_at_a_time() -> None:
+    bench = Bench()
+    bench.link.offer(share(1))
+    with pytest.raises(asyncio.QueueFull):
+        bench.link.offer(share(2))
+
+
+async def test_what_is_not_sealed_never_reaches_a_transport() -> None:
+    import numpy as np
+    from sottovoce.learners import PushSumShare
+
+    bench = Bench()
+    bench.link.offer(Outgoing(PEER.id, 1, PushSumShare(np.zeros(1, dtype=np.int64), 1)))
+    with pytest.raises(InternalError, match="only sealed envelopes"):
+        await asyncio.wait_for(bench.link.run(), 5)
+    assert bench.transport.sent == []

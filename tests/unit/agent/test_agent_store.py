@@ -1,0 +1,177 @@
+"""The durable state: everything of a commit or nothing, and a lost state is never counted twice."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.errors import DataError
+from sottovoce.learners import PushSum, PushSumState
+from sottovoce.learners.push_sum import WEIGHT_ONE
+
+from tests.unit.learners.support import schedule
+
+LEARNER = PushSum(schedule("a", "b", size=3))
+
+
+def opened(directory: Path, released: int = 0) -> SqliteStore:
+    return SqliteStore(directory, LEARNER, released)
+
+
+def facts(saved: Saved) -> tuple[object, ...]:
+    state = saved.state
+    return (
+        *(state.numerator.tolist(), state.weight, state.cycle, state.step, state.turn, state.exhausted),
+        *(list(saved.outbox), dict(saved.sequences), dict(saved.seen)),
+    )
+
+
+def some_state(step: int = 3) -> PushSumState:
+    return PushSumState(np.array([-(2**60), 5, 2**60]), WEIGHT_ONE // 3, cycle=7, step=step, turn=1, exhausted=True)
+
+
+def test_a_new_device_begins_with_weight_one(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    assert facts(store.load()) == ([0, 0, 0], WEIGHT_ONE, 0, 0, 0, False, [], {}, {})
+    assert store.incarnation == 1
+    store.close()
+    assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_commit_is_there_after_a_restart_to_the_last_bit(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    outgoing = Outgoing("a", 4, b"\0envelope\xff")
+    store.commit(some_state(), [outgoing], [], ("b", Seen(2, 9)))
+    store.close()
+    again = opened(tmp_path)
+    expected = ([-(2**60), 5, 2**60], WEIGHT_ONE // 3, 7, 3, 1, True, [outgoing], {"a": 4}, {"b": Seen(2, 9)})
+    assert facts(again.load()) == expected
+    assert again.incarnation == 1
+    again.commit(some_state(4), [], ["a"], ("b", Seen(2, 10)))
+    again.close()
+    last = opened(tmp_path)
+    assert facts(last.load()) == (*expected[:3], 4, 1, True, [], {"a": 4}, {"b": Seen(2, 10)})
+    last.close()
+
+
+def test_a_confirmed_share_makes_room_for_the_next_in_one_commit(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.commit(some_state(), [Outgoing("a", 1, b"first")], [], None)
+    store.commit(some_state(), [Outgoing("a", 2, b"second")], ["a"], None)
+    assert list(store.load().outbox) == [Outgoing("a", 2, b"second")]
+    store.close()
+
+
+def test_a_failed_commit_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.commit(some_state(), [Outgoing("a", 1, b"first")], [], None)
+    before = facts(store.load())
+    with pytest.raises(DataError, match=r"state\.db: cannot be written .*make room on its disk and start again"):
+        store.commit(some_state(9), [Outgoing("b", 1, b"x"), Outgoing("a", 2, b"second")], [], ("b", Seen(1, 1)))
+    assert facts(store.load()) == before
+    store.commit(some_state(9), [], ["a"], None)
+    store.close()
+
+
+def test_a_lost_state_begins_another_life_with_nothing(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    for life in (2, 3):
+        for file in tmp_path.glob("state.db*"):
+            file.unlink()
+        store = opened(tmp_path, released=5)
+        assert store.incarnation == life
+        saved = store.load()
+        assert (saved.state.numerator.tolist(), saved.state.weight) == ([0, 0, 0], 0)
+        assert saved.state.step == 5, "releases already handed out are not applied again"
+        store.close()
+
+
+def test_where_only_the_ledger_is_left_the_next_life_is_later_than_any_before(tmp_path: Path) -> None:
+    """Without its counter nobody knows how many lives there were; peers would refuse the first one over again."""
+    store = opened(tmp_path, released=1)
+    assert store.incarnation > 10**6
+    assert (store.load().state.weight, store.load().state.step) == (0, 1)
+    store.close()
+    (tmp_path / "state.db").unlink()
+    again = opened(tmp_path, released=1)
+    assert again.incarnation == store.incarnation + 1
+    again.close()
+
+
+def test_a_crash_between_the_state_and_its_counter_counts_no_life_twice(tmp_path: Path) -> None:
+    """The counter is written after the state; without it the state's own number is the one that holds."""
+    opened(tmp_path).close()
+    (tmp_path / "incarnation").unlink()
+    store = opened(tmp_path)
+    assert store.incarnation == 1
+    store.close()
+    assert (tmp_path / "incarnation").read_text() == "1"
+
+
+def test_a_half_made_state_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "state.db.new").write_bytes(b"half")
+    store = opened(tmp_path)
+    assert store.load().state.weight == WEIGHT_ONE
+    store.close()
+    assert not (tmp_path / "state.db.new").exists()
+
+
+def damaged(path: Path, kind: str) -> None:
+    if kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "zeros":
+        path.write_bytes(b"\0" * 8192)
+    elif kind == "cut":
+        path.write_bytes(path.read_bytes()[:4096])
+    else:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("empty", "zeros", "cut", "PRAGMA application_id = 7", "PRAGMA user_version = 2", "DELETE FROM life"),
+        *("DELETE FROM learner", "UPDATE learner SET state = x'ff'", "UPDATE learner SET state = 'text'"),
+        *("DROP TABLE seen", "UPDATE learner SET state = x'0a03000000'"),
+    ],
+)
+def test_a_damaged_state_stops_the_agent_and_is_never_replaced(tmp_path: Path, kind: str) -> None:
+    store = opened(tmp_path)
+    store.commit(some_state(), [Outgoing("a", 1, b"x")], [], None)
+    store.close()
+    path = tmp_path / "state.db"
+    damaged(path, kind)
+    left = path.read_bytes()
+    with pytest.raises(DataError, match=r"Move state\.db, state\.db-wal and state\.db-shm away"):
+        _loaded(tmp_path)
+    assert path.read_bytes() == left
+
+
+def _loaded(directory: Path) -> Saved:
+    store = opened(directory)
+    try:
+        return store.load()
+    finally:
+        store.close()
+
+
+def test_a_state_of_another_model_is_told(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    state = replace(some_state(), numerator=np.zeros(4, dtype=np.int64))
+    store.commit(state, [], [], None)
+    store.close()
+    with pytest.raises(DataError, match=r"holds a model of 4 numbers, the configuration asks for 3; put features"):
+        _loaded(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "one", "1.5"])
+def test_a_damaged_counter_stops_the_agent(tmp_path: Path, text: str) -> None:
+    opened(tmp_path).close()
+    (tmp_path / "incarnation").write_text(text)
+    with pytest.raises(DataError):
+        opened(tmp_path)

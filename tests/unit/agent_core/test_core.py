@@ -1,0 +1,252 @@
+"""Links on which every share is applied exactly once, and what is durable when."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.errors import DataError, MessageRefused
+from sottovoce.learners import Ask, Message, PublishModel, PushSum, PushSumShare, PushSumState, SetTimer
+from sottovoce.learners.messages import MAX_NUMERATOR
+from sottovoce.learners.push_sum import WEIGHT_ONE
+
+from tests.unit.learners.support import release, schedule, state
+
+
+class Store(MemoryStore):
+    """Counts commits, and fails when told to. Like a file, it keeps no state's `pending`: that is the outbox."""
+
+    def __init__(self, state: PushSumState) -> None:
+        super().__init__(state)
+        self.commits = 0
+        self.fails = False
+
+    def load(self) -> Saved:
+        saved = super().load()
+        return replace(saved, state=replace(saved.state, pending=frozenset()))
+
+    def commit(
+        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+    ) -> None:
+        if self.fails:
+            raise DataError("state.db: the disk is full")
+        self.commits += 1
+        super().commit(state, sent, confirmed, seen)
+
+
+Made = tuple[Core, Store]
+
+
+def make(*peers: str, steps: int = 0, fanout: int = 1, store: Store | None = None) -> Made:
+    """A core that holds x = 8 and w = 1, or what its store holds; its parcels cannot be mistaken for one another."""
+    store = store or Store(state(8))
+    seals = 0
+
+    def seal(recipient: str, sequence: int, message: Message) -> bytes:
+        nonlocal seals
+        seals += 1
+        numbers = f"{message.numerator.tolist()} {message.weight}"
+        return f"to {recipient}, {sequence}: {numbers}, seal {seals} of {id(seal)}".encode()
+
+    return Core(learner=PushSum(schedule(*peers, steps=steps, fanout=fanout)), store=store, seal=seal), store
+
+
+def share(numerator: float = 1.0, weight: float = 0.5) -> PushSumShare:
+    return PushSumShare(np.array([int(numerator * WEIGHT_ONE)], dtype=np.int64), int(weight * WEIGHT_ONE))
+
+
+def sent(actions: list[Action]) -> list[Outgoing]:
+    return [action.outgoing for action in actions if isinstance(action, Transmit)]
+
+
+def facts(core: Core) -> tuple[list[int], int, tuple[Outgoing, ...]]:
+    return core.state.numerator.tolist(), core.state.weight, core.outbox
+
+
+def test_one_share_at_a_time_to_each_peer() -> None:
+    core, _ = make("a", "b")
+    first, second = sent(core.fire("cycle", 0.0)), sent(core.fire("cycle", 1.0))
+    assert [outgoing.recipient for outgoing in first + second] == ["a", "b"]
+    assert sent(core.fire("cycle", 2.0)) == []
+    assert core.outbox == (*first, *second)
+    core.confirm("a", 1, 3.0)
+    third = sent(core.fire("cycle", 4.0))
+    assert [(outgoing.recipient, outgoing.sequence) for outgoing in third] == [("a", 2)]
+
+
+def test_a_confirmation_counts_for_its_own_sequence_alone() -> None:
+    core, _ = make("a")
+    core.fire("cycle", 0.0)
+    before = facts(core)
+    for recipient, sequence in [("a", 2), ("a", 0), ("b", 1)]:
+        assert core.confirm(recipient, sequence, 1.0) == []
+        assert facts(core) == before
+    assert core.awaits("a", 1)
+    core.confirm("a", 1, 1.0)
+    assert not core.awaits("a", 1)
+    assert core.outbox == ()
+    core.fire("cycle", 2.0)
+    before = facts(core)
+    core.confirm("a", 1, 3.0)  # once more, late: the share on its way is the second
+    assert facts(core) == before
+    assert core.awaits("a", 2)
+
+
+def test_a_share_is_durable_before_it_leaves_with_what_it_was_split_from() -> None:
+    core, store = make("a")
+    outgoing = sent(core.fire("cycle", 0.0))
+    saved = store.load()
+    assert list(saved.outbox) == outgoing
+    assert saved.sequences == {"a": 1}
+    assert (saved.state.numerator.tolist(), saved.state.weight) == ([4 * WEIGHT_ONE], WEIGHT_ONE // 2)
+
+
+def test_a_received_share_is_durable_before_it_is_confirmed() -> None:
+    core, store = make()
+    duplicate, _ = core.receive("a", 1, 1, share(2), 0.0)
+    assert not duplicate
+    saved = store.load()
+    assert saved.seen == {"a": Seen(1, 1)}
+    assert (saved.state.numerator.tolist(), saved.state.weight) == ([10 * WEIGHT_ONE], WEIGHT_ONE * 3 // 2)
+
+
+@pytest.mark.parametrize("sequence", [5, 4, 1])
+def test_a_duplicate_is_acknowledged_without_effect_whatever_it_holds(sequence: int) -> None:
+    core, store = make()
+    core.receive("a", 1, 5, share(2), 0.0)
+    before, commits = core.state, store.commits
+    for message in (share(2), share(3, 1), PushSumShare(np.zeros(7, dtype=np.int64), 1)):
+        assert core.receive("a", 1, sequence, message, 1.0) == (True, [])
+        assert core.state is before
+    assert store.commits == commits
+
+
+def test_links_are_told_apart_by_their_sender() -> None:
+    core, _ = make()
+    assert [core.receive(sender, 1, 1, share(), 0.0)[0] for sender in "aba"] == [False, False, True]
+    assert core.state.weight == 2 * WEIGHT_ONE
+
+
+def test_a_new_life_of_the_sender_counts_from_one_and_its_old_life_is_refused() -> None:
+    core, store = make()
+    core.receive("a", 3, 17, share(), 0.0)
+    assert core.receive("a", 4, 1, share(), 1.0)[0] is False
+    before, commits = core.state, store.commits
+    assert core.receive("a", 4, 1, share(), 2.0)[0] is True
+    with pytest.raises(MessageRefused) as refused:
+        core.receive("a", 3, 18, share(), 3.0)
+    assert refused.value.reason == "incarnation"
+    assert core.state is before
+    assert store.commits == commits
+    assert core.receive("a", 4, 2, share(), 4.0)[0] is False
+
+
+@pytest.mark.parametrize(
+    "message, reason",
+    [
+        (PushSumShare(np.zeros(2, dtype=np.int64), WEIGHT_ONE), "shape"),
+        (PushSumShare(np.array([MAX_NUMERATOR], dtype=np.int64), WEIGHT_ONE), "range"),
+    ],
+)
+def test_a_refused_share_changes_nothing_and_may_still_be_taken_later(message: PushSumShare, reason: str) -> None:
+    core, store = make()
+    before, commits = core.state, store.commits
+    with pytest.raises(MessageRefused) as refused:
+        core.receive("a", 1, 1, message, 0.0)
+    assert refused.value.reason == reason
+    assert core.state is before
+    assert (store.commits, store.load().seen) == (commits, {})
+    assert core.receive("a", 1, 1, share(), 1.0)[0] is False
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda core: core.fire("cycle", 2.0),
+        lambda core: core.receive("b", 1, 1, share(), 2.0),
+        lambda core: core.flush(),
+    ],
+)
+def test_a_failed_commit_changes_nothing_in_memory_and_is_not_hidden(act: Callable[[Core], object]) -> None:
+    core, store = make("a", "b")
+    core.fire("cycle", 0.0)
+    core.confirm("a", 1, 1.0)
+    before, inside = core.state, facts(core)
+    store.fails = True
+    for _ in range(2):
+        with pytest.raises(DataError):
+            act(core)
+        assert core.state is before
+        assert facts(core) == inside
+    store.fails = False
+    core.flush()
+    assert list(store.load().outbox) == [], "the confirmation of before is still written with the next commit"
+    act(core)
+
+
+def test_after_a_restart_the_identical_parcel_is_sent_again() -> None:
+    core, store = make("a", "b", fanout=2)
+    outgoing = sent(core.fire("cycle", 0.0))
+    again, _ = make("a", "b", fanout=2, store=store)
+    assert sent(again.start(9.0)) == outgoing
+    assert again.state.pending == {"a", "b"}
+    assert sent(again.fire("cycle", 10.0)) == [], "a peer that has not confirmed gets nothing new"
+    assert sent(again.start(11.0)) == outgoing
+    again.confirm("a", 1, 12.0)
+    assert [(next_.recipient, next_.sequence) for next_ in sent(again.fire("cycle", 13.0))] == [("a", 2)]
+
+
+def test_a_confirmation_forgotten_in_a_crash_costs_one_more_message() -> None:
+    core, store = make("a")
+    core.fire("cycle", 0.0)
+    core.confirm("a", 1, 1.0)
+    again, _ = make("a", store=store)
+    assert [outgoing.sequence for outgoing in sent(again.start(2.0))] == [1]
+
+
+def test_a_clean_stop_forgets_nothing() -> None:
+    core, store = make("a", steps=1)
+    actions = core.fire("cycle", 0.0)
+    core.confirm("a", 1, 1.0)
+    query = next(action.query for action in actions if isinstance(action, Ask))
+    core.answer(release(0, 5), 2.0)
+    assert query.id == release(0, 5).query_id
+    assert store.load().state.step == 0
+    core.flush()
+    saved = store.load()
+    assert list(saved.outbox) == []
+    assert (saved.state.step, saved.state.numerator.tolist()) == (1, core.state.numerator.tolist())
+    again, _ = make("a", steps=1, store=store)
+    assert sent(again.start(3.0)) == []
+    assert [outgoing.sequence for outgoing in sent(again.fire("cycle", 4.0))] == [2]
+
+
+def test_a_release_forgotten_in_a_crash_is_asked_for_again_and_lands_on_the_same_sum() -> None:
+    core, store = make("a", steps=3)
+    core.fire("cycle", 0.0)
+    core.answer(release(0, 5), 1.0)
+    kept = core.state.numerator.tolist()
+    again, _ = make("a", steps=3, store=store)
+    again.start(2.0)
+    asked = [action.query.slot for action in again.fire("cycle", 3.0) if isinstance(action, Ask)]
+    again.answer(release(0, 5), 4.0)
+    assert asked == [0]
+    assert again.state.numerator.tolist() == kept
+
+
+def test_a_release_is_durable_before_a_share_of_it_leaves() -> None:
+    core, store = make("a", steps=3)
+    core.fire("cycle", 0.0)
+    core.confirm("a", 1, 1.0)
+    core.answer(release(0, 5), 2.0)
+    core.fire("cycle", 3.0)
+    assert store.load().state.step == 1
+
+
+def test_what_the_learner_wants_is_handed_on() -> None:
+    core, _ = make("a", steps=1)
+    assert [type(action) for action in core.start(0.0)] == [SetTimer, PublishModel]
+    assert [type(action) for action in core.fire("cycle", 0.0)] == [Transmit, Ask, SetTimer, PublishModel]

@@ -1,0 +1,246 @@
+"""Every exit code of the command, each by what brings it about, and never more than one message."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.errors import ExitCode, InternalError, SottovoceError
+from sottovoce.identity import Fleet
+
+from tests.support.command import Ended, here
+from tests.support.devices import Device, new_device
+from tests.support.fleets import ending_in, new_fleet
+
+MEMORY = ("testbed", "--transport", "memory", "--data", "breast-cancer", "--agents", "2", "--cycles", "2")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return new_fleet(tmp_path_factory.mktemp("fleet") / "authority")
+
+
+@pytest.fixture
+def device(fleet: Fleet, tmp_path: Path) -> Device:
+    return new_device(fleet, tmp_path / "a").configure()
+
+
+def assert_ended(ended: Ended, code: ExitCode, *words: str) -> None:
+    """With this code, nothing on standard output, and one line that holds all these words."""
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.startswith("sottovoce: ")
+    assert ended.err.count("\n") == 1
+    for word in words:
+        assert word in ended.err
+
+
+def run(device: Device) -> Ended:
+    return here("agent", "run", "--config", device.config)
+
+
+def test_0_done() -> None:
+    ended = here("--version")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("sottovoce 0.")
+    for arguments in ((), ("agent",), ("agent", "run"), ("testbed",), ("fleet",), ("ledger", "show"), ("config",)):
+        ended = here(*arguments, "--help")
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.startswith("Usage: ")
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("bogus",), "No such command 'bogus'"),
+        (("agent", "run"), "Missing option '--config'"),
+        (("agent", "status"), "give either --config FILE or --state DIRECTORY"),
+        (("agent", "stop", "--config", "a", "--state", "b"), "give either --config FILE or --state DIRECTORY"),
+        (("testbed", "--agents", "many"), "'many' is not a valid int"),
+        (("testbed", "--learner", "sgd"), "is not one of 'clipd2p', 'push-sum'"),
+        (("testbed", "--transport", "pigeon"), "is not one of"),
+        (("testbed", "--bogus"), "No such option: --bogus"),
+        (("fleet", "join", "--state", "x", "--epsilon", "nan"), "--epsilon must be a positive number"),
+        (("fleet", "join", "--state", "x", "--epsilon", "inf"), "--epsilon must be a positive number"),
+        (("fleet", "join", "--state", "x", "--delta", "1"), "lie between 0 and 1"),
+        (("privacy", "calibrate", "--epsilon", "0", "--delta", "1e-5"), "epsilon"),
+        (("privacy", "calibrate", "--epsilon", "1", "--delta", "1e-5", "--sensitivity", "-1"), "choose a positive"),
+    ],
+)
+def test_2_usage(arguments: tuple[str, ...], words: str) -> None:
+    assert_ended(here(*arguments), ExitCode.USAGE, words)
+
+
+@pytest.mark.parametrize("group", [(), ("agent",), ("fleet",), ("privacy",), ("config",), ("ledger",)])
+def test_2_usage_shows_what_there_is(group: tuple[str, ...]) -> None:
+    ended = here(*group)
+    assert (ended.code, ended.out) == (ExitCode.USAGE, "")
+    assert "Commands:" in ended.err
+
+
+def test_3_configuration(device: Device) -> None:
+    device.configure(learner={"perod": 1})
+    assert_ended(run(device), ExitCode.CONFIGURATION, ": learner.perod: unknown key", "did you mean `period`?")
+    assert_ended(here(*MEMORY, "--set", "learner.clip=nan"), ExitCode.CONFIGURATION, "learner.clip")
+    assert_ended(here(*MEMORY, "--set", "learner.steps=few"), ExitCode.CONFIGURATION, "learner.steps", "Expected `int`")
+
+
+def test_3_configuration_of_what_cannot_be(device: Device) -> None:
+    device.configure([device.entry()])
+    assert_ended(run(device), ExitCode.CONFIGURATION, "is this device itself; list only others")
+    device.configure(agent={"state": "x" * 100})
+    (device.config.parent / ("x" * 100)).mkdir()
+    assert_ended(run(device), ExitCode.CONFIGURATION, "too long for a local socket")
+
+
+def test_4_data(device: Device) -> None:
+    device.records.unlink()
+    assert_ended(run(device), ExitCode.DATA, f"{device.records}", "does not exist")
+    device.records.write_bytes(b"not an archive")
+    assert_ended(run(device), ExitCode.DATA, f"{device.records}")
+    assert_ended(here(*MEMORY, "--data", "csv:/no/such.csv#label=y"), ExitCode.DATA, "/no/such.csv")
+    assert_ended(here(*MEMORY, "--data", "mnist"), ExitCode.DATA, "Known kinds: digits")
+    assert_ended(here(*MEMORY, "--set", "data.partition=heaps"), ExitCode.DATA, "Known partitions: iid")
+
+
+def test_4_data_that_are_not_what_the_configuration_says(device: Device) -> None:
+    device.configure(data={"features": 5})
+    assert_ended(run(device), ExitCode.DATA, f"{device.records}")
+    device.configure(data={"classes": 4})
+    assert_ended(run(device), ExitCode.DATA, "classes")
+
+
+def test_4_state_that_cannot_be_read(device: Device) -> None:
+    state = device.state / "state.db"
+    state.write_bytes(b"\0" * 8192)
+    assert_ended(run(device), ExitCode.DATA, f"{state}", "Move state.db, state.db-wal and state.db-shm away")
+
+
+def test_5_ledger_missing(device: Device) -> None:
+    device.ledger.unlink()
+    words = ("the privacy ledger is missing", "nothing may be released")
+    assert_ended(run(device), ExitCode.PRIVACY, f"{device.ledger}", *words)
+    assert not device.ledger.exists(), "no other is made in its place"
+    assert_ended(here("ledger", "show", "--state", device.state), ExitCode.PRIVACY, "there is no ledger here")
+
+
+def test_5_ledger_damaged(device: Device) -> None:
+    raw = bytearray(device.ledger.read_bytes())
+    raw[4096:12288] = b"\xa5" * 8192
+    device.ledger.write_bytes(raw)
+    for ended in (run(device), here("ledger", "show", "--state", device.state)):
+        assert_ended(ended, ExitCode.PRIVACY, f"{device.ledger}", "nothing was released", "never replaced")
+    device.ledger.write_bytes(b"")
+    assert_ended(run(device), ExitCode.PRIVACY, f"{device.ledger}", "nothing was released")
+
+
+def test_5_ledger_of_another_device(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+    other = new_device(fleet, tmp_path / "b")
+    other.ledger.rename(device.ledger)
+    assert_ended(run(device), ExitCode.PRIVACY, f"belongs to device {other.id}, not to {device.id}")
+
+
+@pytest.mark.parametrize("key, value", [("epsilon", 3.0), ("delta", 1e-6), ("neighbouring", "replace-one")])
+def test_5_ledger_made_for_another_budget(device: Device, key: str, value: Any) -> None:
+    device.configure(privacy={key: value})
+    words = ("the ledger was made for ε = 2, δ = 1e-05", "put the ledger's values under [privacy]")
+    assert_ended(run(device), ExitCode.PRIVACY, *words)
+
+
+def test_5_unproved(device: Device) -> None:
+    words = "adds no noise, so no ε holds for it"
+    assert_ended(here(*MEMORY, "--learner", "push-sum", "--epsilon", "2"), ExitCode.PRIVACY, words)
+    refusal = ("--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=no")
+    assert_ended(here(*MEMORY, *refusal), ExitCode.PRIVACY, words)
+    device.configure(learner={"name": "push-sum"})
+    assert_ended(run(device), ExitCode.PRIVACY, words)
+
+
+def test_5_unproved_may_be_run_all_the_same_and_promises_nothing() -> None:
+    ended = here(*MEMORY, "--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=true", "--json")
+    assert ended.code == 0
+    assert '"epsilon": null' in ended.out
+    assert '"status": "none"' in ended.out
+
+
+def test_5_a_budget_that_nothing_can_keep(device: Device) -> None:
+    assert_ended(here(*MEMORY, "--epsilon", "1e-9"), ExitCode.PRIVACY, "more noise than the grid holds")
+    assert_ended(here(*MEMORY, "--set", "learner.steps=0"), ExitCode.PRIVACY, "at least one release")
+    assert_ended(here(*MEMORY, "--epsilon", "1000"), ExitCode.PRIVACY, "promises nothing")
+
+
+def test_6_identity(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+    nowhere = device.config.with_name("nowhere.toml")
+    nowhere.write_text(device.config.read_text().replace('state = "a"', 'state = "nowhere"'))
+    words = "no such state directory; make one with `sottovoce fleet join`"
+    assert_ended(here("agent", "run", "--config", nowhere), ExitCode.IDENTITY, words)
+    expired = new_device(fleet, tmp_path / "expired", validity=ending_in(-60)).configure()
+    assert_ended(run(expired), ExitCode.IDENTITY, "expired on", "fleet join")
+    assert_ended(here("fleet", "show", "--state", expired.state), ExitCode.IDENTITY, "expired on")
+    assert_ended(here("fleet", "init", "--name", "Ünnamed", "--fleet", tmp_path / "f"), ExitCode.IDENTITY, "lowercase")
+    assert_ended(
+        here("fleet", "join", "--state", tmp_path / "j", "--fleet", tmp_path / "f"), ExitCode.IDENTITY, "ca.key"
+    )
+
+
+def test_6_a_device_joins_once(tmp_path: Path) -> None:
+    fleet, state = tmp_path / "fleet", tmp_path / "a"
+    assert here("fleet", "init", "--name", "once", "--fleet", fleet).code == 0
+    assert_ended(here("fleet", "init", "--name", "once", "--fleet", fleet), ExitCode.IDENTITY, "never overwritten")
+    first = here("fleet", "join", "--state", state, "--fleet", fleet)
+    assert (first.code, first.err) == (0, "")
+    before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
+    again = here("fleet", "join", "--state", state, "--fleet", fleet)
+    assert_ended(again, ExitCode.IDENTITY, "exists already; a device joins once")
+    assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("command", ["status", "stop"])
+def test_7_network(device: Device, command: str) -> None:
+    words = "no agent answers there; start it with `sottovoce agent run --config FILE`"
+    assert_ended(here("agent", command, "--config", device.config), ExitCode.NETWORK, words)
+    assert_ended(here("agent", command, "--state", device.state), ExitCode.NETWORK, words)
+    assert_ended(here("agent", command, "--state", "/" + "x" * 300), ExitCode.NETWORK, words)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("oops"), OSError("oops"), AssertionError("oops")])
+def test_8_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fails(path: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("sottovoce.config.load", fails)
+    ended = here("config", "check", "x")
+    assert (ended.code, ended.out) == (ExitCode.INTERNAL, "")
+    assert ended.err.startswith("Traceback (most recent call last):\n")
+    assert f"{type(error).__name__}: oops\n" in ended.err
+    assert ended.err.endswith("sottovoce: internal error: this is a defect; please report the lines above\n")
+
+
+def test_130_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sottovoce.config.load", interrupted)
+    assert_ended(here("config", "check", "x"), ExitCode.INTERRUPTED, "interrupted")
+
+
+def test_every_error_of_the_tree_ends_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in _kinds(SottovoceError):
+        error = kind("reason", "what to do") if kind.__init__ is not Exception.__init__ else kind("what to do")
+
+        def fails(path: Path, error: SottovoceError = error) -> None:
+            raise error
+
+        monkeypatch.setattr("sottovoce.config.load", fails)
+        assert_ended(here("config", "check", "x"), kind.exit_code, "what to do")
+
+
+def _kinds(root: type[SottovoceError]) -> list[type[SottovoceError]]:
+    own = [kind for kind in root.__subclasses__() if kind.__module__ == "sottovoce.errors"]
+    return [root, *(each for kind in own for each in _kinds(kind))]
+
+
+def test_the_tree_covers_every_code_that_an_error_may_have() -> None:
+    without = {ExitCode.DONE, ExitCode.INTERRUPTED}
+    assert {kind.exit_code for kind in _kinds(SottovoceError)} == set(ExitCode) - without
+    assert InternalError("x").exit_code is ExitCode.INTERNAL
+    assert sys.exc_info() == (None, None, None)

@@ -1,0 +1,188 @@
+"""Every mistake in a configuration is told with file, line, key and remedy."""
+
+import re
+from pathlib import Path
+
+import pytest
+from sottovoce.config import checked, load
+from sottovoce.errors import ConfigError, ExitCode
+
+from tests.support.command import here
+
+CORRECT = """\
+# a meter
+[agent]
+state = "meter-1"
+
+[data]
+source = "npz:records.npz"
+features = 4
+classes = 3
+expected_records = 60
+
+[learner]
+period = 0.05
+
+[privacy]
+epsilon = 2.0
+
+[transport]
+listen = "127.0.0.1:7400"
+
+[[transport.peers]]
+id = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+address = "10.0.0.2:7400"
+
+[[transport.peers]]
+id = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+address = "[fe80::1]:7400"
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.toml"
+
+
+def problem(path: Path, text: str | bytes) -> str:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    return str(error.value)
+
+
+def test_a_correct_file_is_read_and_its_state_is_beside_it(path: Path) -> None:
+    path.write_text(CORRECT)
+    config = load(path)
+    assert config.agent.state == path.parent / "meter-1"
+    assert (config.privacy.epsilon, config.privacy.delta, config.learner.name) == (2.0, 1e-5, "clipd2p")
+    assert [peer.address for peer in config.transport.peers] == ["10.0.0.2:7400", "[fe80::1]:7400"]
+
+
+@pytest.mark.parametrize(
+    "source, found",
+    [
+        ("npz:records.npz", "npz:{here}/records.npz"),
+        ("csv:a/b.csv#label=y&delimiter=/", "csv:{here}/a/b.csv#label=y&delimiter=/"),
+        ("idx:/data/mnist", "idx:/data/mnist"),
+        ("npz:~/records.npz", "npz:{home}/records.npz"),
+        ("digits", "digits"),
+        ("npz:", "npz:"),
+    ],
+)
+def test_the_path_of_a_data_spec_is_relative_to_the_file(path: Path, source: str, found: str) -> None:
+    path.write_text(CORRECT.replace("npz:records.npz", source))
+    assert load(path).data.source == found.format(here=path.parent, home=Path.home())
+
+
+# old line, new line: line, key, what is said of it
+MISTAKES = {
+    "misspelt key": ("epsilon = 2.0", "epsilom = 2.0", 15, "privacy.epsilom", "unknown key; did you mean `epsilon`?"),
+    "unknown key": ("epsilon = 2.0", "colour = 1", 15, "privacy.colour", "unknown key; known keys here: epsilon"),
+    "misspelt table": ("[learner]", "[lerner]", 11, "lerner", "unknown key; did you mean `learner`?"),
+    "unknown table": ("[learner]", "[x]", 11, "x", "unknown key; known keys here: agent, data, learner"),
+    "key above the tables": ("# a meter", "stat = 1", 1, "stat", "unknown key; known keys here"),
+    "missing key": ("features = 4", "", 5, "data.features", "missing; add it (columns of the feature matrix, public)"),
+    "text for a number": ("epsilon = 2.0", 'epsilon = "2"', 15, "privacy.epsilon", "Expected `float`, got `str`"),
+    "number for text": ('state = "meter-1"', "state = 3", 3, "agent.state", "expected a path, got int"),
+    "fraction for a count": ("features = 4", "features = 4.5", 7, "data.features", "Expected `int`, got `float`"),
+    "truth for a number": ("period = 0.05", "period = true", 12, "learner.period", "Expected `float`, got `bool`"),
+    "value for a table": ("[privacy]", "[[privacy]]", 14, "privacy", "Expected `object`, got `array`"),
+    "negative": ("epsilon = 2.0", "epsilon = -1", 15, "privacy.epsilon", "Expected `float` > 0.0 (total ε)"),
+    "zero": ("epsilon = 2.0", "epsilon = 0", 15, "privacy.epsilon", "Expected `float` > 0.0"),
+    "nan": ("epsilon = 2.0", "epsilon = nan", 15, "privacy.epsilon", "Expected `float` > 0.0"),
+    "infinite": ("epsilon = 2.0", "epsilon = inf", 15, "privacy.epsilon", "choose a finite ε, for example 2.0"),
+    "infinite period": ("period = 0.05", "period = inf", 12, "learner.period", "Expected `float` <= 86400.0"),
+    "delta of one": ("epsilon = 2.0", "delta = 1", 15, "privacy.delta", "Expected `float` < 1.0"),
+    "no feature": ("features = 4", "features = 0", 7, "data.features", "Expected `int` >= 1"),
+    "one class": ("classes = 3", "classes = 1", 8, "data.classes", "Expected `int` >= 2"),
+    "unknown learner": ("period = 0.05", 'name = "sgd"', 12, "learner.name", 'one of "clipd2p", "push-sum"'),
+    "unknown unit": ("epsilon = 2.0", 'unit = "person"', 15, "privacy.unit", 'one of "record"'),
+    "port too large": (":7400", ":99999", 18, "transport.listen", "the port must lie between 1 and 65535"),
+    "port zero": ('"10.0.0.2:7400"', '"10.0.0.2:0"', 22, "transport.peers.0.address", "between 1 and 65535"),
+    "no port": ('"127.0.0.1:7400"', '"localhost"', 18, "transport.listen", "host:port, for example 10.0.0.7:7400"),
+    "bad node id": ('"aaaa', '"AAAA', 21, "transport.peers.0.id", "as `sottovoce fleet show` prints it"),
+    "short node id": ('"bbbb', '"bb', 25, "transport.peers.1.id", "is not of the form that it must have"),
+    "duplicate peer": ("b" * 32, "a" * 32, 25, "transport.peers.1.id", "this peer is listed twice; keep one of them"),
+    "misspelt key of a peer": ("address = \"[", "addres = \"[", 26, "transport.peers.1.addres", "mean `address`?"),
+    "bounds the wrong way": ("classes = 3", "classes = 3\nbounds = [1.0, 0.0]", 9, "data.bounds", "the lower first"),
+    "bounds of nan": ("classes = 3", "classes = 3\nbounds = [nan, 1.0]", 9, "data.bounds", "two finite numbers"),
+    "a vain epsilon": ("epsilon = 2.0", "epsilon = 1000.0", 15, "privacy.epsilon", "nothing is promised"),
+    "pauses the wrong way": (":7400\"", ":7400\"\nbackoff = 400.0", 19, "transport.backoff", "longer than backoff_max"),
+    "one bound": ("classes = 3", "classes = 3\nbounds = [1.0]", 9, "data.bounds", "Expected `array` of length 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_told_with_file_line_key_and_remedy(path: Path, case: str) -> None:
+    old, new, line, key, words = MISTAKES[case]
+    text = CORRECT.replace(old, new, 1)
+    assert text != CORRECT
+    said = problem(path, text)
+    assert said.startswith(f"{path}, line {line}: {key}: ")
+    assert words in said
+    assert "\n" not in said
+
+
+def test_a_mistake_is_found_wherever_the_key_is_written(path: Path) -> None:
+    """Dotted keys, inline tables and values over several lines have the line on which their statement begins."""
+    dotted = 'data.source = "npz:x"\ndata.classes = 3\ndata.features = 4\ndata.expected_records = 1\n'
+    assert problem(path, dotted + 'privacy.epsilon = -1\nagent = { state = "a" }\n').startswith(f"{path}, line 5: ")
+    peers = 'agent = { state = "a" }\n[transport]\npeers = [\n  { id = "x", address = "h:1" },\n]\n'
+    assert problem(path, dotted + peers).startswith(f"{path}, line 7: transport.peers.0.id: ")
+
+
+def test_several_tables_are_told_at_once(path: Path) -> None:
+    text = CORRECT.replace("epsilon = 2.0", "epsilon = 0").replace("period = 0.05", "perod = 1")
+    first, second = problem(path, text).splitlines()
+    assert first.startswith(f"{path}, line 12: learner.perod")
+    assert second.startswith(f"{path}, line 15: privacy.epsilon")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (CORRECT.replace("epsilon = 2.0", "epsilon = = 2"), "not valid TOML: Invalid value (at line 15, column"),
+        (CORRECT.replace("epsilon = 2.0", "epsilon = 2\nepsilon = 3"), "at line 16"),
+        (CORRECT.replace("[privacy]", "[privacy"), "at line 14"),
+        (b"\xff\xfe" + CORRECT.encode(), "is not UTF-8 text; a configuration is a TOML file"),
+        (CORRECT.replace("meter-1", "m\xe9ter").encode("latin-1"), "is not UTF-8 text"),
+        ("", "agent: missing; add it"),
+        ("\0", "not valid TOML"),
+    ],
+)
+def test_what_is_not_a_configuration_at_all(path: Path, text: str | bytes, words: str) -> None:
+    said = problem(path, text)
+    assert said.startswith(f"{path}")
+    assert words in said
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_file_that_cannot_be_read(path: Path, there: bool) -> None:
+    if there:
+        path.mkdir()
+    with pytest.raises(ConfigError, match=re.escape(f"{path}: cannot be read")):
+        load(path)
+
+
+def test_tables_without_lines_are_told_by_their_origin() -> None:
+    with pytest.raises(ConfigError, match=r"^--set: privacy\.epsilon: Expected"):
+        checked({"privacy": {"epsilon": -1}}, "--set")
+
+
+def test_no_value_of_the_file_is_repeated(path: Path) -> None:
+    """A message goes to logs; what is written by mistake into a key might be a secret."""
+    assert "hunter2" not in problem(path, CORRECT.replace("epsilon = 2.0", 'epsilon = "hunter2"'))
+    assert "hunter2" not in problem(path, CORRECT.replace('"127.0.0.1:7400"', '"hunter2"'))
+
+
+@pytest.mark.parametrize(
+    "command", [("config", "check"), ("agent", "run", "--config"), ("agent", "status", "--config")]
+)
+def test_every_command_that_reads_one_ends_with_the_code_for_configuration(
+    path: Path, command: tuple[str, ...]
+) -> None:
+    said = problem(path, CORRECT.replace("epsilon = 2.0", "epsilom = 2.0"))
+    ended = here(*command, path)
+    assert (ended.code, ended.out) == (ExitCode.CONFIGURATION, "")
+    assert ended.err == f"sottovoce: {said}\n"

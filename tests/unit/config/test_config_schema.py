@@ -1,0 +1,31 @@
+"""The schema that is printed, and the one example of a whole configuration."""
+
+import json
+import tomllib
+from pathlib import Path
+
+from sottovoce.config import AgentConfig, checked
+
+from tests.support.command import here
+
+
+def test_the_schema_is_a_json_schema_that_describes_every_key() -> None:
+    ended = here("config", "schema")
+    assert (ended.code, ended.err) == (0, "")
+    schema = json.loads(ended.out)
+    assert schema["$ref"] == "#/$defs/AgentConfig"
+    tables = schema["$defs"]["AgentConfig"]
+    assert set(tables["properties"]) == set(AgentConfig.__struct_fields__)
+    assert tables["required"] == ["agent", "data"]
+    for name, definition in schema["$defs"].items():
+        assert definition["additionalProperties"] is False, f"{name} takes no unknown key"
+    epsilon = schema["$defs"]["PrivacySection"]["properties"]["epsilon"]
+    assert (epsilon["type"], epsilon["exclusiveMinimum"], epsilon["default"]) == ("number", 0, 2.0)
+
+
+def test_a_correct_file_is_called_correct(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text('agent = {state = "a"}\ndata = {source="digits", features=64, classes=10, expected_records=9}\n')
+    ended = here("config", "check", path)
+    assert (ended.code, ended.out, ended.err) == (0, f"{path}: correct\n", "")
+    assert checked(tomllib.loads(path.read_text()), "x").learner.steps > 0

@@ -1,0 +1,130 @@
+"""`csv:FILE` reads what spreadsheets and archives write, and its errors never show a cell."""
+
+import gzip
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.data import DataSet, load
+from sottovoce.errors import DataError
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "table.csv"
+
+
+def read(table: Path, text: str, options: str) -> DataSet:
+    table.write_text(text, encoding="utf-8")
+    return load(f"csv:{table}#{options}")
+
+
+def test_a_named_label_column_and_numeric_labels_sorted_as_numbers(table: Path) -> None:
+    data = read(table, "a,tariff,b\n1,10,2\n3,9,4.5\n-1e3,10.0, 6\n\n", "label=tariff")
+    assert data.records.features.tolist() == [[1, 2], [3, 4.5], [-1000, 6]]
+    assert data.records.labels.tolist() == [1, 0, 1]
+    assert data.classes == 2
+    assert data.bounds is None
+    assert data.test is None
+    assert data.name == "csv:table.csv"
+
+
+def test_text_labels_are_sorted_as_text(table: Path) -> None:
+    data = read(table, "kind;x\nSKY;1\nPATH;2\n10;3\n", "label=kind&delimiter=;")
+    assert data.records.labels.tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize("label, labels", [("0", [0, 1]), ("-1", [1, 0]), ("2", [1, 0]), ("-3", [0, 1])])
+def test_an_index_counts_from_either_end(table: Path, label: str, labels: list[int]) -> None:
+    data = read(table, "1,5,9\n2,6,7\n", f"label={label}&header=no")
+    assert data.records.labels.tolist() == labels
+    assert data.records.features.shape == (2, 2)
+
+
+def test_a_byte_order_mark_and_quotes_are_understood(table: Path) -> None:
+    data = read(table, '\ufeff"y","x"\r\n"a","1"\r\n"b","2"\r\n', "label=y")
+    assert data.records.features.tolist() == [[1], [2]]
+
+
+def test_declared_bounds_hold_for_every_feature(table: Path) -> None:
+    data = read(table, "y,a,b\n0,1,2\n1,3,4\n", "label=y&bounds=-5:1e3")
+    assert data.bounds is not None
+    assert [side.tolist() for side in data.bounds] == [[-5, -5], [1000, 1000]]
+
+
+def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv.gz"
+    whole = gzip.compress(b"y,x\n0,1\n1,2\n")
+    path.write_bytes(whole)
+    assert load(f"csv:{path}#label=y").records.features.tolist() == [[1], [2]]
+    path.write_bytes(whole[:-4])
+    with pytest.raises(DataError, match=r"table.csv.gz is damaged or cut short"):
+        load(f"csv:{path}#label=y")
+
+
+@pytest.mark.parametrize(
+    "text, options, problem",
+    [
+        ("", "label=y", "is empty"),
+        ("\n\n", "label=y", "is empty"),
+        ("y,x\n", "label=y", "a heading but no record"),
+        ("y,x\n0,1\n1,SECRET\n", "label=y", "line 3, column 2 is not a finite number"),
+        ("y,x\n0,1\n1,\n", "label=y", "line 3, column 2 is not a finite number"),
+        ("y,x\n0,nan\n", "label=y", "line 2, column 2 is not a finite number"),
+        ("y,x\n0,-inf\n", "label=y", "line 2, column 2 is not a finite number"),
+        ("y,x\n0,1\n,SECRET\n", "label=y", "line 3 has an empty label"),
+        ("y,x\n0,1\n1,2,SECRET\n", "label=y", "line 3 has 3 columns where 2 are expected"),
+        ("y,x\n0,1\nSECRET\n", "label=y", "line 3 has 1 columns where 2 are expected"),
+        ("y,x\n0,1\n0,2\n", "label=y", "fewer than two classes"),
+        ('y,x\n0,"SECRET\n', "label=y", "is not valid CSV"),
+        ('y,x\n0,"SECRET"1\n', "label=y", "line 2 is not valid CSV"),
+        ("y,meter,x\n0,1,2\n", "label=metre", "no column 'metre'; the nearest is 'meter'"),
+        ("y,y,x\n0,1,2\n", "label=y", "several columns are named 'y'"),
+        ("x;y\n1;2\n", "label=y", "single column. Give the separator"),
+        ("SECRET,1.5\nb,2\n", "label=SECRETS", "no column 'SECRETS'. If line 1 is a record, add &header=no"),
+        ("SECRET;1,5;0\nb;2,5;1\n", "label=x", "If line 1 is a record, add &header=no"),
+        ("SECRET;a,b\n", "label=x", "else check the name and the delimiter"),
+        ("x,y\n1,0\n", "label=-1", "no column '-1'"),
+        ("1,2\n3,4\n", "label=y&header=no", "label=y is no column index.*whole number from 0 to 1"),
+        ("1,2\n3,4\n", "label=2&header=no", "label=2 is no column index"),
+        ("1,2\n3,4\n", "label=-3&header=no", "label=-3 is no column index"),
+        ("x,y\n3,4\n", "label=1&header=no", "line 1, column 1 .*if it is a heading, drop header=no"),
+        ("y,x\n0,1\n1,2\n", "label=y&header=maybe", "header=maybe is neither yes nor no"),
+        ("y,x\n0,1\n1,2\n", "label=y&delimiter=ab", "delimiter must be one character"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5", "bounds=5 is not LOW:HIGH"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:x", "bounds=5:x is not LOW:HIGH"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:1", "bounds must be finite, the low one not above"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=0:inf", "bounds must be finite"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=0:nan", "bounds must be finite"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=-1e308:1e308", "bounds must be finite"),
+    ],
+)
+def test_a_bad_table_is_refused_without_showing_a_cell(table: Path, text: str, options: str, problem: str) -> None:
+    with pytest.raises(DataError, match=problem) as caught:
+        read(table, text, options)
+    assert str(table) in str(caught.value)
+    told = "".join(traceback.format_exception(caught.value)).replace("SECRETS", "")
+    assert "SECRET" not in told
+
+
+def test_text_that_is_not_utf8_is_refused(table: Path) -> None:
+    table.write_bytes(b"y,x\n\xe9t\xe9,1\nhiver,2\n")
+    with pytest.raises(DataError, match=r"is not UTF-8 text. Save it as UTF-8"):
+        load(f"csv:{table}#label=y")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"the shared data sets are not in {DATA}")
+def test_spambase_has_its_published_counts() -> None:
+    data = load(f"csv:{DATA}/spambase/spambase.data#label=-1&header=no&bounds=0:20000")
+    assert data.records.features.shape == (4601, 57)
+    assert np.bincount(data.records.labels).tolist() == [2788, 1813]
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"the shared data sets are not in {DATA}")
+def test_image_segmentation_has_thirty_records_a_class() -> None:
+    data = load(f"csv:{DATA}/image_segmentation/segmentation.data#label=0&header=no")
+    assert data.records.features.shape == (210, 19)
+    assert np.bincount(data.records.labels).tolist() == [30] * 7

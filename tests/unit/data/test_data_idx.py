@@ -1,0 +1,115 @@
+"""`idx:DIR` reads the MNIST layout, and refuses a file that is not whole."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.data import load
+from sottovoce.errors import DataError
+
+MNIST = Path(__file__).parents[4] / "shared" / "data" / "mnist"
+IMAGES = np.arange(3 * 2 * 4, dtype=np.uint8).reshape(3, 2, 4)
+LABELS = np.array([2, 0, 1], dtype=np.uint8)
+
+
+def encoded(array: NDArray[Any]) -> bytes:
+    header = bytes([0, 0, 8, array.ndim]) + b"".join(side.to_bytes(4, "big") for side in array.shape)
+    return header + array.tobytes()
+
+
+def write(directory: Path, part: str = "train", separator: str = "-", suffix: str = "") -> tuple[Path, Path]:
+    paths = (
+        directory / f"{part}-images{separator}idx3-ubyte{suffix}",
+        directory / f"{part}-labels{separator}idx1-ubyte{suffix}",
+    )
+    for path, array in zip(paths, (IMAGES, LABELS), strict=True):
+        path.write_bytes(gzip.compress(encoded(array)) if suffix else encoded(array))
+    return paths
+
+
+@pytest.mark.parametrize("separator", ["-", "."])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_every_spelling_of_the_file_names_is_read(tmp_path: Path, separator: str, suffix: str) -> None:
+    write(tmp_path, separator=separator, suffix=suffix)
+    data = load(f"idx:{tmp_path}")
+    assert data.records.features.tolist() == IMAGES.reshape(3, 8).tolist()
+    assert data.records.features.dtype == np.float64
+    assert data.records.labels.tolist() == [2, 0, 1]
+    assert data.classes == 3
+    assert data.bounds is not None
+    assert [side.tolist() for side in data.bounds] == [[0.0] * 8, [255.0] * 8]
+    assert data.test is None
+
+
+def test_t10k_is_the_test_split(tmp_path: Path) -> None:
+    write(tmp_path)
+    write(tmp_path, "t10k")
+    test = load(f"idx:{tmp_path}").test
+    assert test is not None
+    assert test.labels.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "content, problem",
+    [
+        (encoded(IMAGES)[:-1], "holds 23 bytes where its header promises 24"),
+        (encoded(IMAGES) + b"\0", "holds 25 bytes where its header promises 24"),
+        (encoded(IMAGES)[:9], "cut short within its header"),
+        (b"", "cut short within its header"),
+        (b"\x93NUMPY" + encoded(IMAGES), "is not an IDX file"),
+        (b"\0\0\x0d" + encoded(IMAGES)[3:], "does not hold unsigned bytes"),
+        (encoded(IMAGES.reshape(6, 4)), "has 2 dimensions where 3 are expected"),
+        (encoded(IMAGES[:2]), "2 rows but 3 labels"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "where its header promises"),
+    ],
+)
+def test_a_bad_image_file_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+    write(tmp_path)[0].write_bytes(content)
+    with pytest.raises(DataError, match=problem) as caught:
+        load(f"idx:{tmp_path}")
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, suffix=".gz")[1]
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[-6] ^= 0xFF  # within the CRC
+    for content in (whole[:-9], whole[:5], b"plain text", bytes(flipped), whole[:10] + b"\xff" * 20):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz is (damaged or )?cut short.*Fetch"):
+            load(f"idx:{tmp_path}")
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no file train-images-idx3-ubyte"):
+        load(f"idx:{tmp_path}")
+    images, labels = write(tmp_path)
+    labels.unlink()
+    with pytest.raises(DataError, match=r"holds no file train-labels-idx1-ubyte.*come in pairs"):
+        load(f"idx:{tmp_path}")
+    write(tmp_path)
+    images.unlink()
+    with pytest.raises(DataError, match=r"holds no file train-images-idx3-ubyte.*come in pairs"):
+        load(f"idx:{tmp_path}")
+
+
+def test_a_test_split_of_another_shape_is_refused(tmp_path: Path) -> None:
+    write(tmp_path)
+    write(tmp_path, "t10k")[0].write_bytes(encoded(np.zeros((3, 2, 2), dtype=np.uint8)))
+    with pytest.raises(DataError, match=r"\(test split\): 4 feature columns where 8 are declared"):
+        load(f"idx:{tmp_path}")
+
+
+@pytest.mark.skipif(not MNIST.is_dir(), reason=f"MNIST is not in {MNIST}")
+def test_mnist_has_its_published_counts() -> None:
+    data = load(f"idx:{MNIST}")
+    assert data.records.features.shape == (60_000, 784)
+    assert np.bincount(data.records.labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert data.classes == 10
+    assert data.test is not None
+    assert data.test.features.shape == (10_000, 784)
+    assert data.test.labels[:5].tolist() == [7, 2, 1, 0, 4]

@@ -1,0 +1,137 @@
+"""`npz:FILE` takes what it documents, and unpickles nothing."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.data import DataSet, load
+from sottovoce.errors import DataError
+
+X = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+Y = np.array([0, 1, 2, 1], dtype=np.uint8)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return tmp_path / "records.npz"
+
+
+def read(archive: Path, options: str = "", **arrays: Any) -> DataSet:
+    np.savez_compressed(archive, **arrays)
+    return load(f"npz:{archive}{options}")
+
+
+@pytest.mark.parametrize("names", [("X", "y"), ("features", "labels")])
+def test_records_of_any_shape_are_flattened(archive: Path, names: tuple[str, str]) -> None:
+    arrays: dict[str, Any] = {names[0]: X, names[1]: Y}
+    data = read(archive, **arrays)
+    assert data.records.features.tolist() == X.reshape(4, 6).tolist()
+    assert data.records.labels.tolist() == Y.tolist()
+    assert (data.classes, data.bounds, data.test) == (3, None, None)
+    assert data.name == "npz:records.npz"
+
+
+def test_declared_classes_may_exceed_the_labels_present(archive: Path) -> None:
+    assert read(archive, X=X, y=Y, classes=np.array(10)).classes == 10
+
+
+def test_an_empty_slice_with_declared_classes_is_legal(archive: Path) -> None:
+    data = read(archive, X=X[:0], y=Y[:0], classes=np.array(3))
+    assert len(data.records) == 0
+    assert data.records.features.shape == (0, 6)
+    with pytest.raises(DataError, match=r"fewer than two classes.*declares the array `classes`"):
+        read(archive, X=X[:0], y=Y[:0])
+
+
+def test_a_mask_marks_the_test_split(archive: Path) -> None:
+    data = read(archive, X=X, y=Y, test=np.array([False, True, False, True]))
+    assert data.test is not None
+    assert data.records.features.tolist() == X.reshape(4, 6)[[0, 2]].tolist()
+    assert data.test.features.tolist() == X.reshape(4, 6)[[1, 3]].tolist()
+    assert data.records.labels.tolist() == [0, 2]
+
+
+def test_a_test_split_may_come_apart_and_counts_for_the_classes(archive: Path) -> None:
+    data = read(archive, X=X[:2], y=Y[:2], X_test=X[2:], y_test=Y[2:])
+    assert data.test is not None
+    assert len(data.test) == 2
+    assert data.classes == 3
+
+
+def test_bounds_come_from_the_file_or_from_the_option_which_has_the_last_word(archive: Path) -> None:
+    declared = np.array([[0] * 6, [9] * 6])
+    in_file = read(archive, X=X, y=Y, bounds=declared).bounds
+    in_spec = read(archive, "#bounds=-1:50", X=X, y=Y, bounds=declared).bounds
+    assert in_file is not None
+    assert in_spec is not None
+    assert [side.tolist() for side in in_file] == declared.tolist()
+    assert [side.tolist() for side in in_spec] == [[-1] * 6, [50] * 6]
+
+
+@pytest.mark.parametrize(
+    "arrays, problem",
+    [
+        ({"y": Y}, r"no array X \(or features\)"),
+        ({"X": X}, r"no array y \(or labels\)"),
+        ({"X": np.zeros(4), "y": Y}, "X has 1 dimensions"),
+        ({"X": np.float64(3), "y": Y}, "X has 0 dimensions"),
+        ({"X": X, "y": Y[:3]}, "4 rows but 3 labels"),
+        ({"X": X, "y": Y.astype(float)}, "labels are stored as float64"),
+        ({"X": X, "y": Y, "classes": np.array(2)}, "label of row 2 is out of range"),
+        ({"X": X, "y": Y, "classes": np.array([3, 3])}, "`classes` must be a single integer"),
+        ({"X": X, "y": Y, "classes": np.array(3.0)}, "`classes` must be a single integer"),
+        ({"X": X, "y": Y, "classes": np.array(1)}, "`classes` must be a single integer of at least 2"),
+        ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds` must have one row of low"),
+        ({"X": X, "y": Y, "bounds": np.array([["a"] * 6] * 2)}, "bounds must be a low and a high number"),
+        ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "low one not above"),
+        ({"X": X, "y": Y, "test": np.zeros(4)}, "`test` must be one boolean per record"),
+        ({"X": X, "y": Y, "test": np.zeros(3, dtype=bool)}, "`test` must be one boolean per record"),
+        ({"X": X, "y": Y, "test": np.zeros(4, dtype=bool), "X_test": X}, "test split is given twice"),
+        ({"X": X, "y": Y, "X_test": X}, "`X_test` and `y_test` come together"),
+        ({"X": X, "y": Y, "X_test": X[:, :1], "y_test": Y}, r"\(test split\): 3 feature columns where 6"),
+        ({"X": np.full((4, 2), np.nan), "y": Y}, "row 0, column 0 is not a finite number"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(archive: Path, arrays: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DataError, match=problem) as caught:
+        read(archive, **arrays)
+    assert str(archive) in str(caught.value)
+
+
+class Trap:
+    """Unpickling it creates a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (str(self.directory),)
+
+
+def test_pickled_objects_are_refused_and_never_run(archive: Path, tmp_path: Path) -> None:
+    trap = np.array([Trap(tmp_path / "sprung")] * 4, dtype=object).reshape(4, 1)
+    with pytest.raises(DataError, match="holds pickled objects, which are refused"):
+        read(archive, X=trap, y=Y)
+    archive.write_bytes(pickle.dumps(trap))
+    with pytest.raises(DataError, match="holds pickled objects, which are refused"):
+        load(f"npz:{archive}")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_files_that_are_no_whole_archive_are_refused(archive: Path) -> None:
+    np.savez_compressed(archive, X=X, y=Y)
+    whole = archive.read_bytes()
+    for content in (b"", b"PK", b"not an archive", whole[:-30], whole[: len(whole) // 2], whole[:60] + bytes(40)):
+        archive.write_bytes(content)
+        with pytest.raises(DataError, match=r"records.npz is damaged.*savez_compressed"):
+            load(f"npz:{archive}")
+
+
+def test_a_bare_npy_file_is_refused(archive: Path) -> None:
+    with archive.open("wb") as stream:
+        np.save(stream, X)
+    with pytest.raises(DataError, match="is not an npz archive"):
+        load(f"npz:{archive}")

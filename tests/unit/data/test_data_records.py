@@ -1,0 +1,78 @@
+"""`checked` accepts exactly the records that are well formed, and its errors keep the records to themselves."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.data import Records, checked
+from sottovoce.errors import DataError
+
+SECRET = 98765.4321
+
+
+def test_valid_arrays_become_float64_and_int64() -> None:
+    records = checked(np.array([[1, 2], [3, 4]], dtype=np.uint8), np.array([0, 1], dtype=np.uint8), origin="x")
+    assert len(records) == 2
+    assert records.features.dtype == np.float64
+    assert records.features.flags.c_contiguous
+    assert records.labels.dtype == np.int64
+    assert records.features.tolist() == [[1, 2], [3, 4]]
+
+
+def test_arrays_already_in_form_are_not_copied() -> None:
+    features, labels = np.zeros((3, 2)), np.zeros(3, dtype=np.int64)
+    records = checked(features, labels, origin="x")
+    assert np.shares_memory(records.features, features)
+    assert np.shares_memory(records.labels, labels)
+
+
+def test_an_agent_may_hold_no_record() -> None:
+    records = checked(np.empty((0, 5)), np.array([]), features_expected=5, classes=2, origin="x")
+    assert len(records) == 0
+    assert records.features.shape == (0, 5)
+    assert records.labels.dtype == np.int64
+
+
+def test_repr_shows_no_value() -> None:
+    assert repr(Records(np.full((1, 1), SECRET), np.array([7]))) == "Records()"
+
+
+@pytest.mark.parametrize(
+    "features, labels, problem",
+    [
+        (np.zeros(3), np.zeros(3, dtype=int), "features have 1 dimensions"),
+        (np.zeros((2, 2, 2)), np.zeros(2, dtype=int), "features have 3 dimensions"),
+        (np.zeros((2, 2)), np.zeros((2, 1), dtype=int), "labels have 2 dimensions"),
+        (np.zeros((2, 2)), np.zeros(3, dtype=int), "2 rows but 3 labels"),
+        (np.zeros((2, 3)), np.zeros(2, dtype=int), "3 feature columns where 2 are declared"),
+        (np.zeros((2, 0)), np.zeros(2, dtype=int), "no feature column"),
+        (np.array([["a", "b"]]), np.zeros(1, dtype=int), "features are stored as str"),
+        (np.zeros((1, 2), dtype=complex), np.zeros(1, dtype=int), "features are stored as complex128"),
+        (np.zeros((1, 2), dtype=object), np.zeros(1, dtype=int), "features are stored as object"),
+        (np.zeros((2, 2)), np.zeros(2), "labels are stored as float64"),
+        (np.zeros((2, 2)), np.array([True, False]), "labels are stored as bool"),
+        (np.zeros((2, 2)), np.array([0, 3]), "label of row 1 is out of range. Number the classes 0 to 2"),
+        (np.zeros((2, 2)), np.array([-1, 0]), "label of row 0 is out of range"),
+    ],
+)
+def test_malformed_arrays_are_refused(features: NDArray[Any], labels: NDArray[Any], problem: str) -> None:
+    with pytest.raises(DataError, match=problem) as caught:
+        checked(features, labels, features_expected=2, classes=3, origin="meter.npz")
+    assert str(caught.value).startswith("meter.npz: ")
+
+
+@pytest.mark.parametrize("labels", [np.array([0, -1]), np.array([0, 2**63], dtype=np.uint64)])
+def test_labels_are_bounded_even_when_the_classes_are_not_declared(labels: NDArray[Any]) -> None:
+    with pytest.raises(DataError, match=r"row 1 is out of range. Number the classes at least 0"):
+        checked(np.zeros((2, 1)), labels, origin="x")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_the_first_value_that_is_not_finite_is_located_but_no_value_shown(bad: float) -> None:
+    features = np.full((4, 3), SECRET)
+    features[2, 1] = bad
+    features[3, 0] = np.nan
+    with pytest.raises(DataError, match="row 2, column 1 is not a finite number") as caught:
+        checked(features, np.zeros(4, dtype=int), origin="x")
+    assert "98765" not in str(caught.value)

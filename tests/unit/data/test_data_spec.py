@@ -1,0 +1,85 @@
+"""A data SPEC is parsed whole or refused with the nearest thing that would have been right."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.data import load, parse
+from sottovoce.errors import DataError
+
+
+@pytest.mark.parametrize(
+    "text, kind, path, options",
+    [
+        ("digits", "digits", None, {}),
+        ("breast-cancer", "breast-cancer", None, {}),
+        ("idx:/data/mnist", "idx", Path("/data/mnist"), {}),
+        ("npz:records.npz#bounds=-1:1", "npz", Path("records.npz"), {"bounds": "-1:1"}),
+        ("csv:C:\\a.csv#label=y", "csv", Path("C:\\a.csv"), {"label": "y"}),
+        (
+            "csv:/a.csv#label=-1&header=no&delimiter=;&bounds=0:5",
+            "csv",
+            Path("/a.csv"),
+            {"label": "-1", "header": "no", "delimiter": ";", "bounds": "0:5"},
+        ),
+    ],
+)
+def test_a_spec_is_taken_apart(text: str, kind: str, path: Path | None, options: dict[str, str]) -> None:
+    spec = parse(text)
+    assert (spec.kind, spec.path, dict(spec.options)) == (kind, path, options)
+
+
+def test_the_home_directory_is_expanded() -> None:
+    assert parse("idx:~/mnist").path == Path.home() / "mnist"
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("digit", "no data kind 'digit'; the nearest is 'digits'"),
+        ("", "no data kind ''"),
+        ("feed:mqtt://broker/topic", "no data kind 'feed'.*Known kinds: digits, breast-cancer, idx, csv, npz"),
+        ("digits:/data", "'digits' takes no path"),
+        ("digits:", "'digits' takes no path"),
+        ("npz", "'npz' needs a path"),
+        ("idx:", "'idx' needs a path"),
+        ("csv:/a.csv", "'csv' needs the option 'label'"),
+        ("csv:/a.csv#lable=y", "no option 'lable'; the nearest is 'label'"),
+        ("csv:/a.csv#label=y&label=z", "'label' of data kind 'csv' is given twice"),
+        ("csv:/a.csv#label", "'label' of data kind 'csv' has no value"),
+        ("csv:/a.csv#label=y&", "no option ''"),
+        ("idx:/a#bounds=0:1", "'idx' has no option 'bounds'; it takes none"),
+        ("digits#x=1", "'digits' has no option 'x'"),
+    ],
+)
+def test_a_malformed_spec_is_refused_with_an_example(text: str, problem: str) -> None:
+    with pytest.raises(DataError, match=problem) as caught:
+        parse(text)
+    assert "Write for example " in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["npz:{}/no.npz", "csv:{}/no.csv#label=y", "csv:{}/no.csv.gz#label=y"])
+def test_a_missing_file_is_named(text: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no\..* does not exist. Check the path in the data SPEC"):
+        load(text.format(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["npz:{}", "csv:{}#label=y"])
+def test_a_directory_in_place_of_a_file_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        load(text.format(tmp_path))
+
+
+def test_a_parsed_spec_loads_the_same_records_as_its_text(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.arange(3))
+    text = f"npz:{tmp_path}/a.npz"
+    assert np.array_equal(load(parse(text)).records.features, load(text).records.features)
+
+
+def test_the_room_imports_no_heavy_package() -> None:
+    heavy = "{'sklearn', 'scipy', 'pandas', 'torch', 'grpc', 'pydantic', 'numpy.random'}"
+    program = f"import sys, sottovoce.data; print(*({heavy} & sys.modules.keys()))"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "\n", "")

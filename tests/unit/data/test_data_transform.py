@@ -1,0 +1,63 @@
+"""The figures that define the public transform."""
+
+import numpy as np
+import pytest
+from sottovoce.data import BIAS, TransformName, apply, centred_unit, uniform_bounds, width
+from sottovoce.errors import DataError
+
+NAMES: list[TransformName] = ["centred-unit", "none"]
+
+
+def test_a_worked_record() -> None:
+    # 0, 5 and 10 in 0 … 10 scale to 0, 1/2, 1; less their mean -1/2, 0, 1/2; over the norm sqrt(1/2).
+    root = np.sqrt(0.5)
+    row = centred_unit(np.array([[0.0, 5.0, 10.0]]), uniform_bounds(0, 10, 3, "x"))
+    np.testing.assert_allclose(row, [[-root, 0.0, root, BIAS]], rtol=1e-15)
+
+
+def test_without_bounds_features_are_compressed_with_their_sign() -> None:
+    # e-1 and 1-e become 1 and -1, 0 stays 0.
+    root = np.sqrt(0.5)
+    row = centred_unit(np.array([[np.e - 1, 0.0, 1 - np.e]]), None)
+    np.testing.assert_allclose(row, [[root, 0.0, -root, BIAS]], atol=1e-15)
+
+
+def test_values_outside_the_declared_range_count_as_its_ends() -> None:
+    bounds = uniform_bounds(0, 10, 3, "x")
+    inside, outside = np.array([[0.0, 4.0, 10.0]]), np.array([[-1e300, 4.0, 1e300]])
+    for name in NAMES:
+        assert np.array_equal(apply(name, inside, bounds), apply(name, outside, bounds))
+
+
+def test_a_feature_without_width_counts_as_zero() -> None:
+    bounds = (np.array([0.0, 7.0]), np.array([1.0, 7.0]))
+    np.testing.assert_allclose(centred_unit(np.array([[1.0, 9.0]]), bounds)[0, :2], [np.sqrt(0.5), -np.sqrt(0.5)])
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e-300, -7.7])
+def test_equal_features_become_zero_without_a_trace_of_rounding(value: float) -> None:
+    for bounds in (None, uniform_bounds(-10, 13, 9, "x")):
+        assert centred_unit(np.full((2, 9), value), bounds).tolist() == [[0.0] * 9 + [BIAS]] * 2
+
+
+def test_one_feature_carries_nothing_but_the_bias() -> None:
+    assert centred_unit(np.array([[3.0], [4.0]]), None).tolist() == [[0.0, BIAS], [0.0, BIAS]]
+
+
+def test_none_leaves_undeclared_features_alone_in_a_new_array() -> None:
+    features = np.array([[1.0, -2e300]])
+    result = apply("none", features, None)
+    assert np.array_equal(result, features)
+    assert not np.shares_memory(result, features)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_record_and_the_declared_width(name: TransformName) -> None:
+    for bounds in (None, uniform_bounds(0, 1, 4, "x")):
+        assert apply(name, np.empty((0, 4)), bounds).shape == (0, width(name, 4))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bounds_for_another_number_of_features_are_refused(name: TransformName) -> None:
+    with pytest.raises(DataError, match="not declared for 3 features"):
+        apply(name, np.zeros((1, 3)), uniform_bounds(0, 1, 4, "x"))

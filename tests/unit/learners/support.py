@@ -1,0 +1,95 @@
+"""A push-sum learner by hand: one event at a time, its effects sorted."""
+
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.door import PrivacyStatement, Query
+from sottovoce.learners import Ask, Effect, Event, PublishModel, PushSum, PushSumState, Schedule, Send, SetTimer, Timer
+from sottovoce.learners.push_sum import WEIGHT_ONE
+
+E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
+TICK = Timer("cycle")
+
+
+@dataclass(frozen=True, slots=True)
+class FakeRelease:
+    """What a vault would answer."""
+
+    query_id: bytes
+    value: NDArray[np.int64]
+    step: float = 2.0**-40
+    statement: PrivacyStatement = field(default=cast(PrivacyStatement, None))
+    simulated: bool = False
+
+
+def schedule(
+    *peers: str,
+    size: int = 1,
+    period: float = 10.0,
+    steps: int = 0,
+    step_size: float = 1.0,
+    step_decay: float = 0.0,
+    expected_records: int = 1,
+    fanout: int = 1,
+) -> Schedule:
+    return Schedule(
+        learner="clipd2p",
+        size=size,
+        peers=peers,
+        period=period,
+        steps=steps,
+        step_size=step_size,
+        step_decay=step_decay,
+        expected_records=expected_records,
+        fanout=fanout,
+    )
+
+
+def state(*numerators: float, weight: float = 1.0) -> PushSumState:
+    """A state of x and w given in whole numbers."""
+    return PushSumState(
+        np.array([int(number * WEIGHT_ONE) for number in numerators], dtype=np.int64), int(weight * WEIGHT_ONE)
+    )
+
+
+def release(slot: int, *values: int, simulated: bool = False) -> FakeRelease:
+    """The answer to the query of a slot, in units of 2^-40."""
+    query = Query("clipd2p", "gradient", slot, np.zeros(len(values)))
+    return FakeRelease(query.id, np.array(values, dtype=np.int64), simulated=simulated)
+
+
+class Hand:
+    """A learner, the state it is in, and the effects of the last event."""
+
+    def __init__(self, learner: PushSum, state: PushSumState) -> None:
+        self.learner = learner
+        self.state = state
+        self.effects: list[Effect] = []
+
+    def start(self, now: float = 0.0) -> "Hand":
+        self.state, self.effects = self.learner.start(self.state, now)
+        return self
+
+    def on(self, event: Event, now: float = 0.0) -> "Hand":
+        self.state, self.effects = self.learner.on(self.state, event, now)
+        return self
+
+    def all(self, kind: type[E]) -> list[E]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def slots(self) -> list[int]:
+        """The slots asked for by the last event."""
+        return [ask.query.slot for ask in self.all(Ask)]
+
+    @property
+    def timers(self) -> list[float]:
+        """When the timers set by the last event are due."""
+        return [timer.at for timer in self.all(SetTimer)]
+
+    @property
+    def recipients(self) -> list[str]:
+        """Who is sent to by the last event."""
+        return [send.recipient for send in self.all(Send)]

@@ -1,0 +1,187 @@
+"""Splitting and receiving: the arithmetic of push-sum, and the care taken with weights."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sottovoce.errors import MessageRefused
+from sottovoce.learners import Delivered, PublishModel, PushSum, PushSumShare, PushSumState, Received, Send
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT
+from sottovoce.learners.push_sum import WEIGHT_ONE
+
+from tests.unit.learners.support import TICK, Hand, schedule, state
+
+W_MIN = WEIGHT_ONE // 2**20
+GRID = Fraction(4, 2**40)  # a few roundings
+
+OUT_SETS = {"0": ("1",), "1": ("2", "3"), "2": ("3", "0"), "3": ("0",)}  # besides itself
+INITIAL = {"0": 4, "1": -2, "2": 10, "3": 0}
+STEP_ONE = {
+    "0": (Fraction(16, 3), Fraction(4, 3), Fraction(4)),
+    "1": (Fraction(4, 3), Fraction(5, 6), Fraction(8, 5)),
+    "2": (Fraction(8, 3), Fraction(2, 3), Fraction(4)),
+    "3": (Fraction(8, 3), Fraction(7, 6), Fraction(16, 7)),
+}
+
+
+def _round(hands: dict[str, Hand]) -> None:
+    """Everybody ticks; then everything sent arrives and is confirmed."""
+    sent = [(node, send) for node, hand in hands.items() for send in hand.on(TICK).all(Send)]
+    for node, send in sent:
+        hands[send.recipient].on(Received(node, send.message))
+        hands[node].on(Delivered(send.recipient))
+
+
+def _vector_fleet() -> dict[str, Hand]:
+    return {
+        node: Hand(PushSum(schedule(*peers, fanout=len(peers))), state(INITIAL[node]))
+        for node, peers in OUT_SETS.items()
+    }
+
+
+def test_first_step_of_the_published_vector() -> None:
+    """ALGORITHMS §7.1: out-sets 0:{0,1} 1:{1,2,3} 2:{2,3,0} 3:{3,0}, uniform columns, x = (4, -2, 10, 0), w = 1.
+
+    As printed, x = (16/3, 4/3, 8/3, 8/3) and w = (4/3, 5/6, 2/3, 7/6).
+    """
+    hands = _vector_fleet()
+    _round(hands)
+    for node, (x, w, z) in STEP_ONE.items():
+        after = hands[node].state
+        assert after.estimate is not None
+        assert abs(Fraction(int(after.numerator[0]), 2**40) - x) < GRID
+        assert abs(Fraction(after.weight, 2**40) - w) < GRID
+        assert float(after.estimate[0]) == pytest.approx(float(z), rel=1e-11)
+    assert sum(int(hand.state.numerator[0]) for hand in hands.values()) == 12 * WEIGHT_ONE
+    assert sum(hand.state.weight for hand in hands.values()) == 4 * WEIGHT_ONE
+
+
+def test_limit_of_the_published_vector() -> None:
+    hands = _vector_fleet()
+    for _ in range(60):
+        _round(hands)
+    for hand in hands.values():
+        assert hand.state.estimate == pytest.approx([3.0], abs=1e-10)
+
+
+@given(
+    numerator=st.lists(st.integers(-MAX_NUMERATOR, MAX_NUMERATOR), min_size=1, max_size=5),
+    weight=st.integers(1, 2**60),
+    peers=st.integers(1, 70),
+    fanout=st.integers(1, 64),
+)
+def test_a_split_conserves_and_respects_every_limit(numerator: list[int], weight: int, peers: int, fanout: int) -> None:
+    names = [f"peer-{i}" for i in range(peers)]
+    before = PushSumState(np.array(numerator, dtype=np.int64), weight)
+    hand = Hand(PushSum(schedule(*names, size=len(numerator), fanout=fanout)), before).on(TICK)
+    shares = [send.message for send in hand.all(Send)]
+    assert (hand.state.numerator + sum(share.numerator for share in shares)).tolist() == numerator
+    assert hand.state.weight + sum(share.weight for share in shares) == weight
+    assert np.abs(hand.state.numerator).max() <= MAX_NUMERATOR
+    for share in shares:
+        assert W_MIN <= share.weight <= MAX_WEIGHT
+        assert np.abs(share.numerator).max() <= MAX_NUMERATOR
+    if shares:
+        assert weight >= 2 * W_MIN
+        assert hand.state.weight >= W_MIN
+        assert len(shares) == min(fanout, peers)
+    else:
+        assert hand.state.weight < (min(fanout, peers) + 1) * W_MIN
+    assert before.numerator.tolist() == numerator, "a state is never changed in place"
+
+
+@pytest.mark.parametrize("weight", [0, 1, W_MIN - 1])
+def test_nothing_is_published_or_sent_with_too_little_weight(weight: int) -> None:
+    hand = Hand(PushSum(schedule("peer", steps=3)), PushSumState(np.zeros(1, dtype=np.int64), weight))
+    hand.start()
+    assert not hand.all(PublishModel)
+    hand.on(TICK)
+    assert not hand.all(PublishModel)
+    assert not hand.recipients
+    assert not hand.slots
+
+
+def test_below_twice_the_least_weight_a_device_keeps_what_it_has() -> None:
+    learner = PushSum(schedule("peer"))
+    assert not Hand(learner, PushSumState(np.zeros(1, dtype=np.int64), 2 * W_MIN - 1)).on(TICK).recipients
+    assert Hand(learner, PushSumState(np.zeros(1, dtype=np.int64), 2 * W_MIN)).on(TICK).recipients
+
+
+def test_a_share_keeps_the_estimate_of_a_heavy_hub() -> None:
+    """The hub of a star sends no more than the largest share, and its estimate goes with it."""
+    hand = Hand(PushSum(schedule("a", "b", fanout=2)), state(3000 * 0.7, weight=3000)).on(TICK)
+    shares = [send.message for send in hand.all(Send)]
+    assert [share.weight for share in shares] == [MAX_WEIGHT, MAX_WEIGHT]
+    for share in shares:
+        assert float(share.numerator[0] / share.weight) == pytest.approx(0.7, rel=1e-12)
+    assert hand.state.estimate == pytest.approx([0.7], rel=1e-12)
+
+
+def test_a_device_without_state_comes_back_by_receiving() -> None:
+    learner = PushSum(schedule("peer", steps=5))
+    hand = Hand(learner, learner.bereft(step=2)).start()
+    for cycle in range(5):
+        hand.on(TICK, now=10.0 * cycle)
+        assert not hand.recipients
+        assert not hand.slots
+        assert hand.timers == [10.0 * (cycle + 1)]
+    hand.on(Received("peer", PushSumShare(np.array([3 * WEIGHT_ONE], dtype=np.int64), WEIGHT_ONE // 2)))
+    hand.on(TICK)
+    assert hand.recipients == ["peer"]
+    assert hand.slots == [2], "what its ledger holds already is not asked for, and applied, again"
+    assert [published.parameters.tolist() for published in hand.all(PublishModel)] == [[6.0]]
+
+
+@pytest.mark.parametrize(
+    "numerator, held",
+    [([1, 2], [0]), ([], [0]), ([[1]], [0]), ([MAX_NUMERATOR], [1]), ([-MAX_NUMERATOR], [-1])],
+)
+def test_a_share_that_does_not_fit_is_refused(numerator: list[int], held: list[int]) -> None:
+    learner = PushSum(schedule("peer"))
+    before = PushSumState(np.array(held, dtype=np.int64), WEIGHT_ONE)
+    with pytest.raises(MessageRefused) as refused:
+        learner.on(before, Received("peer", PushSumShare(np.array(numerator, dtype=np.int64), 1)), 0.0)
+    assert refused.value.reason in ("shape", "range")
+    assert before.numerator.tolist() == held
+
+
+def test_weight_that_somebody_makes_up_is_refused_before_it_overflows() -> None:
+    learner = PushSum(schedule("peer"))
+    before = PushSumState(np.zeros(1, dtype=np.int64), 2**62 - 5)
+    with pytest.raises(MessageRefused, match="overflow the weight") as refused:
+        learner.on(before, Received("peer", PushSumShare(np.zeros(1, dtype=np.int64), 6)), 0.0)
+    assert refused.value.reason == "range"
+    after, _ = learner.on(before, Received("peer", PushSumShare(np.zeros(1, dtype=np.int64), 5)), 0.0)
+    assert after.weight == 2**62
+
+
+def test_peers_take_turns_and_one_that_has_not_confirmed_is_passed_over() -> None:
+    hand = Hand(PushSum(schedule("a", "b", "c")), state(0))
+    order = []
+    for _ in range(4):
+        order += hand.on(TICK).recipients
+        if order[-1] != "b":
+            hand.on(Delivered(order[-1]))
+    assert order == ["a", "b", "c", "a"]
+    assert hand.on(TICK).recipients == ["c"]
+    assert hand.on(TICK).recipients == ["a"]
+    hand.on(Delivered("b"))
+    assert hand.on(TICK).recipients == ["b"]
+
+
+def test_nothing_is_split_off_for_nobody() -> None:
+    hand = Hand(PushSum(schedule("a")), state(1)).on(TICK)
+    assert hand.recipients == ["a"]
+    held = hand.state.weight
+    assert hand.on(TICK).recipients == []
+    assert hand.state.weight == held
+
+
+def test_a_mark_of_simulated_noise_spreads_with_the_mass() -> None:
+    marked = PushSumShare(np.zeros(1, dtype=np.int64), WEIGHT_ONE, simulated=True)
+    hand = Hand(PushSum(schedule("a")), state(0))
+    assert not hand.on(TICK).all(Send)[0].message.simulated
+    hand.on(Delivered("a")).on(Received("b", marked)).on(TICK)
+    assert hand.all(Send)[0].message.simulated

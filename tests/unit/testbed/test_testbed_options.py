@@ -1,0 +1,135 @@
+"""The command line of the testbed: what it refuses, with which hint, and what configuration it amounts to."""
+
+import math
+from typing import Any
+
+import pytest
+from sottovoce.errors import ConfigError, PrivacyError, SottovoceError, UsageError
+from sottovoce.simulate import Faults
+from sottovoce.testbed.options import Options, settings
+
+from tests.support.command import here
+
+
+def options(**changes: Any) -> Options:
+    usual: dict[str, Any] = {
+        "agents": 4,
+        "learner": "clipd2p",
+        "data": "digits",
+        "transport": "grpc",
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "cycles": 60,
+        "period": 0.5,
+        "topology": "ring",
+        "seed": 0,
+        "faults": Faults(),
+        "fault_words": [],
+    }
+    return Options(**{**usual, "settings": {}, **changes})
+
+
+def configured(**changes: Any) -> Any:
+    data = {"source": "digits", "features": 64, "classes": 10, "expected_records": 99}
+    return options(**changes).configuration(agent={"state": "a"}, data=data)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"agents": 0}, "a fleet has at least one agent"),
+        ({"cycles": 0}, "run at least one cycle"),
+        ({"period": 0.0}, "choose 0.001 to 3600 seconds"),
+        ({"period": math.nan}, "choose 0.001 to 3600 seconds"),
+        ({"seed": -1}, "choose 0 or more"),
+        ({"topology": "torus"}, "choose one of exponential, ring, star"),
+        ({"epsilon": 0.0}, "choose a positive number, or inf for no noise"),
+        ({"epsilon": math.nan}, "choose a positive number, or inf for no noise"),
+        ({"delta": 1.0}, "choose a number between 0 and 1"),
+        ({"delta": math.nan}, "choose a number between 0 and 1"),
+    ],
+)
+def test_an_impossible_option_is_refused_with_a_hint(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        options(**changes)
+
+
+@pytest.mark.parametrize("value", [None, False, "no", "False", 0, 1, "true", [True]])
+def test_only_true_allows_what_is_not_proved(value: Any) -> None:
+    with pytest.raises(PrivacyError, match="adds no noise, so no ε holds for it"):
+        options(learner="push-sum", settings={} if value is None else {"privacy.allow_unproved": value})
+    allowed = options(learner="push-sum", settings={"privacy.allow_unproved": True})
+    assert allowed.noiseless
+    assert allowed.budget.epsilon is None
+
+
+@pytest.mark.parametrize(
+    "assignment, words",
+    [
+        ("learner.clip", "write --set KEY=VALUE, for example"),
+        ("learner.clip=", "write --set KEY=VALUE, for example"),
+        ("learner.cilp=1", "Did you mean `learner.clip`?"),
+        ("zzz=1", "Known are data.bounds"),
+        ("agent.state=x", "there is no such key"),
+        ("privacy.epsilon=1", "the testbed decides this; use the option of that name"),
+        ("transport.listen=h:1", "the testbed decides this"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_a_hint(assignment: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        settings([assignment])
+    ended = here("testbed", "--transport", "memory", "--set", assignment)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert words in ended.err
+
+
+@pytest.mark.parametrize(
+    "fault, words",
+    [
+        ("los=0.3", "write it like loss=0.3"),
+        ("loss=1.5", "write it like loss=0.3"),
+        ("kill=0.5", "write it like kill=0.33@cycle:20"),
+        ("delay=50", "write it like delay=50ms±20ms"),
+        ("restart=1@cycle:3", "needs a --fault kill="),
+    ],
+)
+def test_a_wrong_fault_is_refused_with_an_example(fault: str, words: str) -> None:
+    ended = here("testbed", "--transport", "memory", "--fault", fault)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert words in ended.err
+
+
+def test_settings_are_toml_values_or_words() -> None:
+    found = settings(["learner.clip=0.5", "data.bounds=[0, 1]", "data.partition=dirichlet(0.25)", "learner.steps=3"])
+    assert found == {
+        "learner.clip": 0.5,
+        "data.bounds": [0, 1],
+        "data.partition": "dirichlet(0.25)",
+        "learner.steps": 3,
+    }
+
+
+def test_the_command_line_becomes_a_configuration() -> None:
+    config = configured(settings={"learner.clip": 0.25, "privacy.neighbouring": "replace-one", "transport.timeout": 3})
+    assert (config.learner.clip, config.learner.period, config.transport.timeout) == (0.25, 0.5, 3.0)
+    assert (config.privacy.epsilon, config.privacy.neighbouring) == (2.0, "replace-one")
+    assert configured(epsilon=None).privacy.epsilon == math.inf
+
+
+@pytest.mark.parametrize("value", ["few", True, 1.5, -1])
+def test_the_number_of_steps_is_checked_like_any_other_key(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"--set: learner\.steps: Expected"):
+        configured(settings={"learner.steps": value})
+    assert configured(settings={"learner.steps": 3}).learner.steps == 3
+
+
+@pytest.mark.parametrize("cycles, agents, steps", [(1, 4, 1), (10, 2, 6), (60, 12, 48), (60, 3000, 36), (1000, 4, 800)])
+def test_the_last_cycles_only_mix(cycles: int, agents: int, steps: int) -> None:
+    assert configured(cycles=cycles, agents=agents).learner.steps == steps
+
+
+def test_every_refusal_has_a_code_that_is_not_that_of_a_defect() -> None:
+    for changes in ({"agents": 0}, {"learner": "push-sum"}):
+        with pytest.raises(SottovoceError) as error:
+            options(**changes)
+        assert error.value.exit_code != 8

@@ -1,0 +1,376 @@
+"""gRPC with mutual TLS: who is let in, what a failed delivery says, and what is counted."""
+
+import asyncio
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from unittest.mock import Mock
+
+import grpc
+import pytest
+from sottovoce.errors import DataError, IdentityError, MessageRefused, NetworkError
+from sottovoce.identity import Fleet, Identity, enrol, verify_peer_certificate
+from sottovoce.transport import DeliveryFailed, Listener, Peer
+from sottovoce.transport.grpc import METHOD, GrpcTransport
+
+from tests.support.devices import free_port
+from tests.support.fleets import beginning_tomorrow, ending_in, new_fleet
+
+LIMIT = 4 * 2**20
+Start = Callable[..., Awaitable["Node"]]
+
+
+class Node:
+    """A transport that answers with what it received."""
+
+    def __init__(self, identity: Identity, trusts: Identity | None = None) -> None:
+        self.identity = identity
+        self.port = free_port()
+        self.received: list[tuple[str, bytes | None]] = []
+        self.answer: Exception | None = None
+        self.delay = 0.0
+        self.transport = GrpcTransport(
+            listen=f"127.0.0.1:{self.port}",
+            key=identity.tls_key_pem,
+            chain=identity.tls_cert_pem,
+            roots=(trusts or identity).ca_pem,
+            authenticate=lambda pem: verify_peer_certificate(pem, trusts or identity),
+            expires=identity.not_after,
+            reconnect=0.1,
+        )
+
+    def peer(self, node: "Node | None" = None, **changes: str) -> Peer:
+        """Another node, or this one, as a peer."""
+        other = node or self
+        facts = {"id": other.identity.node_id, "address": f"127.0.0.1:{other.port}", "name": other.identity.dns_name}
+        return Peer(**{**facts, **changes})
+
+    async def receive(self, sender: str, message: bytes | None) -> bytes:
+        self.received.append((sender, message))
+        await asyncio.sleep(self.delay)
+        if self.answer is not None:
+            raise self.answer
+        if message is None:
+            raise MessageRefused("incomplete", "it never came")
+        return b"answer to " + message
+
+    async def failure(self, peer: Peer, message: bytes = b"m", timeout: float = 5.0) -> DeliveryFailed:  # noqa: ASYNC109
+        with pytest.raises(DeliveryFailed) as failed:
+            await self.transport.deliver(peer, message, timeout)
+        assert str(failed.value).startswith(f"peer {peer.id} at {peer.address}: ")
+        assert "\n" not in str(failed.value)
+        return failed.value
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return new_fleet(tmp_path_factory.mktemp("fleet") / "authority")
+
+
+@pytest.fixture(scope="module")
+def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return new_fleet(tmp_path_factory.mktemp("namesake") / "authority")
+
+
+@asynccontextmanager
+async def listening(*nodes: Node) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for node in nodes:
+            await node.transport.start(node.receive)
+            stack.push_async_callback(node.transport.stop, 0.5)
+        yield
+
+
+@pytest.fixture
+def pair(fleet: Fleet, tmp_path: Path) -> tuple[Node, Node]:
+    return Node(enrol(fleet, tmp_path / "a")), Node(enrol(fleet, tmp_path / "b"))
+
+
+async def refused_connections(node: Node, at_least: int) -> int:
+    """Polls, because a handshake is only known to have failed when its time is over."""
+    for _ in range(200):
+        if (refused := node.transport.listener().refused) >= at_least:
+            return refused
+        await asyncio.sleep(0.02)
+    raise AssertionError("not within 4 s: refused connections are counted")
+
+
+async def test_a_message_and_its_answer_cross_with_the_sender_known(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    async with listening(one, other):
+        assert await one.transport.deliver(one.peer(other), b"hello", 5.0) == b"answer to hello"
+        assert await other.transport.deliver(other.peer(one), b"", 5.0) == b"answer to "
+    assert other.received == [(one.identity.node_id, b"hello")]
+    assert one.received == [(other.identity.node_id, b"")]
+    assert (other.transport.listener().handshakes, other.transport.listener().refused) == (1, 0)
+
+
+async def test_one_connection_serves_many_messages_and_stays_counted_as_good(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    async with listening(one, other):
+        await asyncio.gather(*(one.transport.deliver(one.peer(other), b"%d" % i, 5.0) for i in range(20)))
+        assert other.transport.listener().handshakes == 1
+        await asyncio.sleep(2.1)  # the time after which a connection without a call counts as refused
+        assert other.transport.listener().refused == 0
+    assert sorted(int(message or b"") for _, message in other.received) == list(range(20))
+
+
+async def test_nobody_listens(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    failed = await one.failure(one.peer(other))
+    assert failed.cause == "unreachable"
+    assert "nobody listens there: start the agent or correct the address" in str(failed)
+    await one.transport.stop(0.1)
+
+
+async def test_the_peer_is_found_as_soon_as_it_is_there(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    await one.failure(one.peer(other))
+    async with listening(one, other):
+        for _ in range(50):
+            try:
+                assert await one.transport.deliver(one.peer(other), b"m", 5.0)
+                return
+            except DeliveryFailed:
+                await asyncio.sleep(0.05)
+        raise AssertionError("not within 2.5 s")
+
+
+async def test_too_slow_an_answer_is_a_timeout_kept_by_the_transport(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    other.delay = 1.0
+    async with listening(one, other):
+        began = time.monotonic()
+        failed = await one.failure(one.peer(other), timeout=0.2)
+        assert time.monotonic() - began < 0.9
+    assert failed.cause == "timeout"
+    assert "no answer within 0.2 s" in str(failed)
+
+
+async def test_a_refused_message_says_why(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    other.answer = MessageRefused("shape", "it is of another model")
+    async with listening(one, other):
+        failed = await one.failure(one.peer(other))
+    assert failed.cause == "refused"
+    assert "refused the message: shape: it is of another model" in str(failed)
+
+
+async def test_a_failing_device_does_not_say_what_failed(pair: tuple[Node, Node]) -> None:
+    """The reason is for its owner's log, not for its peers."""
+    one, other = pair
+    other.answer = DataError("/var/lib/secret/state.db: cannot be written")
+    async with listening(one, other):
+        failed = await one.failure(one.peer(other))
+    assert failed.cause == "other"
+    assert "the device failed" in str(failed)
+    assert "secret" not in str(failed)
+
+
+async def test_a_device_that_no_longer_accepts_the_certificate_says_so(pair: tuple[Node, Node]) -> None:
+    """As when it expires on an open connection."""
+    one, other = pair
+
+    def expired(pem: bytes) -> str:
+        raise IdentityError("the certificate of the peer expired")
+
+    async with listening(one, other):
+        await one.transport.deliver(one.peer(other), b"m", 5.0)
+        other.transport._authenticate = expired
+        failed = await one.failure(one.peer(other))
+        assert failed.cause == "refused"
+        assert "refused this device: certificate: the certificate of the peer expired" in str(failed)
+    assert len(other.received) == 1
+
+
+@pytest.mark.parametrize("size", [LIMIT + 1, 25 * LIMIT])
+async def test_a_message_over_the_limit_never_arrives_and_the_receiver_is_told(
+    pair: tuple[Node, Node], size: int
+) -> None:
+    one, other = pair
+    async with listening(one, other):
+        await one.transport.deliver(one.peer(other), b"small", 5.0)
+        failed = await one.failure(one.peer(other), b"\0" * size, 10.0)
+        assert failed.cause == "busy"
+        assert "the message is too large for it" in str(failed)
+        await one.transport.deliver(one.peer(other), b"small", 5.0)
+    assert [message for _, message in other.received] == [b"small", None, b"small"]
+
+
+async def test_a_message_at_the_limit_arrives(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    async with listening(one, other):
+        await one.transport.deliver(one.peer(other), b"\0" * (LIMIT - 100), 10.0)
+    assert len(other.received[0][1] or b"") == LIMIT - 100
+
+
+async def test_another_device_than_meant_gets_nothing(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, other = pair
+    third = enrol(fleet, tmp_path / "third")
+    async with listening(one, other):
+        failed = await one.failure(one.peer(other, id=third.node_id, name=third.dns_name))
+        assert failed.cause == "tls"
+        assert "another device answers there: correct the peer's id or address" in str(failed)
+        assert await refused_connections(other, 1) >= 1
+    assert other.received == []
+
+
+async def test_a_device_of_another_fleet_of_the_same_name_is_not_trusted(
+    pair: tuple[Node, Node], namesake: Fleet, tmp_path: Path
+) -> None:
+    one, other = pair
+    stranger = Node(enrol(namesake, tmp_path / "stranger"))
+    async with listening(one, stranger):
+        for dialling, listens in ((one, stranger), (stranger, one)):
+            failed = await dialling.failure(dialling.peer(listens))
+            assert failed.cause == "tls"
+            assert "its certificate is not of this fleet: check that both joined the same fleet" in str(failed)
+    assert (one.received, stranger.received, other.received) == ([], [], [])
+
+
+async def test_a_stranger_that_trusts_the_fleet_is_not_trusted_by_it(
+    pair: tuple[Node, Node], namesake: Fleet, tmp_path: Path
+) -> None:
+    one, _ = pair
+    stranger = Node(enrol(namesake, tmp_path / "stranger"), trusts=one.identity)
+    async with listening(one):
+        failed = await stranger.failure(stranger.peer(one))
+        assert failed.cause == "rejected"
+        assert "it may not accept this device's certificate (expired, or of another fleet)" in str(failed)
+        assert await refused_connections(one, 1) >= 1
+        await stranger.transport.stop(0.1)
+    assert one.received == []
+
+
+@pytest.mark.parametrize(
+    "validity, words",
+    [(ending_in(-60), "its certificate has expired"), (beginning_tomorrow(), "its certificate is not yet valid")],
+)
+async def test_a_certificate_out_of_its_time_is_trusted_by_neither_side(
+    pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path, validity: object, words: str
+) -> None:
+    one, _ = pair
+    stale = Node(enrol(fleet, tmp_path / "stale", validity=validity))  # type: ignore[arg-type]
+    async with listening(one, stale):
+        failed = await one.failure(one.peer(stale))
+        assert failed.cause == "tls"
+        assert words in str(failed)
+        failed = await stale.failure(stale.peer(one))
+        assert failed.cause == "rejected"
+        assert ("this device's certificate expired on" in str(failed)) == (words == "its certificate has expired")
+    assert (one.received, stale.received) == ([], [])
+
+
+async def closes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def resets(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.close()
+
+
+async def speaks_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(10)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    writer.close()
+
+
+@pytest.mark.parametrize("behaviour", [closes, resets, speaks_http])
+async def test_what_is_not_an_agent_is_told_apart_from_nobody(
+    pair: tuple[Node, Node], behaviour: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+) -> None:
+    one, _ = pair
+    server = await asyncio.start_server(behaviour, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    failed = await one.failure(one.peer(address=f"127.0.0.1:{port}"))
+    server.close()
+    await one.transport.stop(0.1)
+    assert failed.cause == "rejected"
+    assert "not an agent" in str(failed)
+
+
+async def test_each_connection_without_a_call_is_counted_once(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    async with listening(one, other):
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", other.port)) as plain:
+                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{other.port}") as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await channel.unary_unary(METHOD)(b"m", timeout=5)
+            assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
+        await one.transport.deliver(one.peer(other), b"m", 5.0)
+        assert other.transport.listener().refused == 0, "none of them is known to have failed yet"
+        connections = other.transport.listener().handshakes  # a client may try more than once
+        assert connections >= 5
+        assert await refused_connections(other, connections - 1) == connections - 1
+    assert len(other.received) == 1
+
+
+def test_a_port_that_is_used_again_is_another_connection(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or every hourly reconnection from a port of long ago would be counted as refused."""
+    node = Node(enrol(fleet, tmp_path / "a"))
+    context = Mock(**{"peer.return_value": "ipv4:127.0.0.1:50000"})
+    context.auth_context.return_value = {"x509_pem_cert": [node.identity.tls_cert_pem]}
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    for hours in range(0, 15, 3):
+        clock[0] = hours * 3600.0
+        node.transport._handshake()
+        for _ in range(3):
+            assert node.transport._sender(context) == node.identity.node_id
+            clock[0] += 1199.0
+    assert node.transport.listener() == Listener(handshakes=5, refused=0)
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:{used}", "192.0.2.1:7400", "no-such-host.invalid:7400"])
+async def test_an_address_that_cannot_be_listened_on(fleet: Fleet, tmp_path: Path, listen: str) -> None:
+    node = Node(enrol(fleet, tmp_path / "a"))
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        node.transport._listen = listen.format(used=used.getsockname()[1])
+        with pytest.raises(NetworkError, match=r"cannot listen on .*change transport\.listen or stop what uses it"):
+            await node.transport.start(node.receive)
+    await node.transport.stop(0.1)
+
+
+async def test_two_agents_never_share_a_port(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    other.transport._listen = one.transport._listen
+    async with listening(one):
+        with pytest.raises(NetworkError):
+            await other.transport.start(other.receive)
+
+
+async def test_stopped_it_is_gone_and_may_be_stopped_again(pair: tuple[Node, Node]) -> None:
+    one, other = pair
+    async with listening(one, other):
+        await one.transport.deliver(one.peer(other), b"m", 5.0)
+        await other.transport.stop(0.5)
+        assert (await one.failure(one.peer(other))).cause == "unreachable"
+        await other.transport.stop(0.5)
+
+
+async def test_one_device_cannot_keep_the_others_out(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
+    """Four of its calls may wait; one more, over another connection, is turned away, and another device is served."""
+    one, other = pair
+    twin, third = Node(one.identity), Node(enrol(fleet, tmp_path / "c"))
+    async with listening(other):
+        other.delay = 1.5
+        waiting = [asyncio.create_task(one.transport.deliver(one.peer(other), b"slow", 5.0)) for _ in range(4)]
+        for _ in range(400):
+            if len(other.received) == 4:
+                break
+            await asyncio.sleep(0.01)
+        assert (await twin.failure(twin.peer(other))).cause == "busy"
+        other.delay = 0.0
+        assert await third.transport.deliver(third.peer(other), b"me too", 5.0) == b"answer to me too"
+        assert await asyncio.gather(*waiting) == [b"answer to slow"] * 4
+        assert await twin.transport.deliver(twin.peer(other), b"again", 5.0) == b"answer to again"
+    for node in (one, twin, third):
+        await node.transport.stop(0.5)

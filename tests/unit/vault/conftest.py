@@ -1,0 +1,66 @@
+"""A small device: twelve records of three features, a budget, and vaults over its ledger."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.data import Records
+from sottovoce.kernels import Softmax
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build
+from sottovoce.vault.noise import NoiseSource
+
+OWNER = "meter-17"
+KERNEL = Softmax(3, 4)
+
+
+@pytest.fixture
+def budget() -> Budget:
+    return Budget(2.0, 1e-5, "record", "add-remove")
+
+
+@pytest.fixture
+def path(tmp_path: Path, budget: Budget) -> Path:
+    """A ledger that was made and never opened."""
+    place = tmp_path / "ledger.db"
+    Ledger.create(place, OWNER, budget)
+    return place
+
+
+@pytest.fixture
+def records() -> Records:
+    rng = np.random.default_rng(7)
+    return Records(rng.normal(size=(12, 3)), rng.integers(0, 4, 12))
+
+
+MakeVault = Callable[..., Vault]
+
+
+@pytest.fixture
+def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVault]:
+    """Makes vaults; one that is still open at the end is closed."""
+    made: list[Vault] = []
+
+    def make(
+        *,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        releases: int = 3,
+        clip: float = 1.0,
+        learner: str = "clipd2p",
+        over: Records | None = None,
+        kernel: Softmax = KERNEL,
+    ) -> Vault:
+        vault = build(
+            records=records if over is None else over,
+            kernel=kernel,
+            terms=Terms(learner, releases, clip),
+            ledger=ledger or Ledger.open(path, OWNER, budget),
+            noise=noise or OperatingSystemNoise(),
+        )
+        made.append(vault)
+        return vault
+
+    yield make
+    for vault in made:
+        vault.close()

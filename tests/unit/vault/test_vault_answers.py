@@ -1,0 +1,370 @@
+"""The door: charge, draw, store, answer, in this order; the same question the same bytes; nothing without noise."""
+
+import ast
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sottovoce
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Answer, Query, Refused, Release, Status
+from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.kernels import Softmax
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Terms, Vault, build
+from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.ledger import Stored
+from sottovoce.vault.mechanism import DiscreteGaussian, exact
+from sottovoce.vault.programs import GradientSum
+from sottovoce.vault.vault import Room
+
+OWNER = "meter-17"
+SIZE = 12
+MakeVault = Callable[..., Vault]
+
+
+class Counted:
+    """The operating system's noise, counted."""
+
+    simulated = False
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        self.drawn += count
+        return OperatingSystemNoise().words(count)
+
+
+class Witness(Counted):
+    """Writes down what anybody else can read in the ledger whenever noise is drawn."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self.saw: list[tuple[int, int]] = []
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        reader, _ = Ledger.read(self._path)
+        spending = reader.spending()
+        reader.close()
+        self.saw.append((spending.charges, spending.releases))
+        return super().words(count)
+
+
+def terms_of(vault: Vault) -> tuple[int, int]:
+    """What a release of this vault is charged as."""
+    plan = vault._room.program.plan(question(0))
+    assert plan is not None
+    assert isinstance(plan.mechanism, DiscreteGaussian)
+    return plan.mechanism.sensitivity_squared, plan.mechanism.sigma
+
+
+def question(slot: int, kind: str = "gradient", point: NDArray[np.float64] | None = None) -> Query:
+    return Query("clipd2p", kind, slot, np.zeros(SIZE) if point is None else point)
+
+
+def released(answer: Answer) -> Release:
+    assert not isinstance(answer, Refused)
+    return answer
+
+
+def test_the_same_question_has_the_same_answer(make_vault: MakeVault) -> None:
+    """Across a restart too, whatever the point: no new draw, no new charge."""
+    noise = Counted()
+    vault = make_vault(noise=noise)
+    first = released(vault.answer(question(0)))
+    drawn = noise.drawn
+    assert drawn > 0
+    again = released(vault.answer(question(0, point=np.ones(SIZE))))
+    vault.close()
+    vault = make_vault(noise=noise)
+    later = released(vault.answer(question(0)))
+    for other in (again, later):
+        assert other.value.tobytes() == first.value.tobytes()
+        assert (other.query_id, other.step) == (first.query_id, first.step)
+    assert noise.drawn == drawn
+    assert vault.spending().charges == 1
+    assert vault.spending().releases == 1
+
+
+def test_another_question_has_other_noise(make_vault: MakeVault) -> None:
+    vault = make_vault()
+    values = [released(vault.answer(question(slot))).value for slot in range(3)]
+    assert len({value.tobytes() for value in values}) == 3
+
+
+def test_charged_then_drawn_then_stored(path: Path, make_vault: MakeVault) -> None:
+    noise = Witness(path)
+    vault = make_vault(noise=noise)
+    for slot in range(3):
+        noise.saw.clear()
+        vault.answer(question(slot))
+        assert set(noise.saw) == {(slot + 1, slot)}
+        reader, _ = Ledger.read(path)
+        assert reader.spending().releases == slot + 1
+        reader.close()
+
+
+def test_a_spent_budget_draws_nothing(make_vault: MakeVault) -> None:
+    noise = Counted()
+    vault = make_vault(noise=noise, releases=3)
+    for slot in range(3):
+        released(vault.answer(question(slot)))
+    drawn, spent = noise.drawn, vault.spending()
+    assert 1.99 < spent.epsilon <= 2.0
+    for slot in (3, 4, 99):
+        refusal = vault.answer(question(slot))
+        assert isinstance(refusal, Refused)
+        assert (refusal.reason, refusal.query_id) == ("budget", question(slot).id)
+    assert noise.drawn == drawn
+    assert vault.spending() == spent
+    released(vault.answer(question(1)))
+
+
+MALFORMED = [
+    question(0, kind="record"),
+    question(0, kind=""),
+    question(0, point=np.zeros(SIZE - 1)),
+    question(0, point=np.zeros(0)),
+    question(0, point=np.zeros((1, SIZE))),
+    question(0, point=np.full(SIZE, math.nan)),
+    question(0, point=np.full(SIZE, -math.inf)),
+]
+
+
+@pytest.mark.parametrize("query", MALFORMED, ids=range(len(MALFORMED)))
+def test_what_makes_no_sense_costs_nothing(make_vault: MakeVault, query: Query) -> None:
+    noise = Counted()
+    vault = make_vault(noise=noise)
+    answer = vault.answer(query)
+    assert isinstance(answer, Refused)
+    assert answer.reason == "query"
+    assert (noise.drawn, vault.spending().charges) == (0, 0)
+
+
+def test_records_stay_out_of_what_refuses(make_vault: MakeVault, path: Path) -> None:
+    """A refusal is the same over any records: none of them is read."""
+    answers = []
+    for over in (
+        Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)),
+        Records(np.ones((9, 3)), np.ones(9, np.int64)),
+    ):
+        vault = make_vault(over=over)
+        answers.append([vault.answer(query) for query in MALFORMED])
+        vault.close()
+    assert answers[0] == answers[1]
+
+
+def test_no_records_still_get_noise(make_vault: MakeVault) -> None:
+    noise = Counted()
+    vault = make_vault(noise=noise, over=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
+    value = released(vault.answer(question(0))).value
+    assert noise.drawn >= SIZE
+    assert np.abs(value).max() > 0
+    assert vault.spending().charges == 1
+
+
+def test_a_release_is_the_clipped_sum_and_noise_of_the_calibrated_size(records: Records) -> None:
+    """Many simulated devices with the same records: mean and spread of what they release."""
+    budget, terms, kernel = Budget(8.0, 1e-5, "record", "add-remove"), Terms("clipd2p", 1, 0.8), Softmax(3, 4)
+    point = np.linspace(-1, 1, SIZE)
+    values = []
+    for seed in range(400):
+        ledger = Ledger.in_memory(OWNER, budget)
+        vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(seed))
+        release = released(vault.answer(question(0, point=point)))
+        values.append(release.value * release.step)
+        vault.close()
+    rows = kernel.gradients(point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis])[0]
+    rows *= np.minimum(1, 0.8 / np.sqrt((rows**2).sum(axis=1)))[:, np.newaxis]
+    sigma = 0.8 * 0.6  # the analytic σ of ε = 8, δ = 1e-5
+    noise = np.array(values) - rows.sum(axis=0)
+    assert abs(noise.std() / sigma - 1) < 0.05
+    assert np.abs(noise.mean(axis=0)).max() < 5 * sigma / 20
+    correlations = np.corrcoef(noise.T) - np.eye(SIZE)
+    assert np.abs(correlations).max() < 5 / 20
+
+
+def test_every_number_lies_on_the_grid(make_vault: MakeVault) -> None:
+    release = released(make_vault().answer(question(0)))
+    assert release.value.dtype == np.int64
+    assert math.frexp(release.step)[0] == 0.5
+    assert not release.value.flags.writeable
+
+
+def test_without_noise_only_without_a_promise(records: Records, path: Path, budget: Budget) -> None:
+    """A vault whose mechanism adds no noise gets nothing out of a ledger with an ε, charged or not."""
+    kernel = Softmax(3, 4)
+    ledger = Ledger.open(path, OWNER, budget)
+    noiseless = exact(clip=1.0)
+    vault = Vault(
+        Room(
+            records,
+            GradientSum(kernel, noiseless),
+            ledger,
+            OperatingSystemNoise(),
+            guarantee(budget, noiseless, 1.0),
+        )
+    )
+    refusal = vault.answer(question(0))
+    assert isinstance(refusal, Refused)
+    assert refusal.reason == "budget"
+    ledger.charge(question(1).id, 100, 10_000)
+    with pytest.raises(LedgerError, match="other terms"):
+        vault.answer(question(1))
+    assert vault.spending().releases == 0
+    vault.close()
+
+
+def test_a_learner_without_noise_needs_a_budget_without_a_promise(make_vault: MakeVault, records: Records) -> None:
+    with pytest.raises(PrivacyError, match="push-sum"):
+        make_vault(learner="push-sum")
+    ledger = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
+    noise = Counted()
+    vault = make_vault(learner="push-sum", ledger=ledger, noise=noise)
+    release = released(vault.answer(question(0)))
+    kernel = Softmax(3, 4)
+    rows = kernel.gradients(np.zeros((1, SIZE)), records.features[np.newaxis], records.labels[np.newaxis])[0]
+    np.testing.assert_allclose(release.value * release.step, rows.sum(axis=0), atol=1e-6)
+    assert noise.drawn == 0
+    assert (release.statement.status, release.statement.epsilon) == (Status.NONE, None)
+    assert vault.spending().epsilon == math.inf
+
+
+def test_what_came_from_a_seed_stays_marked(make_vault: MakeVault) -> None:
+    """Even when it is handed out later by a vault with real noise."""
+    vault = make_vault(noise=SeededNoise(1))
+    assert released(vault.answer(question(0))).simulated
+    vault.close()
+    vault = make_vault(noise=OperatingSystemNoise())
+    assert released(vault.answer(question(0))).simulated
+    assert not released(vault.answer(question(1))).simulated
+
+
+def test_the_same_seed_gives_the_same_releases(records: Records) -> None:
+    def values(seed: int) -> list[bytes]:
+        ledger = Ledger.in_memory(OWNER, Budget(2.0, 1e-5, "record", "add-remove"))
+        terms, kernel = Terms("clipd2p", 4, 1.0), Softmax(3, 4)
+        vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(seed))
+        return [released(vault.answer(question(slot))).value.tobytes() for slot in range(4)]
+
+    assert values(5) == values(5) != values(6)
+
+
+def test_a_charge_without_its_release_pays_for_one(make_vault: MakeVault, path: Path) -> None:
+    """The device died in between; nobody saw a thing."""
+
+    class Dies(Counted):
+        def words(self, count: int) -> NDArray[np.uint64]:
+            raise KeyboardInterrupt
+
+    vault = make_vault(noise=Dies())
+    with pytest.raises(KeyboardInterrupt):
+        vault.answer(question(0))
+    assert (vault.spending().charges, vault.spending().releases) == (1, 0)
+    vault.close()
+    vault = make_vault()
+    released(vault.answer(question(0)))
+    assert (vault.spending().charges, vault.spending().releases) == (1, 1)
+
+
+def test_it_does_not_pay_for_less_noise(make_vault: MakeVault) -> None:
+    """Nor does it when the configuration asks for fewer releases, hence less noise, after the crash."""
+    vault = make_vault(releases=50)
+    vault._room.ledger.charge(question(0).id, *terms_of(vault))
+    vault.close()
+    noise = Counted()
+    vault = make_vault(releases=2, noise=noise)
+    with pytest.raises(LedgerError, match="other terms"):
+        vault.answer(question(0))
+    assert noise.drawn == 0
+
+
+def test_an_answer_for_a_model_of_another_size_is_not_handed_out(make_vault: MakeVault) -> None:
+    vault = make_vault()
+    released(vault.answer(question(0)))
+    vault.close()
+    wider = make_vault(kernel=Softmax(3, 5))
+    refusal = wider.answer(question(0, point=np.zeros(15)))
+    assert isinstance(refusal, Refused)
+    assert refusal.reason == "query"
+
+
+@pytest.fixture
+def full(path: Path, budget: Budget) -> tuple[Ledger, Callable[[bool], None]]:
+    """A ledger, and a switch for the space on its disk."""
+    ledger = Ledger.open(path, OWNER, budget)
+    pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
+
+    def fill(yes: bool) -> None:
+        ledger._connection.execute(f"PRAGMA max_page_count = {pages if yes else 1_000_000}")
+
+    return ledger, fill
+
+
+def test_on_a_full_disk_nothing_is_released(make_vault: MakeVault, full: tuple[Ledger, Callable[[bool], None]]) -> None:
+    """A release too large to store is not released; with space again, it is, for the same charge."""
+    ledger, fill = full
+    rng = np.random.default_rng(0)
+    over = Records(rng.normal(size=(5, 400)), rng.integers(0, 4, 5))
+    vault = make_vault(ledger=ledger, over=over, kernel=Softmax(400, 4), releases=5)
+    fill(True)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="make room on its disk"):
+            vault.answer(question(0, point=np.zeros(1600)))
+    assert (vault.spending().charges, vault.spending().releases) == (1, 0)
+    fill(False)
+    released(vault.answer(question(0, point=np.zeros(1600))))
+    assert (vault.spending().charges, vault.spending().releases) == (1, 1)
+
+
+def test_a_charge_that_cannot_be_written_draws_nothing(make_vault: MakeVault, path: Path, budget: Budget) -> None:
+    noise = Counted()
+    vault = make_vault(noise=noise)
+    vault._room.ledger._connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(LedgerError, match="nothing was released"):
+        vault.answer(question(0))
+    assert noise.drawn == 0
+
+
+async def test_asking_is_answering(make_vault: MakeVault) -> None:
+    vault = make_vault()
+    asked = released(await vault.ask(question(0)))
+    assert released(vault.answer(question(0))).value.tobytes() == asked.value.tobytes()
+
+
+def test_the_statement_says_what_holds(make_vault: MakeVault) -> None:
+    statement = released(make_vault().answer(question(0))).statement
+    assert (statement.epsilon, statement.delta, statement.unit) == (2.0, 1e-5, "record")
+    assert (statement.neighbouring, statement.status) == ("add-remove", Status.PROVED)
+
+
+def test_only_the_vault_seals_releases() -> None:
+    """By name: nothing else in the package so much as mentions the class; within, one function calls it."""
+    root = Path(sottovoce.__file__).parent
+    mentions, calls = set(), []
+    for source in sorted(root.rglob("*.py")):
+        name = source.relative_to(root).as_posix()
+        for node in ast.walk(ast.parse(source.read_text())):
+            match node:
+                case (
+                    ast.Name(id="SealedRelease") | ast.alias(name="SealedRelease") | ast.ClassDef(name="SealedRelease")
+                ):
+                    mentions.add(name)
+                case ast.Attribute(attr="SealedRelease") | ast.Constant(value="SealedRelease"):
+                    mentions.add(name)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "SealedRelease":
+                calls.append(name)
+    assert mentions == {"vault/release.py", "vault/vault.py"}
+    assert calls == ["vault/vault.py"]
+
+
+def test_a_stored_release_is_bytes_of_a_fixed_order(path: Path, make_vault: MakeVault) -> None:
+    """Little-endian, so that a ledger moved to another machine still says the same."""
+    vault = make_vault()
+    release = released(vault.answer(question(0)))
+    stored = vault._room.ledger.stored(question(0).id)
+    assert stored == Stored(int(math.log2(release.step)), release.value.astype("<i8").tobytes(), False)

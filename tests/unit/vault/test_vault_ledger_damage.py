@@ -1,0 +1,180 @@
+"""A ledger that cannot be trusted is refused with a remedy, and never replaced by an empty one."""
+
+import os
+import random
+import resource
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Budget, Ledger
+from sottovoce.vault.ledger import Stored
+
+OWNER = "meter-17"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed ledger of 40 charges and releases."""
+    path = tmp_path_factory.mktemp("original") / "ledger.db"
+    budget = Budget(2.0, 1e-5, "record", "add-remove")
+    Ledger.create(path, OWNER, budget)
+    ledger = Ledger.open(path, OWNER, budget)
+    for number in range(40):
+        ledger.charge(bytes([number]) * 32, 10**4, 5000)
+        ledger.store(bytes([number]) * 32, Stored(-3, os.urandom(800), False))
+    ledger.close()
+    return path
+
+
+@pytest.fixture
+def used(original: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copy(original, tmp_path / "used.db"))
+
+
+def alter(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript(statement)
+    connection.close()
+
+
+def replace(path: Path, make: Callable[[], None]) -> None:
+    path.unlink()
+    make()
+
+
+def truncate(path: Path, keep: float) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * keep)])
+
+
+def forget_in_an_index(path: Path) -> None:
+    """Point the index of released queries at nothing: a look-up would find no release and draw again."""
+    connection = sqlite3.connect(path)
+    connection.executescript("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'release_kept'")
+    connection.commit()
+    page = connection.execute(
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_release_1'"
+    ).fetchone()[0]
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.close()
+    content = bytearray(path.read_bytes())
+    place = content.rfind(bytes([7]) * 32, (page - 1) * size, page * size)
+    assert place > 0
+    content[place] ^= 0xFF
+    path.write_bytes(content)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "zero length": lambda path: path.write_bytes(b""),
+    "one byte": lambda path: path.write_bytes(b"S"),
+    "half": lambda path: truncate(path, 0.5),
+    "a page short": lambda path: path.write_bytes(path.read_bytes()[:-4096]),
+    "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(20_000)),
+    "random middle": lambda path: path.write_bytes(
+        path.read_bytes()[:8192] + random.Random(2).randbytes(8192) + path.read_bytes()[16384:]
+    ),
+    "text": lambda path: path.write_text("ε = 0"),
+    "another program's": lambda path: alter(path, "PRAGMA application_id = 7"),
+    "a later version": lambda path: alter(path, "PRAGMA user_version = 2"),
+    "an index that forgot": forget_in_an_index,
+    "two budgets": lambda path: alter(
+        path, "INSERT INTO budget VALUES ('meter-17', 9.0, 1e-5, 'record', 'add-remove')"
+    ),
+    "no budget": lambda path: alter(path, "DROP TRIGGER budget_kept; DELETE FROM budget"),
+    "a fresh database": lambda path: replace(path, lambda: alter(path, "CREATE TABLE charge (query BLOB)")),
+    "a directory": lambda path: replace(path, path.mkdir),
+    "missing": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_refused_with_a_remedy(used: Path, budget: Budget, damage: str) -> None:
+    DAMAGES[damage](used)
+    before = used.read_bytes() if used.is_file() else None
+    for attempt in (lambda: Ledger.open(used, OWNER, budget), lambda: Ledger.read(used)):
+        with pytest.raises(LedgerError, match=r"[Rr]estore|[Pp]ut the file itself back|there is no ledger") as caught:
+            attempt()
+        assert str(used) in str(caught.value)
+    assert (used.read_bytes() if used.is_file() else None) == before
+
+
+def test_damage_anywhere_is_refused_or_forgets_no_charge(used: Path, budget: Budget) -> None:
+    """Whatever 64 bytes are overwritten: refused, or every charge still counts."""
+    whole = used.read_bytes()
+    rng = random.Random(3)
+    refused = 0
+    for _ in range(60):
+        place = rng.randrange(len(whole) - 64)
+        used.write_bytes(whole[:place] + b"\xff" * 64 + whole[place + 64 :])
+        try:
+            ledger = Ledger.open(used, OWNER, budget)
+        except LedgerError:
+            refused += 1
+            continue
+        spending = ledger.spending()
+        ledger.close()
+        assert (spending.charges, spending.releases) == (40, 40)
+    assert refused > 5
+
+
+def test_a_wrong_place_is_named(tmp_path: Path, budget: Budget) -> None:
+    nowhere = tmp_path / "no" / "such" / "ledger.db"
+    for attempt in (
+        lambda: Ledger.open(nowhere, OWNER, budget),
+        lambda: Ledger.read(nowhere),
+        lambda: Ledger.create(nowhere, OWNER, budget),
+    ):
+        with pytest.raises(LedgerError, match=r"no/such/ledger\.db"):
+            attempt()
+    assert not (tmp_path / "no").exists()
+
+
+@contextmanager
+def full_disk(ledger: Ledger) -> Iterator[None]:
+    """No page more."""
+    pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
+    ledger._connection.execute(f"PRAGMA max_page_count = {pages}")
+    yield
+    ledger._connection.execute("PRAGMA max_page_count = 1000000")
+
+
+@contextmanager
+def failing_disk(ledger: Ledger) -> Iterator[None]:
+    """Writes past the end of what there is fail in the operating system."""
+    path = Path(ledger._connection.execute("PRAGMA database_list").fetchone()[2])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name(path.name + "-wal").stat().st_size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def fill(ledger: Ledger) -> None:
+    for number in range(2, 200):
+        query = number.to_bytes(32, "big")
+        ledger.charge(query, 100, 10**6)
+        ledger.store(query, Stored(-3, bytes(5000), False))
+
+
+@pytest.mark.parametrize("disk", [full_disk, failing_disk])
+def test_a_full_disk_stops_releases_and_keeps_what_there_is(
+    path: Path, budget: Budget, disk: Callable[[Ledger], AbstractContextManager[None]]
+) -> None:
+    ledger = Ledger.open(path, OWNER, budget)
+    ledger.charge(b"1" * 32, 100, 1000)
+    with disk(ledger), pytest.raises(LedgerError, match="make room on its disk"):
+        fill(ledger)
+    charges = ledger.spending().charges
+    assert charges < 200
+    assert ledger.charge(b"2" * 32, 100, 1000)
+    ledger.store(b"2" * 32, Stored(-3, bytes(5000), False))
+    assert ledger.spending().charges == charges + 1
+    ledger.close()
+    Ledger.open(path, OWNER, budget).close()

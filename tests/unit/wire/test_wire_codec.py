@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+from sottovoce.errors import InternalError, MessageRefused, PrivacyError
+from sottovoce.identity import Identity
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.wire import decode, decode_receipt, encode, encode_receipt, seal
+from sottovoce.wire.limits import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
+from sottovoce.wire.v1 import envelope_pb2
+
+TYPE = "push-sum-share/1"
+
+
+def _payload(numerator: bytes, weight: int = 2**40) -> bytes:
+    return envelope_pb2.PushSumShare(numerator=numerator, weight=weight).SerializeToString()
+
+
+def _reason(payload: bytes, payload_type: str = TYPE) -> str:
+    with pytest.raises(MessageRefused) as refusal:
+        decode(payload_type, payload)
+    return refusal.value.reason
+
+
+def test_a_share_has_the_documented_form() -> None:
+    payload_type, payload = encode(PushSumShare(np.array([1, -2]), 3))
+    assert payload_type == TYPE
+    share = envelope_pb2.PushSumShare.FromString(payload)
+    assert (share.numerator, share.weight) == (b"\x01" + b"\x00" * 7 + b"\xfe" + b"\xff" * 7, 3)
+
+
+def test_a_big_endian_array_is_encoded_by_value() -> None:
+    values = [1, -(2**40), 2**60]
+    assert encode(PushSumShare(np.array(values, ">i8"), 1)) == encode(PushSumShare(np.array(values, "<i8"), 1))
+
+
+def test_a_decoded_array_is_native_and_read_only() -> None:
+    share = decode(TYPE, _payload(bytes(range(16))))
+    assert share.numerator.dtype == np.int64
+    assert share.numerator.dtype.isnative
+    assert not share.simulated
+    with pytest.raises(ValueError, match="read-only"):
+        share.numerator[0] = 1
+
+
+def test_simulated_noise_never_leaves() -> None:
+    with pytest.raises(PrivacyError, match="simulated noise protects nobody"):
+        encode(PushSumShare(np.array([1]), 1, simulated=True))
+
+
+def test_each_refusal_has_its_reason() -> None:
+    assert _reason(_payload(b"\0" * 8), "push-sum-share/2") == "type"
+    assert _reason(b"\xff") == "malformed"
+    for numerator in (b"", b"\0", b"\0" * 9, b"\0" * 8 * (MAX_PARAMETERS + 1)):
+        assert _reason(_payload(numerator)) == "shape"
+    for weight in (0, MAX_WEIGHT + 1, 2**64 - 1):
+        assert _reason(_payload(b"\0" * 8, weight)) == "range"
+    for number in (MAX_NUMERATOR + 1, -MAX_NUMERATOR - 1, 2**63 - 1, -(2**63)):
+        assert _reason(_payload(b"\0" * 8 + number.to_bytes(8, "little", signed=True))) == "range"
+
+
+def test_a_signed_payload_may_carry_what_a_later_version_added() -> None:
+    assert decode(TYPE, _payload(b"\0" * 8) + b"\x50\x01").weight == 2**40
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        PushSumShare(np.array([], np.int64), 1),
+        PushSumShare(np.zeros((2, 2), np.int64), 1),
+        PushSumShare(np.zeros(MAX_PARAMETERS + 1, np.int64), 1),
+        PushSumShare(np.array([MAX_NUMERATOR + 1]), 1),
+        PushSumShare(np.array([-(2**63)]), 1),
+        PushSumShare(np.array([1]), 0),
+        PushSumShare(np.array([1]), MAX_WEIGHT + 1),
+    ],
+    ids=["empty", "matrix", "too-many", "too-large", "too-small", "no-weight", "heavy"],
+)
+def test_a_sender_refuses_to_encode_what_nobody_accepts(share: PushSumShare) -> None:
+    with pytest.raises(InternalError, match="every peer refuses"):
+        encode(share)
+
+
+def test_the_largest_share_fits_an_envelope(devices: tuple[Identity, Identity]) -> None:
+    share = PushSumShare(np.full(MAX_PARAMETERS, -MAX_NUMERATOR), MAX_WEIGHT)
+    payload_type, payload = encode(share)
+    sender, recipient = devices
+    last = 2**64 - 1
+    raw = seal(
+        sender,
+        recipient=recipient.node_id,
+        incarnation=last,
+        sequence=last,
+        payload_type=payload_type,
+        payload=payload,
+    )
+    assert len(raw) <= MAX_ENVELOPE_BYTES
+    assert np.array_equal(decode(payload_type, payload).numerator, share.numerator)
+
+
+def test_receipts() -> None:
+    assert [decode_receipt(encode_receipt(duplicate)) for duplicate in (False, True)] == [False, True]
+    for raw in (b"", b"\xff", b"\x08\x00", b"\x08\x03", b"\x08\x7f"):
+        with pytest.raises(MessageRefused) as refusal:
+            decode_receipt(raw)
+        assert refusal.value.reason == "malformed"
