@@ -71,6 +71,8 @@ def options(period: float) -> Options:
     return Options(
         agents=AGENTS,
         learner="clipd2p",
+        fidelity="sound",
+        model=None,
         data="digits",
         transport="grpc",
         epsilon=2.0,

@@ -168,7 +168,7 @@ class Fleet:
         while len(sums) <= step:
             slot = len(sums) - 1
             release = self.vaults[device.id].released(slot)
-            move = contribution(device.learner.schedule, slot, release.value, release.step)
+            move = contribution(cast(PushSum, device.learner).schedule, slot, release.value, release.step)
             sums.append(sums[-1] + move)
         return sums[step]
 
@@ -194,7 +194,7 @@ def fleet(
     for i, name in enumerate(names):
         learner = PushSum(
             Schedule(
-                learner=LEARNER, size=KERNEL.size, peers=tuple(names[j] for j in peers[i]), period=1.0,
+                learner=LEARNER, size=KERNEL.size, period=1.0,
                 steps=steps, step_size=0.5, step_decay=0.5, expected_records=3, fanout=fanout,
             )
         )  # fmt: skip
@@ -211,7 +211,9 @@ def fleet(
         numerator = np.rint(rng.normal(0, spread, KERNEL.size) * WEIGHT_ONE).astype(np.int64)
         initial += numerator
         stores[name] = FailingStore(name, PushSumState(numerator, WEIGHT_ONE), fate, power_cuts)
-        devices.append(Device(name, learner, stores[name], cast(Vault, vaults[name])))
+        devices.append(
+            Device(name, learner, stores[name], cast(Vault, vaults[name]), tuple(names[j] for j in peers[i]))
+        )
     return Fleet(devices, vaults, stores, initial)
 
 

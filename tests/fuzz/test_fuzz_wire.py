@@ -13,6 +13,8 @@ from sottovoce.identity import create_fleet, enrol
 from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.wire import decode, encode, seal, unseal
 
+from tests.support.messages import share_of
+
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
 SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
 ENVELOPE_REASONS = {"size", "malformed", "fleet", "recipient", "sender", "signature"}
@@ -54,7 +56,7 @@ def test_mangled_messages(tmp_path: Path) -> None:
     def outcome(raw: bytes) -> str | PushSumShare:
         try:
             opened = unseal(raw, fleet="fleet", recipient=recipient.node_id)
-            return decode(opened.payload_type, opened.payload)
+            return share_of(decode(opened.payload_type, opened.payload))
         except MessageRefused as refusal:
             return refusal.reason
         except Exception as error:

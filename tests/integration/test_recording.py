@@ -18,9 +18,10 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.core import Core, Transmit
+from sottovoce.agent.family import schedule_of
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.agent.setup import schedule_of
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.states import PushSumCodec
 from sottovoce.config import load
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -33,6 +34,7 @@ from sottovoce.wire import decode, encode_receipt, seal, unseal
 
 from tests.support.attacker import share
 from tests.support.devices import CLASSES, FEATURES, Device, kernel, new_device, some_records
+from tests.support.messages import share_of
 
 STEPS, CYCLES, PEERS = 6, 10, 6
 TERMS = Terms(learner="clipd2p", releases=STEPS, clip=0.5)
@@ -96,14 +98,13 @@ def device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Device:
     for slot in range(STEPS):
         vault.answer(Query("clipd2p", "gradient", slot, np.zeros(kernel().size)))
     vault.close()
-    SqliteStore(device.state, learner_of(device), released=0).close()
+    SqliteStore(device.state, learner_of(device), PushSumCodec(learner_of(device)), released=0).close()
     shutil.copytree(device.state, fresh(device))
     return device
 
 
 def learner_of(device: Device) -> PushSum:
-    config = load(device.config)
-    return PushSum(schedule_of(config, kernel().size, tuple(peer.id for peer in config.transport.peers)))
+    return PushSum(schedule_of(load(device.config), kernel().size))
 
 
 def fresh(device: Device) -> Path:
@@ -207,7 +208,7 @@ def _foretold(device: Device, answer: Any, incoming: list[tuple[str, bytes]]) ->
 
 def _share(device: Device, recipient: str, raw: bytes) -> tuple[list[int], int]:
     opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
-    message = decode(opened.payload_type, opened.payload)
+    message = share_of(decode(opened.payload_type, opened.payload))
     return message.numerator.tolist(), message.weight
 
 

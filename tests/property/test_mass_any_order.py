@@ -107,7 +107,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _start(self, device: Device) -> None:
         device.core = Core(learner=device.learner, store=device.store, seal=_open)
-        self._perform(device.id, device.core.start(self.now))
+        self._perform(device.id, device.core.start(device.peers, self.now))
 
     def _down(self, node: str) -> None:
         device = self._device(node)

@@ -9,6 +9,8 @@ from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.wire import decode, decode_receipt, encode, seal, unseal
 
+from tests.support.messages import share_of
+
 Devices = tuple[Identity, Identity]
 
 shares = st.builds(
@@ -41,7 +43,7 @@ def _sealed(devices: Devices, share: PushSumShare, incarnation: int, sequence: i
 
 def _receive(devices: Devices, raw: bytes) -> PushSumShare:
     opened = unseal(raw, fleet="fleet", recipient=devices[1].node_id)
-    return decode(opened.payload_type, opened.payload)
+    return share_of(decode(opened.payload_type, opened.payload))
 
 
 @given(share=shares, incarnation=st.integers(0, 2**64 - 1), sequence=counters)
@@ -51,7 +53,7 @@ def test_every_share_arrives_as_it_was_sent(
     raw = _sealed(devices, share, incarnation, sequence)
     opened = unseal(raw, fleet="fleet", recipient=devices[1].node_id)
     assert (opened.sender, opened.incarnation, opened.sequence) == (devices[0].node_id, incarnation, sequence)
-    received = decode(opened.payload_type, opened.payload)
+    received = share_of(decode(opened.payload_type, opened.payload))
     assert np.array_equal(received.numerator, share.numerator)
     assert received.weight == share.weight
 
@@ -85,7 +87,7 @@ def test_arbitrary_bytes_are_refused_and_nothing_else(devices: Devices, raw: byt
 @given(payload=st.binary(max_size=200))
 def test_an_arbitrary_payload_is_a_share_within_limits_or_refused(payload: bytes) -> None:
     try:
-        share = decode("push-sum-share/1", payload)
+        share = share_of(decode("push-sum-share/1", payload))
     except MessageRefused:
         return
     assert 0 < share.weight <= MAX_WEIGHT

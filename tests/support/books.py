@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.setup import schedule_of
+from sottovoce.agent.family import schedule_of
 from sottovoce.config import load
 from sottovoce.door import Query
 from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
@@ -20,6 +20,7 @@ from sottovoce.wire import decode, unseal
 from sottovoce.wire.v1.state_pb2 import PushSumState
 
 from tests.support.devices import Device, kernel
+from tests.support.messages import share_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def books(devices: Sequence[Device]) -> Books:
         for recipient, raw in outbox:
             opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
             if opened.sequence > seen[recipient].get(device.id, 0):
-                share = decode(opened.payload_type, opened.payload)
+                share = share_of(decode(opened.payload_type, opened.payload))
                 numerator += share.numerator
                 weight += share.weight
         contributed += _contributed(device, state.step)
@@ -87,7 +88,7 @@ def _seen(device: Device) -> dict[str, int]:
 def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
     """The sum of the contributions of the releases that its state says were applied."""
     config = load(device.config)
-    schedule = schedule_of(config, kernel().size, tuple(peer.id for peer in config.transport.peers))
+    schedule = schedule_of(config, kernel().size)
     total = np.zeros(kernel().size, dtype=np.int64)
     ledger, _ = Ledger.read(device.ledger)
     try:

@@ -12,8 +12,7 @@ import tomlkit
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.join import join
-from sottovoce.agent.setup import kernel_of
-from sottovoce.data import apply
+from sottovoce.data import apply, width
 from sottovoce.identity import Fleet, Identity, Validity
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget
@@ -124,7 +123,7 @@ def accuracy(model: NDArray[np.float64]) -> float:
 
 def kernel() -> Softmax:
     """The model these devices learn."""
-    return kernel_of(FEATURES, CLASSES, "centred-unit")
+    return Softmax(width("centred-unit", FEATURES), CLASSES)
 
 
 def identity_files(device: Device) -> Path:

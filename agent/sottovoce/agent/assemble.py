@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.agent.core import Core
+from sottovoce.agent.family import family_of, records_of
+from sottovoce.agent.provenance import FleetProvenance
+from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.runtime import Agent
-from sottovoce.agent.setup import kernel_of, records_of, schedule_of, terms_of
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError, DataError, IdentityError
 from sottovoce.identity import Identity, peer_dns_name, verify_peer_certificate
 from sottovoce.identity import load as load_identity
-from sottovoce.learners import Message, PushSum
+from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.transport.grpc import GrpcTransport
@@ -64,26 +66,28 @@ def budget_of(config: AgentConfig) -> Budget:
     """The budget the ledger must have been made for."""
     privacy = config.privacy
     epsilon = None if math.isinf(privacy.epsilon) else privacy.epsilon
-    return Budget(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+    return Budget(epsilon, privacy.delta, privacy.unit, config.neighbouring)
 
 
 def _with_ledger(config: AgentConfig, identity: Identity, ledger: Ledger, variant: Variant) -> Agent:
-    kernel = kernel_of(config.data.features, config.data.classes, config.data.transform)
-    if kernel.size > MAX_PARAMETERS:
+    family = family_of(config)
+    if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
-            f"data.features × data.classes: a model of {kernel.size} numbers does not fit into a message, "
+            f"data.features × data.classes: a model of {family.model.size} numbers does not fit into a message, "
             f"which holds {MAX_PARAMETERS}; declare fewer features or classes"
         )
     vault = build(
         records=_records(config.data),
-        kernel=kernel,
-        terms=terms_of(config),
+        kernel=family.kernel,
+        terms=family.terms,
         ledger=ledger,
         noise=OperatingSystemNoise(),
     )
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
-    learner = PushSum(schedule_of(config, kernel.size, tuple(peer.id for peer in peers)))
-    store = SqliteStore(config.agent.state, learner, vault.spending().releases)
+    book = RecordBook(config.agent.state / NAME) if family.keeps_records else None
+    kept = () if book is None else book.load()
+    learner, codec = family.learner(identity.node_id, FleetProvenance(identity), kept)
+    store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
     counters = Counters()
     core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters))
     transport = GrpcTransport(
@@ -104,6 +108,7 @@ def _with_ledger(config: AgentConfig, identity: Identity, ledger: Ledger, varian
         transport=variant.transport(transport),
         peers=peers,
         counters=counters,
+        book=book,
     )
 
 

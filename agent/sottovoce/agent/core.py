@@ -7,7 +7,8 @@ the simulator drive the same object.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
 from sottovoce.door import Answer
@@ -17,13 +18,16 @@ from sottovoce.learners import (
     Delivered,
     Effect,
     Event,
+    Forget,
+    Learner,
     Message,
+    PeersChanged,
+    Progress,
     PublishModel,
-    PushSum,
-    PushSumState,
     Received,
     Send,
     SetTimer,
+    Shelve,
     Timer,
 )
 
@@ -35,7 +39,7 @@ class Transmit:
     outgoing: Outgoing
 
 
-Action = Transmit | Ask | SetTimer | PublishModel
+Action = Transmit | Forget | Ask | SetTimer | PublishModel | Shelve
 
 
 class Core:
@@ -47,31 +51,41 @@ class Core:
         seal: makes the parcel for (recipient, sequence, message).
     """
 
-    def __init__(self, *, learner: PushSum, store: Store, seal: Callable[[str, int, Message], Parcel]) -> None:
+    def __init__(self, *, learner: Learner[Any], store: Store, seal: Callable[[str, int, Message], Parcel]) -> None:
         saved = store.load()
         self._learner = learner
         self._store = store
         self._seal = seal
         self._outbox = {outgoing.recipient: outgoing for outgoing in saved.outbox}
-        self._state = replace(saved.state, pending=frozenset(self._outbox))
+        self._state = learner.resumed(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
         self._confirmed: list[str] = []
 
     @property
-    def state(self) -> PushSumState:
+    def state(self) -> Any:
         """The learner's state."""
         return self._state
+
+    @property
+    def progress(self) -> Progress:
+        """How far the learner is."""
+        return self._learner.progress(self._state)
 
     @property
     def outbox(self) -> tuple[Outgoing, ...]:
         """Shares not yet confirmed."""
         return tuple(self._outbox.values())
 
-    def start(self, now: float) -> list[Action]:
+    def start(self, peers: tuple[str, ...], now: float) -> list[Action]:
         """Begin or resume: what was on its way is sent again with the same bytes."""
         self._state, effects = self._learner.start(self._state, now)
-        return [*(Transmit(outgoing) for outgoing in self._outbox.values()), *self._perform(effects)]
+        again = [Transmit(outgoing) for outgoing in self._outbox.values()]
+        return [*again, *self._perform(effects), *self.meet(peers, now)]
+
+    def meet(self, peers: tuple[str, ...], now: float) -> list[Action]:
+        """These are the peers from now on."""
+        return self._apply(PeersChanged(peers), now)
 
     def fire(self, timer: str, now: float) -> list[Action]:
         """A timer is due."""
@@ -122,13 +136,17 @@ class Core:
 
     def _apply(self, event: Event, now: float, seen: tuple[str, Seen] | None = None) -> list[Action]:
         state, effects = self._learner.on(self._state, event, now)
+        forgotten = [effect.recipient for effect in effects if isinstance(effect, Forget)]
+        for recipient in forgotten:
+            if self._outbox.pop(recipient, None) is not None:
+                self._confirmed.append(recipient)
         sent = [self._outgoing(effect) for effect in effects if isinstance(effect, Send)]
         if sent or seen:
             self._commit(state, sent, seen)
         self._state = state
         return [*(Transmit(outgoing) for outgoing in sent), *self._perform(effects)]
 
-    def _commit(self, state: PushSumState, sent: list[Outgoing], seen: tuple[str, Seen] | None) -> None:
+    def _commit(self, state: Any, sent: list[Outgoing], seen: tuple[str, Seen] | None) -> None:
         self._store.commit(state, sent, self._confirmed, seen)
         self._confirmed = []
         for outgoing in sent:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from sottovoce.learners import Message, PushSumState
+from sottovoce.learners import Message
 
 Parcel = bytes | Message  # an envelope for a socket, or the message itself inside one process
 
@@ -48,7 +48,7 @@ class Saved:
         seen: the newest message applied from each sender.
     """
 
-    state: PushSumState
+    state: Any
     outbox: Sequence[Outgoing]
     sequences: Mapping[str, int]
     seen: Mapping[str, Seen]
@@ -62,7 +62,7 @@ class Store(Protocol):
         ...
 
     def commit(
-        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
         """All of this, or nothing, durable on return.
 

@@ -1,9 +1,9 @@
 """A store that lasts as long as the object: for simulated agents, whose power cuts are simulated too."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sottovoce.agent.links import Outgoing, Saved, Seen
-from sottovoce.learners import PushSumState
 
 
 class MemoryStore:
@@ -13,7 +13,7 @@ class MemoryStore:
         state: the learner's first state.
     """
 
-    def __init__(self, state: PushSumState) -> None:
+    def __init__(self, state: Any) -> None:
         self._state = state
         self._outbox: dict[str, Outgoing] = {}
         self._sequences: dict[str, int] = {}
@@ -24,7 +24,7 @@ class MemoryStore:
         return Saved(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
 
     def commit(
-        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
         """See Store.commit."""
         self._state = state

@@ -18,6 +18,7 @@ from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
+from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.waits import Waits
@@ -25,7 +26,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused, SottovoceError
 from sottovoce.identity import Identity
-from sottovoce.learners import Ask, PublishModel, SetTimer
+from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, Vault
@@ -52,6 +53,7 @@ class Agent:
         transport: Transport,
         peers: list[Peer],
         counters: Counters,
+        book: RecordBook | None = None,
     ) -> None:
         self.config = config
         self.identity = identity
@@ -65,6 +67,7 @@ class Agent:
         self.spending: Spending = vault.spending()
         self.links = {peer.id: self._link(peer) for peer in peers}
         self._store = store
+        self._book = book
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
@@ -93,7 +96,7 @@ class Agent:
             await control.start()
             for link in self.links.values():
                 self._spawn(link.run())
-            await self._serially(lambda: self.core.start(self._loop.time()))
+            await self._serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
             _log.info("ready id=%s listen=%s", self.identity.node_id, self.config.transport.listen)
             await self._stopping.wait()
         finally:
@@ -130,8 +133,15 @@ class Agent:
     async def _serially(self, act: Callable[[], list[Action]]) -> None:
         """Let the core act, one act at a time, then do what it wants done."""
         async with self._serial:
-            actions = await self._loop.run_in_executor(self._core_thread, act)
+            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelved(act()))
             self._perform(actions)
+
+    def _shelved(self, actions: list[Action]) -> list[Action]:
+        """Write published records to the book, on the core's thread."""
+        for action in actions:
+            if isinstance(action, Shelve) and self._book is not None:
+                self._book.shelve(action.new, action.gone)
+        return actions
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -142,6 +152,8 @@ class Agent:
                     self._set_timer(name, at)
                 case Ask(query):
                     self._spawn(self._ask(query))
+                case Forget(recipient):
+                    self._forget(recipient)
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
@@ -154,6 +166,11 @@ class Agent:
             )
             return
         link.offer(outgoing)
+
+    def _forget(self, recipient: str) -> None:
+        """Stop the link after the attempt in progress; another begins if the peer comes back."""
+        if (link := self.links.pop(recipient, None)) is not None:
+            link.stop()
 
     def _set_timer(self, name: str, at: float) -> None:
         if name in self._timers:
@@ -248,4 +265,6 @@ class Agent:
         if self._failure is None:
             self.core.flush()
         self._store.close()
+        if self._book is not None:
+            self._book.close()
         _log.info("stopped id=%s", self.identity.node_id)

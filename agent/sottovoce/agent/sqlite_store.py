@@ -4,15 +4,15 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from google.protobuf.message import DecodeError
 
 from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.states import OtherModel, StateCodec
 from sottovoce.durable import rename
 from sottovoce.errors import DataError
-from sottovoce.learners import PushSum, PushSumState
-from sottovoce.wire.v1 import state_pb2
+from sottovoce.learners import Learner
 
 _APPLICATION_ID = 0x50FF57A7
 _SCHEMA_VERSION = 1
@@ -32,19 +32,21 @@ CREATE TABLE seen (sender TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, sequen
 class SqliteStore:
     """Implements sottovoce.agent.links.Store.
 
-    A device's first start begins its first incarnation with (x, w) = (0, 1). If the file is ever lost, the next start
-    begins another incarnation with (0, 0): what the lost state held is gone, and is not counted twice.
+    A device's first start begins its first incarnation with the learner's fresh state. If the file is ever lost, the
+    next start begins another incarnation, bereft: what the lost state held is gone, and is not counted twice.
 
     Args:
         directory: the agent's state directory.
         learner: gives the first state.
+        codec: of its states.
         released: answers already in the ledger; a device that lost its state does not apply them again.
 
     Raises:
         DataError: the file is damaged, of another version, or cannot be written.
     """
 
-    def __init__(self, directory: Path, learner: PushSum, released: int) -> None:
+    def __init__(self, directory: Path, learner: Learner[Any], codec: StateCodec, released: int) -> None:
+        self._codec = codec
         self._path = directory / "state.db"
         counter = directory / "incarnation"
         try:
@@ -55,7 +57,6 @@ class SqliteStore:
             self.incarnation = self._open()
             if not counter.exists() or int(counter.read_text()) != self.incarnation:
                 _write(counter, str(self.incarnation))
-            self._size = learner.schedule.size
         except (sqlite3.DatabaseError, ValueError) as error:
             raise self._unusable(error) from error
         except OSError as error:
@@ -69,18 +70,16 @@ class SqliteStore:
             outbox = [Outgoing(*entry) for entry in execute("SELECT recipient, sequence, parcel FROM outbox")]
             sequences = dict(execute("SELECT recipient, sequence FROM sequence").fetchall())
             seen = {sender: Seen(life, last) for sender, life, last in execute("SELECT * FROM seen")}
-            saved = Saved(_decoded(row[0]), outbox, sequences, seen)
+            return Saved(self._codec.decode(row[0]), outbox, sequences, seen)
+        except OtherModel as error:
+            raise DataError(
+                f"{self._path}: {error}; put features, classes and transform under [data] back as they were"
+            ) from error
         except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
             raise self._unusable(error) from error
-        if (found := saved.state.numerator.size) != self._size:
-            raise DataError(
-                f"{self._path}: it holds a model of {found} numbers, the configuration asks for {self._size}; "
-                "put features, classes and transform under [data] back as they were"
-            )
-        return saved
 
     def commit(
-        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
         """See Store.commit.
 
@@ -91,7 +90,7 @@ class SqliteStore:
         try:
             execute("BEGIN IMMEDIATE")
             try:
-                execute("UPDATE learner SET state = ?", (_encoded(state),))
+                execute("UPDATE learner SET state = ?", (self._codec.encode(state),))
                 for recipient in confirmed:
                     execute("DELETE FROM outbox WHERE recipient = ?", (recipient,))
                 for outgoing in sent:
@@ -117,7 +116,7 @@ class SqliteStore:
         """Close the file."""
         self._connection.close()
 
-    def _create(self, incarnation: int, state: PushSumState) -> None:
+    def _create(self, incarnation: int, state: Any) -> None:
         draft = self._path.with_name("state.db.new")
         draft.unlink(missing_ok=True)
         connection = sqlite3.connect(draft, isolation_level=None)
@@ -125,7 +124,7 @@ class SqliteStore:
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
         )
         connection.execute("INSERT INTO life VALUES (?)", (incarnation,))
-        connection.execute("INSERT INTO learner VALUES (1, ?)", (_encoded(state),))
+        connection.execute("INSERT INTO learner VALUES (1, ?)", (self._codec.encode(state),))
         connection.close()
         draft.chmod(0o600)
         rename(draft, self._path)
@@ -151,29 +150,6 @@ class SqliteStore:
             f"{self._path}: the agent's state is damaged ({error}). Move state.db, state.db-wal and state.db-shm away "
             "and start again: the device rejoins with nothing, in a new incarnation; its ledger is kept"
         )
-
-
-def _encoded(state: PushSumState) -> bytes:
-    return state_pb2.PushSumState(
-        numerator=state.numerator.astype("<i8").tobytes(),
-        weight=state.weight,
-        cycle=state.cycle,
-        step=state.step,
-        exhausted=state.exhausted,
-        turn=state.turn,
-    ).SerializeToString()
-
-
-def _decoded(raw: bytes) -> PushSumState:
-    saved = state_pb2.PushSumState.FromString(raw)
-    return PushSumState(
-        numerator=np.frombuffer(saved.numerator, dtype="<i8").astype(np.int64),
-        weight=saved.weight,
-        cycle=saved.cycle,
-        step=saved.step,
-        exhausted=saved.exhausted,
-        turn=saved.turn,
-    )
 
 
 def _next_incarnation(counter: Path, released: int) -> int:

@@ -16,7 +16,6 @@ from sottovoce.vault import Spending, Vault
 
 SCHEMA = "sottovoce.status/1"
 _PAGE_MIB = resource.getpagesize() / 2**20
-_WEIGHT_UNIT = 2**40
 
 
 class Reported(Protocol):
@@ -36,30 +35,31 @@ class Reported(Protocol):
 
 def status_document(agent: Reported) -> dict[str, Any]:
     """The status of an agent, JSON-ready."""
-    state, config, counters = agent.core.state, agent.config, agent.counters
+    progress, counters = agent.core.progress, agent.counters
+    pending = agent.core.state.pending
     listener = agent.transport.listener()
     return {
         "schema": SCHEMA,
         "id": agent.identity.node_id,
         "fleet": agent.identity.fleet,
-        "state": "mixing" if state.exhausted or state.step >= config.learner.steps else "learning",
-        "learner": config.learner.name,
+        "state": progress.phase,
+        "learner": agent.config.learner.name,
         "cycle": agent.cycle,
-        "steps_done": state.step,
-        "steps": config.learner.steps,
-        "push_sum_weight": state.weight / _WEIGHT_UNIT,
+        "steps_done": progress.steps_done,
+        "steps": progress.steps,
+        **progress.details,
         "privacy": {
             **agent.vault.statement.as_dict(),
             "spent_epsilon": agent.spending.promised_epsilon,
             "charges": agent.spending.charges,
             "releases": agent.spending.releases,
-            "exhausted": state.exhausted,
+            "exhausted": progress.exhausted,
         },
         "peers": [
             {
                 "id": link.peer.id,
                 "address": link.peer.address,
-                "unconfirmed": link.peer.id in state.pending,
+                "unconfirmed": link.peer.id in pending,
                 "failures_in_a_row": link.failures,
                 "last_failure": link.last_failure,
             }

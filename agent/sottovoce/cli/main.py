@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import sottovoce
-from sottovoce.cli import agent, config, fleet, ledger, privacy, testbed
+from sottovoce.cli import agent, config, fleet, ledger, model, privacy, testbed
 from sottovoce.errors import ExitCode, SottovoceError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.command("testbed")(testbed.run_testbed)
 app.add_typer(agent.app, name="agent")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(model.app, name="model")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(config.app, name="config")
 

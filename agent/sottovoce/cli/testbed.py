@@ -16,12 +16,17 @@ _LARGEST_TRACE = 2000
 
 def run_testbed(
     agents: Annotated[int, typer.Option(help="How many agents.")] = 12,
-    learner: Annotated[Literal["clipd2p", "push-sum"], typer.Option(help="The algorithm.")] = "clipd2p",
-    fidelity: Annotated[Literal["sound"], typer.Option(help="`sound`: the strongest correct variant.")] = "sound",
+    learner: Annotated[Literal["clipd2p", "push-sum", "golf"], typer.Option(help="The algorithm.")] = "clipd2p",
+    fidelity: Annotated[
+        Literal["sound", "paper"], typer.Option(help="sound: the strongest correct variant; paper: to the letter.")
+    ] = "sound",
     data: Annotated[
         str, typer.Option(help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE.")
     ] = "digits",
-    model: Annotated[Literal["softmax"], typer.Option(help="The model.")] = "softmax",
+    model: Annotated[
+        Literal["softmax", "ridge", "pegasos", "logistic"] | None,
+        typer.Option(help="The model.", show_default="softmax; golf: ridge, or pegasos to the letter"),
+    ] = None,
     transport: Annotated[
         Literal["grpc", "memory"],
         typer.Option(help="grpc: processes; memory: one process, virtual clock, seeded noise."),
@@ -54,13 +59,14 @@ def run_testbed(
     from sottovoce.testbed.options import Options, settings
     from sottovoce.testbed.plan import plan
 
-    del fidelity, model  # one of each exists so far; the types above refuse others
     if epsilon is None:
         epsilon = math.inf if learner == "push-sum" else 2.0
     words = fault or []
     options = Options(
         agents=agents,
         learner=learner,
+        fidelity=fidelity,
+        model=model,
         data=data,
         transport=transport,
         epsilon=None if epsilon == math.inf else epsilon,

@@ -2,6 +2,7 @@
 
 from sottovoce.config.loading import checked, load
 from sottovoce.config.schema import (
+    NEIGHBOURING,
     AgentConfig,
     AgentSection,
     DataSection,
@@ -12,6 +13,7 @@ from sottovoce.config.schema import (
 )
 
 __all__ = [
+    "NEIGHBOURING",
     "AgentConfig",
     "AgentSection",
     "DataSection",

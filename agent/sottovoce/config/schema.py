@@ -43,11 +43,26 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise _wrong("bounds", "must be two finite numbers, the lower first")
 
 
+MODELS: dict[str, tuple[str, ...]] = {
+    "clipd2p": ("softmax",),
+    "push-sum": ("softmax",),
+    "golf": ("ridge", "pegasos", "logistic"),
+}
+
+
+# Publishing record by record shows how many there are, so records are replaced, not added.
+NEIGHBOURING = {"clipd2p": "add-remove", "push-sum": "add-remove", "golf": "replace-one"}
+
+
 class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[learner]`: the algorithm and its public schedule."""
 
-    name: Literal["clipd2p", "push-sum"] = "clipd2p"
-    fidelity: Literal["sound"] = "sound"
+    name: Literal["clipd2p", "push-sum", "golf"] = "clipd2p"
+    fidelity: Literal["sound", "paper"] = "sound"
+    model: Annotated[
+        Literal["softmax", "pegasos", "logistic", "ridge"] | None,
+        Meta(description="the model; without it the learner's own: softmax, golf: ridge, or pegasos to the letter"),
+    ] = None
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
     steps: Annotated[
         int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
@@ -58,6 +73,30 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         0.9
     )
     fanout: Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")] = 1
+    perturbation: Annotated[
+        Literal["best", "laplace", "privunit", "krr-privunit"],
+        Meta(description="golf: how records are perturbed; best: by the public rule"),
+    ] = "best"
+    batch: Annotated[int, Meta(ge=1, le=4096, description="golf: published records in one message, at most")] = 128
+    capacity: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="golf: published records kept, the same for the whole fleet")
+    ] = 4096
+
+    def __post_init__(self) -> None:
+        """Models belong to learners, and only golf is there to the letter."""
+        if self.model is not None and self.model not in MODELS[self.name]:
+            raise _wrong("model", f"learner {self.name} has the models {', '.join(MODELS[self.name])}")
+        if self.fidelity == "paper" and self.name != "golf":
+            raise _wrong("fidelity", f"learner {self.name} exists in its sound variant only")
+        if self.fidelity == "paper" and self.perturbation != "best":
+            raise _wrong("perturbation", "to the letter there is one perturbation; leave it out")
+
+    @property
+    def chosen_model(self) -> str:
+        """The model, chosen or the learner's own."""
+        if self.name == "golf" and self.fidelity == "paper":
+            return self.model or "pegasos"
+        return self.model or MODELS[self.name][0]
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -66,7 +105,10 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
     unit: Literal["record"] = "record"
-    neighbouring: Literal["add-remove", "replace-one"] = "add-remove"
+    neighbouring: Annotated[
+        Literal["add-remove", "replace-one"] | None,
+        Meta(description="without it the learner's own: add-remove, golf: replace-one"),
+    ] = None
 
     def __post_init__(self) -> None:
         """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
@@ -123,3 +165,8 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     learner: LearnerSection = LearnerSection()
     privacy: PrivacySection = PrivacySection()
     transport: TransportSection = TransportSection()
+
+    @property
+    def neighbouring(self) -> str:
+        """What two data sets may differ in: as configured, or the learner's own relation."""
+        return self.privacy.neighbouring or NEIGHBOURING[self.learner.name]

@@ -9,12 +9,18 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.files import read, read_private
 from sottovoce.identity.keys import decode_device_key, decode_tls_key
 from sottovoce.identity.names import peer_dns_name
-from sottovoce.identity.verification import decode_certificate, decode_fleet_certificate, verify_device_certificate
+from sottovoce.identity.verification import (
+    Subject,
+    decode_certificate,
+    decode_fleet_certificate,
+    verify_device_certificate,
+)
 
 DEVICE_KEY = "device.key"
 TLS_KEY = "tls.key"
@@ -33,6 +39,7 @@ class Identity:
         public_key: its raw Ed25519 public key, 32 bytes.
         tls_key_pem: its TLS key, secret.
         tls_cert_pem: its certificate.
+        certificate_der: the same, in the form that its records carry to devices it has never met.
         ca_pem: the fleet's certificate: the only one it trusts.
         not_after: the last moment at which its certificates hold.
     """
@@ -42,6 +49,7 @@ class Identity:
     public_key: bytes
     tls_key_pem: bytes = field(repr=False)
     tls_cert_pem: bytes = field(repr=False)
+    certificate_der: bytes = field(repr=False)
     ca_pem: bytes = field(repr=False)
     not_after: datetime
     _device_key: Ed25519PrivateKey = field(repr=False)
@@ -90,6 +98,7 @@ def load(directory: Path, now: datetime | None = None) -> Identity:
         public_key=subject.public_key,
         tls_key_pem=tls_key_pem,
         tls_cert_pem=tls_cert_pem,
+        certificate_der=certificate.public_bytes(Encoding.DER),
         ca_pem=ca_pem,
         not_after=subject.not_after,
         _device_key=device_key,
@@ -113,3 +122,24 @@ def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None
     """
     certificate = decode_certificate(pem, _PEER)
     return verify_device_certificate(certificate, identity._authority, now or datetime.now(UTC), _PEER).node_id
+
+
+def verify_credential(der: bytes, identity: Identity, now: datetime | None = None) -> Subject:
+    """Checks a certificate that came with something its device has signed.
+
+    Args:
+        der: the certificate.
+        identity: this device, whose fleet must have issued it.
+        now: an aware datetime; None if what was signed outlives the certificate.
+
+    Returns:
+        Whose it is, with the key that signs.
+
+    Raises:
+        IdentityError: it is not the certificate of a device of this fleet, or does not hold now.
+    """
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+    except ValueError as error:
+        raise IdentityError("the credential is not a certificate: its sender is not an agent of this fleet") from error
+    return verify_device_certificate(certificate, identity._authority, now, "the credential")

@@ -24,12 +24,14 @@ class Subject:
         node_id: the device's id, derived from `public_key`.
         fleet: the fleet it was issued for.
         public_key: the raw Ed25519 key that is bound to the TLS key.
+        not_before: the first moment at which both this certificate and the fleet's hold.
         not_after: the last moment at which both this certificate and the fleet's hold.
     """
 
     node_id: str
     fleet: str
     public_key: bytes
+    not_before: datetime
     not_after: datetime
 
 
@@ -65,14 +67,14 @@ def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
 
 
 def verify_device_certificate(
-    certificate: x509.Certificate, authority: x509.Certificate, now: datetime, source: object
+    certificate: x509.Certificate, authority: x509.Certificate, now: datetime | None, source: object
 ) -> Subject:
     """Checks all that a device's certificate claims: issuer, validity, names and binding.
 
     Args:
         certificate: the device's certificate.
         authority: the certificate of the fleet, already trusted.
-        now: an aware datetime.
+        now: an aware datetime; None if what the certificate vouches for outlives it.
         source: names the certificate in the error.
 
     Raises:
@@ -82,8 +84,9 @@ def verify_device_certificate(
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature) as error:
         raise IdentityError(f"{source} was not issued by fleet {fleet_of(authority)!r}: {_ENROL}") from error
-    _check_validity(authority, now, f"the certificate of fleet {fleet_of(authority)!r}")
-    _check_validity(certificate, now, source)
+    if now is not None:
+        _check_validity(authority, now, f"the certificate of fleet {fleet_of(authority)!r}")
+        _check_validity(certificate, now, source)
     try:
         public_key = _bound_key(certificate)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -92,7 +95,13 @@ def verify_device_certificate(
     device, fleet = node_id(public_key), fleet_of(authority)
     if certificate.subject != common_name(device) or names != device_names(device, fleet):
         raise IdentityError(f"{source} names another device or fleet than its device key does: {_ENROL}")
-    return Subject(device, fleet, public_key, min(certificate.not_valid_after_utc, authority.not_valid_after_utc))
+    return Subject(
+        node_id=device,
+        fleet=fleet,
+        public_key=public_key,
+        not_before=max(certificate.not_valid_before_utc, authority.not_valid_before_utc),
+        not_after=min(certificate.not_valid_after_utc, authority.not_valid_after_utc),
+    )
 
 
 def _bound_key(certificate: x509.Certificate) -> bytes:

@@ -1,6 +1,30 @@
 """Model steps as pure functions over arrays whose leading axis is the node."""
 
-from sottovoce.kernels.kernel import Kernel
+from sottovoce.kernels.gossip_rules import LAMBDA, RULES, SLOPES, Slope, UpdateRule, merge
+from sottovoce.kernels.gradient_walk import descend, loss_gradients
+from sottovoce.kernels.kernel import Kernel, Model
+from sottovoce.kernels.linear import OneVsAll
+from sottovoce.kernels.one_vs_all import copies, decide, predict, scores, targets
+from sottovoce.kernels.ridge import ridge
 from sottovoce.kernels.softmax import Softmax
 
-__all__ = ["Kernel", "Softmax"]
+__all__ = [
+    "LAMBDA",
+    "RULES",
+    "SLOPES",
+    "Kernel",
+    "Model",
+    "OneVsAll",
+    "Slope",
+    "Softmax",
+    "UpdateRule",
+    "copies",
+    "decide",
+    "descend",
+    "loss_gradients",
+    "merge",
+    "predict",
+    "ridge",
+    "scores",
+    "targets",
+]

@@ -10,13 +10,25 @@ Features = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-class Kernel(Protocol):
-    """A model with one flat parameter vector. N is the number of nodes, B of examples, P of parameters."""
+class Model(Protocol):
+    """A model with one flat parameter vector. N is the number of nodes, M of examples, P of parameters."""
 
     @property
     def size(self) -> int:
         """P."""
         ...
+
+    def predict(self, parameters: Parameters, features: Features) -> Labels:
+        """Labels int64[N, M] of features float64[M, d]."""
+        ...
+
+    def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
+        """Mean loss float64[N] over features float64[M, d] and labels int64[M]."""
+        ...
+
+
+class Kernel(Model, Protocol):
+    """A model that is trained by its gradient. N is the number of nodes, B of examples, P of parameters."""
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Per-example gradients of the loss, float64[N, B, P].
@@ -28,12 +40,4 @@ class Kernel(Protocol):
             features: float64[N, B, d].
             labels: int64[N, B].
         """
-        ...
-
-    def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Labels int64[N, M] of features float64[M, d]."""
-        ...
-
-    def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Mean loss float64[N] over features float64[M, d] and labels int64[M]."""
         ...

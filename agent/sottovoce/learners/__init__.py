@@ -5,13 +5,19 @@ from sottovoce.learners.events import (
     Delivered,
     Effect,
     Event,
+    Forget,
+    PeersChanged,
     PublishModel,
     Received,
     Send,
     SetTimer,
+    Shelve,
     Timer,
 )
-from sottovoce.learners.messages import Message, PushSumShare
+from sottovoce.learners.golf import Golf, GolfSchedule, GolfState
+from sottovoce.learners.learner import Learner, Progress
+from sottovoce.learners.messages import GolfMessage, Message, PushSumShare
+from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.learners.push_sum import PushSum, PushSumState, Schedule
 
 __all__ = [
@@ -19,8 +25,20 @@ __all__ = [
     "Delivered",
     "Effect",
     "Event",
+    "Forget",
+    "Golf",
+    "GolfMessage",
+    "GolfSchedule",
+    "GolfState",
+    "Holding",
+    "Learner",
     "Message",
+    "PeersChanged",
+    "Perturbation",
+    "Progress",
+    "Provenance",
     "PublishModel",
+    "PublishedRecord",
     "PushSum",
     "PushSumShare",
     "PushSumState",
@@ -28,5 +46,7 @@ __all__ = [
     "Schedule",
     "Send",
     "SetTimer",
+    "Shelf",
+    "Shelve",
     "Timer",
 ]

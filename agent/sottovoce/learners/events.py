@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from sottovoce.door import Query, Refused, Release
 from sottovoce.learners.messages import Message
+from sottovoce.learners.published import PublishedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,14 @@ class Delivered:
     recipient: str
 
 
-Event = Timer | Received | Delivered | Release | Refused
+@dataclass(frozen=True, slots=True)
+class PeersChanged:
+    """Who may be sent to from now on, in the order in which to turn to them."""
+
+    peers: tuple[str, ...]
+
+
+Event = Timer | Received | Delivered | PeersChanged | Release | Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,13 @@ class Send:
 
     recipient: str
     message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Stop handing the last message to `recipient`: it has left, and nothing is lost with it."""
+
+    recipient: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +85,12 @@ class PublishModel:
     cycle: int
 
 
-Effect = Send | SetTimer | Ask | PublishModel
+@dataclass(frozen=True, slots=True)
+class Shelve:
+    """Published records came in, others had to go: keep what is kept, so that a restart finds it."""
+
+    new: tuple[PublishedRecord, ...]
+    gone: tuple[PublishedRecord, ...]
+
+
+Effect = Send | Forget | SetTimer | Ask | PublishModel | Shelve

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.learners.published import Holding, PublishedRecord
+
 MAX_WEIGHT = 4 * 2**40
 """The largest push-sum weight of one share, in units of 2^-40: nobody can flood another with mass."""
 
@@ -26,5 +28,34 @@ class PushSumShare:
     weight: int
     simulated: bool = False
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers it carries."""
+        return self.numerator.size + 1
 
-Message = PushSumShare
+
+@dataclass(frozen=True, slots=True)
+class GolfMessage:
+    """A model on its walk, and published records on theirs (Hegedűs & Jelasity 2017, Algorithm 1).
+
+    Attributes:
+        parameters: float32[P], the sender's current model; empty when its model is fitted from records alone.
+        age: t, the updates behind the model.
+        holding: digest of the records the sender holds.
+        records: some of them.
+        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+    """
+
+    parameters: NDArray[np.float32]
+    age: int
+    holding: Holding
+    records: tuple[PublishedRecord, ...] = ()
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it carries."""
+        return self.parameters.size + 1 + sum(record.values.size for record in self.records)
+
+
+Message = PushSumShare | GolfMessage

@@ -22,8 +22,20 @@ from numpy.typing import NDArray
 
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.events import Ask, Delivered, Effect, Event, PublishModel, Received, Send, SetTimer, Timer
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    PeersChanged,
+    PublishModel,
+    Received,
+    Send,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.learner import Progress
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, Message, PushSumShare
 
 UNIT = 2.0**40  # units in 1.0
 WEIGHT_ONE = 2**40
@@ -39,7 +51,6 @@ class Schedule:
     Attributes:
         learner: the name under which it asks the vault.
         size: P.
-        peers: node ids it may send to, in rotation.
         period: seconds from cycle to cycle.
         steps: private gradient steps, one a cycle from the first.
         step_size: γ of the first step.
@@ -50,7 +61,6 @@ class Schedule:
 
     learner: str
     size: int
-    peers: tuple[str, ...]
     period: float
     steps: int
     step_size: float
@@ -71,6 +81,7 @@ class PushSumState:
         turn: where in the peers the next cycle begins.
         exhausted: the vault has refused for good.
         simulated: a seeded release is part of x.
+        peers: node ids it may send to, in rotation.
         pending: peers that have not yet confirmed the last share.
         asked: id of the query the vault is answering, if any.
         due: when the next cycle should have begun, if it waits for the vault.
@@ -83,6 +94,7 @@ class PushSumState:
     turn: int = 0
     exhausted: bool = False
     simulated: bool = False
+    peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
     asked: bytes | None = None
     due: float | None = None
@@ -114,6 +126,21 @@ class PushSum:
         """
         return PushSumState(np.zeros(self.schedule.size, dtype=np.int64), 0, step=step)
 
+    def resumed(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
+        """See Learner.resumed."""
+        return replace(state, pending=pending)
+
+    def progress(self, state: PushSumState) -> Progress:
+        """See Learner.progress."""
+        done = state.exhausted or state.step >= self.schedule.steps
+        return Progress(
+            phase="mixing" if done else "learning",
+            steps_done=state.step,
+            steps=self.schedule.steps,
+            exhausted=state.exhausted,
+            details={"push_sum_weight": state.weight / WEIGHT_ONE},
+        )
+
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or go on after a restart."""
         estimate = state.estimate
@@ -133,6 +160,8 @@ class PushSum:
                 return self._receive(state, message)
             case Delivered(recipient):
                 return replace(state, pending=state.pending - {recipient}), []
+            case PeersChanged(peers):
+                return replace(state, peers=peers), []
             case _:
                 return self._answered(state, event, now)
 
@@ -157,7 +186,7 @@ class PushSum:
         A device that gathered much weight (the hub of a star) keeps what exceeds the largest share; one with too little
         to share keeps it all.
         """
-        peers = self.schedule.peers
+        peers = state.peers
         order = ((state.turn + i) % len(peers) for i in range(len(peers)))
         chosen = list(islice((i for i in order if peers[i] not in state.pending), self.schedule.fanout))
         shares = len(chosen) + 1
@@ -177,7 +206,9 @@ class PushSum:
         )
         return state, [Send(recipient, share) for recipient in recipients]
 
-    def _receive(self, state: PushSumState, share: PushSumShare) -> Step:
+    def _receive(self, state: PushSumState, share: Message) -> Step:
+        if not isinstance(share, PushSumShare):
+            raise MessageRefused("learner", "it is not for a push-sum learner: give both devices the same learner.name")
         if share.numerator.shape != (self.schedule.size,):
             raise MessageRefused(
                 "shape",

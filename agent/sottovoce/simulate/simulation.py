@@ -17,7 +17,7 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Store
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.learners import Ask, Message, PublishModel, PushSum, SetTimer
+from sottovoce.learners import Ask, Learner, Message, PublishModel, SetTimer
 from sottovoce.simulate.faults import Faults
 from sottovoce.simulate.trace import Witness
 from sottovoce.vault import Vault
@@ -35,6 +35,7 @@ class Device:
         learner: the public half.
         store: what survives a crash; so does the vault's ledger.
         vault: the private half.
+        peers: node ids it may send to, in turn.
         core: what a crash forgets; None while the device is down.
         model: float64[P], the last model published; None before the first.
         cycle: cycles begun, as last published.
@@ -42,9 +43,10 @@ class Device:
     """
 
     id: str
-    learner: PushSum
+    learner: Learner[Any]
     store: Store
     vault: Vault
+    peers: tuple[str, ...] = ()
     core: Core | None = None
     model: NDArray[np.float64] | None = None
     cycle: int = 0
@@ -122,7 +124,7 @@ class Simulation:
 
     def _start(self, device: Device) -> None:
         device.core = Core(learner=device.learner, store=device.store, seal=_unsealed)
-        actions = device.core.start(self.now)
+        actions = device.core.start(device.peers, self.now)
         self._saw("start", device)
         self._perform(device, actions)
 
@@ -182,7 +184,7 @@ class Simulation:
             return
         self.traffic.messages += 1
         self.traffic.retries += retry
-        self.traffic.numbers += _message(outgoing).numerator.size
+        self.traffic.numbers += _message(outgoing).numbers
         self._saw(
             "send",
             device,

@@ -2,15 +2,18 @@
 
 from typing import Any, Protocol
 
-from sottovoce.learners import PushSumShare, PushSumState
+from sottovoce.learners import GolfMessage, GolfState, Message, PublishedRecord, PushSumShare, PushSumState
 
 SCHEMA = "sottovoce.trace/1"
+
+
+LearnerState = PushSumState | GolfState
 
 
 class Witness(Protocol):
     """Somebody who is told of everything that happens in a simulation."""
 
-    def saw(self, event: str, at: float, device: str, state: PushSumState | None, **facts: Any) -> None:
+    def saw(self, event: str, at: float, device: str, state: LearnerState | None, **facts: Any) -> None:
         """An event at a device, and the device's state after it; None while it is down."""
         ...
 
@@ -21,9 +24,12 @@ class Trace:
     def __init__(self) -> None:
         self._events: list[dict[str, Any]] = []
 
-    def saw(self, event: str, at: float, device: str, state: PushSumState | None, **facts: Any) -> None:
+    def saw(self, event: str, at: float, device: str, state: LearnerState | None, **facts: Any) -> None:
         """See Witness.saw."""
-        written = {name: _message(fact) if isinstance(fact, PushSumShare) else fact for name, fact in facts.items()}
+        written = {
+            name: _message(fact) if isinstance(fact, PushSumShare | GolfMessage) else fact
+            for name, fact in facts.items()
+        }
         self._events.append(
             {"t_s": at, "event": event, "device": device, **written, "state": None if state is None else _state(state)}
         )
@@ -33,11 +39,27 @@ class Trace:
         return {"schema": SCHEMA, "unit": 2.0**-40, "events": self._events}
 
 
-def _message(share: PushSumShare) -> dict[str, Any]:
-    return {"numerator": share.numerator.tolist(), "weight": share.weight}
+def _message(message: Message) -> dict[str, Any]:
+    if isinstance(message, GolfMessage):
+        records = [_record(record) for record in message.records]
+        return {"parameters": message.parameters.tolist(), "age": message.age, "records": records}
+    return {"numerator": message.numerator.tolist(), "weight": message.weight}
 
 
-def _state(state: PushSumState) -> dict[str, Any]:
+def _record(record: PublishedRecord) -> dict[str, Any]:
+    return {"owner": record.owner, "slot": record.slot, "values": record.values.tolist()}
+
+
+def _state(state: LearnerState) -> dict[str, Any]:
+    if isinstance(state, GolfState):
+        return {
+            "parameters": state.parameters.ravel().tolist(),
+            "age": state.age,
+            "records": [list(record.key) for record in state.shelf.records()],
+            "cycle": state.cycle,
+            "step": len(state.own),
+            "pending": sorted(state.pending),
+        }
     estimate = state.estimate
     return {
         "numerator": state.numerator.tolist(),

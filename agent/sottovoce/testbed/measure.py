@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data import Records
-from sottovoce.kernels import Kernel
+from sottovoce.kernels import Model
 
 _CURVE_MODELS = 100
 _CURVE_RECORDS = 2000
@@ -33,7 +33,7 @@ class Meter:
         seed: chooses the agents and records that stand for all of a large fleet while it runs.
     """
 
-    def __init__(self, kernel: Kernel, test: Records, seed: int) -> None:
+    def __init__(self, kernel: Model, test: Records, seed: int) -> None:
         self._kernel = kernel
         self._test = test
         self._random = np.random.default_rng(seed)

@@ -6,10 +6,10 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.agent.family import records_of
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.agent.setup import kernel_of, records_of, schedule_of, terms_of
+from sottovoce.agent.provenance import Unsigned
 from sottovoce.errors import NetworkError
-from sottovoce.learners import PushSum
 from sottovoce.simulate import Device, Simulation, Witness
 from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
@@ -28,7 +28,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
     options = plan.options
     devices = _devices(plan)
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
-    meter = Meter(kernel_of(plan.features, plan.classes, plan.transform), plan.test, options.seed)
+    meter = Meter(plan.family.model, plan.test, options.seed)
     fate = random.Random(options.seed)
     killed: list[str] = []
     curve = []
@@ -55,7 +55,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
         )  # fmt: skip
         curve.append(curve_point(moment))
         watcher.moment(moment)
-    _await_laggards(simulation, devices, options.cycles)
+    _await_laggards(simulation, devices, options.cycles, options.period)
     return _report(plan, simulation, devices, meter, curve, time.monotonic() - began)
 
 
@@ -63,29 +63,29 @@ def _devices(plan: Plan) -> list[Device]:
     options = plan.options
     names = [f"agent-{i:05d}" for i in range(options.agents)]
     seeds = np.random.SeedSequence(options.seed).generate_state(options.agents, np.uint64)
-    config = options.configuration(agent={"state": "."}, data=plan.data(options.data))
-    kernel = kernel_of(plan.features, plan.classes, plan.transform)
+    family = plan.family
     devices = []
     for i, name in enumerate(names):
         vault = build(
             records=records_of(plan.raw[i], plan.transform, plan.bounds),
-            kernel=kernel,
-            terms=terms_of(config),
+            kernel=family.kernel,
+            terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget),
             noise=SeededNoise(int(seeds[i])),
         )
-        learner = PushSum(schedule_of(config, kernel.size, tuple(names[j] for j in plan.peers[i])))
-        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault))
+        learner, _ = family.learner(name, Unsigned(), ())
+        peers = tuple(names[j] for j in plan.peers[i])
+        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, peers))
     return devices
 
 
-def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int) -> None:
+def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
     """Go on until every live agent has had its cycles, within a bound; the others go on mixing meanwhile."""
     for _ in range(_MOST_EXTRA * cycles):
         alive = [device for device in devices if device.core]
         if not alive or all(device.cycle >= cycles for device in alive):
             return
-        simulation.run_until(simulation.now + alive[0].learner.schedule.period)
+        simulation.run_until(simulation.now + period)
 
 
 def _models(devices: list[Device]) -> list[NDArray[np.float64]]:
@@ -94,9 +94,9 @@ def _models(devices: list[Device]) -> list[NDArray[np.float64]]:
 
 
 def _traffic(simulation: Simulation) -> Traffic:
-    """In memory nothing is encoded: bytes are those of the numbers, with the weight as one more."""
+    """In memory nothing is encoded: bytes are those of the numbers."""
     sent = simulation.traffic
-    numbers = (sent.numbers + sent.messages) * _BYTES_PER_NUMBER
+    numbers = sent.numbers * _BYTES_PER_NUMBER
     return Traffic(sent.messages, numbers, numbers)
 
 
@@ -109,7 +109,7 @@ def _report(
     agents = []
     for device in devices:
         spending = device.vault.spending()
-        peers, spent = len(device.learner.schedule.peers), spending.promised_epsilon
+        peers, spent = len(device.peers), spending.promised_epsilon
         agents.append(AgentReport(device.id, device.core is not None, device.cycle, peers, spent, spending.releases))
     return Report(
         run=described(plan, wall),

@@ -9,7 +9,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from sottovoce.config import AgentConfig, DataSection, LearnerSection, PrivacySection, TransportSection, checked
+from sottovoce.config import (
+    NEIGHBOURING,
+    AgentConfig,
+    DataSection,
+    LearnerSection,
+    PrivacySection,
+    TransportSection,
+    checked,
+)
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.simulate import TOPOLOGIES, Faults
 from sottovoce.vault import Budget
@@ -21,7 +29,8 @@ _SECTIONS: dict[str, type[Struct]] = {
     "transport": TransportSection,
 }
 _OWN = {"data.partition", "privacy.allow_unproved", "testbed.directory"}
-_DECIDED = {"data.source", "data.features", "data.classes", "learner.name", "learner.fidelity", "learner.period",
+_DECIDED = {"data.source", "data.features", "data.classes", "learner.name", "learner.fidelity", "learner.model",
+            "learner.period",
             "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"}  # fmt: skip
 
 
@@ -31,7 +40,9 @@ class Options:
 
     Attributes:
         agents: how many.
-        learner: `clipd2p` or `push-sum`.
+        learner: `clipd2p`, `golf` or `push-sum`.
+        fidelity: `sound`, or `paper`: the algorithm to the letter.
+        model: its name; None for the learner's own.
         data: a data SPEC.
         transport: `grpc` (processes) or `memory` (one process, virtual clock).
         epsilon: total ε; None for the noiseless baseline.
@@ -47,6 +58,8 @@ class Options:
 
     agents: int
     learner: str
+    fidelity: str
+    model: str | None
     data: str
     transport: str
     epsilon: float | None
@@ -93,9 +106,8 @@ class Options:
     @property
     def budget(self) -> Budget:
         """What one record may cost."""
-        privacy = PrivacySection()
-        neighbouring = str(self.settings.get("privacy.neighbouring", privacy.neighbouring))
-        return Budget(None if self.noiseless else self.epsilon, self.delta, privacy.unit, neighbouring)
+        neighbouring = str(self.settings.get("privacy.neighbouring", NEIGHBOURING[self.learner]))
+        return Budget(None if self.noiseless else self.epsilon, self.delta, PrivacySection().unit, neighbouring)
 
     @property
     def partition(self) -> str:
@@ -123,6 +135,8 @@ class Options:
         tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
         decided = {
             "learner.name": self.learner,
+            "learner.fidelity": self.fidelity,
+            "learner.model": self.model,
             "learner.period": self.period,
             "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,
             "privacy.delta": self.delta,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.agent.family import Family, family_of
 from sottovoce.data import Bounds, Records, TransformName, apply, holdout, load, partition, uniform_bounds
 from sottovoce.simulate import out_peers
 from sottovoce.testbed.options import Options
@@ -26,6 +27,8 @@ class Plan:
         expected_records: B, the same public number for all.
         peers: for each agent, the agents it sends to.
         transform: the declared transform.
+        family: what the learner brings along.
+        model: the name of its model.
     """
 
     options: Options
@@ -38,6 +41,8 @@ class Plan:
     expected_records: float
     peers: list[list[int]]
     transform: TransformName
+    family: Family
+    model: str
 
     def data(self, source: str) -> dict[str, Any]:
         """The `[data]` table of an agent whose records are at `source`."""
@@ -62,7 +67,7 @@ def plan(options: Options) -> Plan:
         train_rows, test_rows = holdout(len(train), options.seed)
         train, test = _rows(train, train_rows), _rows(train, test_rows)
     parts = partition(options.partition, train.labels, options.agents, options.seed)
-    data_section = options.configuration(
+    config = options.configuration(
         agent={"state": "."},
         data={
             "source": options.data,
@@ -70,7 +75,8 @@ def plan(options: Options) -> Plan:
             "classes": data.classes,
             "expected_records": sum(map(len, parts)) / options.agents,
         },
-    ).data
+    )
+    data_section = config.data
     if data_section.bounds is not None:
         bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
     return Plan(
@@ -84,6 +90,8 @@ def plan(options: Options) -> Plan:
         expected_records=data_section.expected_records,
         peers=out_peers(options.topology, options.agents),
         transform=data_section.transform,
+        family=family_of(config),
+        model=config.learner.chosen_model,
     )
 
 

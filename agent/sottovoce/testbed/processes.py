@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.agent.control import ask, parameters
-from sottovoce.agent.setup import kernel_of
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
 from sottovoce.testbed.fleet import Member, ProcessFleet
@@ -42,7 +41,7 @@ class _Run:
         self._watcher = watcher
         self._began = time.monotonic()
         self._fleet = ProcessFleet(plan, directory)
-        self._meter = Meter(kernel_of(plan.features, plan.classes, plan.transform), plan.test, plan.options.seed)
+        self._meter = Meter(plan.family.model, plan.test, plan.options.seed)
         self._fate = random.Random(plan.options.seed)
         self._killed: list[int] | None = None
         self._restarted = False

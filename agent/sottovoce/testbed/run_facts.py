@@ -12,8 +12,8 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
     options = plan.options
     return {
         "learner": options.learner,
-        "fidelity": "sound",
-        "model": "softmax",
+        "fidelity": options.fidelity,
+        "model": plan.model,
         "transport": options.transport,
         "topology": options.topology,
         "agents": options.agents,

@@ -3,5 +3,17 @@
 from sottovoce.wire.codec import decode, decode_receipt, encode, encode_receipt
 from sottovoce.wire.envelope import Opened, seal, unseal
 from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.published import from_wire, to_wire
 
-__all__ = ["MAX_PARAMETERS", "Opened", "decode", "decode_receipt", "encode", "encode_receipt", "seal", "unseal"]
+__all__ = [
+    "MAX_PARAMETERS",
+    "Opened",
+    "decode",
+    "decode_receipt",
+    "encode",
+    "encode_receipt",
+    "from_wire",
+    "seal",
+    "to_wire",
+    "unseal",
+]

@@ -1,15 +1,22 @@
 """Messages of learners to and from the payload of an envelope."""
 
+from collections.abc import Callable
+
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, Message, PushSumShare
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, GolfMessage, Message, PushSumShare
+from sottovoce.learners.published import Holding
 from sottovoce.wire.limits import MAX_PARAMETERS
-from sottovoce.wire.v1 import envelope_pb2
+from sottovoce.wire.published import from_wire, to_wire
+from sottovoce.wire.v1 import envelope_pb2, golf_pb2
 
 _PUSH_SUM_SHARE = "push-sum-share/1"
+_GOLF_MESSAGE = "golf-message/1"
 _ENCODED = np.dtype("<i8")
+_PARAMETER = np.dtype("<f4")
+_LARGEST_AGE = 2**53
 _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
 
 
@@ -26,6 +33,15 @@ def encode(message: Message) -> tuple[str, bytes]:
         _check(message)
     except MessageRefused as error:
         raise InternalError(f"encoded what every peer refuses ({error}): report this defect") from error
+    if isinstance(message, GolfMessage):
+        golf = golf_pb2.GolfMessage(
+            parameters=message.parameters.astype(_PARAMETER).tobytes(),
+            age=message.age,
+            holding_count=message.holding.count,
+            holding_checksum=message.holding.checksum,
+            records=to_wire(message.records),
+        )
+        return _GOLF_MESSAGE, golf.SerializeToString(deterministic=True)
     share = envelope_pb2.PushSumShare(numerator=message.numerator.astype(_ENCODED).tobytes(), weight=message.weight)
     return _PUSH_SUM_SHARE, share.SerializeToString(deterministic=True)
 
@@ -35,19 +51,15 @@ def decode(payload_type: str, payload: bytes) -> Message:
 
     Raises:
         MessageRefused: for `type` (unknown here), `malformed`, `shape` (no whole number of parameters, none, or too
-            many) or `range` (a numerator or the weight is beyond its limit).
+            many) or `range` (a number is beyond its limit).
     """
-    if payload_type != _PUSH_SUM_SHARE:
+    decoders: dict[str, Callable[[bytes], Message]] = {_PUSH_SUM_SHARE: _push_sum_share, _GOLF_MESSAGE: _golf_message}
+    if payload_type not in decoders:
         raise MessageRefused("type", "the payload is of a type that this version does not know")
     try:
-        share = envelope_pb2.PushSumShare.FromString(payload)
+        message = decoders[payload_type](payload)
     except DecodeError as error:
         raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
-    if len(share.numerator) % _ENCODED.itemsize:
-        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
-    numerator = np.frombuffer(share.numerator, dtype=_ENCODED).astype(np.int64)
-    numerator.setflags(write=False)
-    message = PushSumShare(numerator=numerator, weight=share.weight)
     _check(message)
     return message
 
@@ -72,7 +84,43 @@ def decode_receipt(raw: bytes) -> bool:
     return outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE
 
 
-def _check(share: PushSumShare) -> None:
+def _push_sum_share(payload: bytes) -> PushSumShare:
+    share = envelope_pb2.PushSumShare.FromString(payload)
+    if len(share.numerator) % _ENCODED.itemsize:
+        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
+    numerator = np.frombuffer(share.numerator, dtype=_ENCODED).astype(np.int64)
+    numerator.setflags(write=False)
+    return PushSumShare(numerator=numerator, weight=share.weight)
+
+
+def _golf_message(payload: bytes) -> GolfMessage:
+    golf = golf_pb2.GolfMessage.FromString(payload)
+    if len(golf.parameters) % _PARAMETER.itemsize:
+        raise MessageRefused("shape", "the model is not a whole number of parameters")
+    parameters = np.frombuffer(golf.parameters, dtype=_PARAMETER).astype(np.float32)
+    parameters.setflags(write=False)
+    holding = Holding(golf.holding_count, golf.holding_checksum)
+    return GolfMessage(parameters, golf.age, holding, from_wire(golf.records))
+
+
+def _check(message: Message) -> None:
+    if isinstance(message, GolfMessage):
+        _check_golf(message)
+    else:
+        _check_share(message)
+
+
+def _check_golf(message: GolfMessage) -> None:
+    parameters = message.parameters
+    if parameters.ndim != 1 or parameters.size > MAX_PARAMETERS:
+        raise MessageRefused("shape", f"the model has a shape of {parameters.shape}, not of up to {MAX_PARAMETERS}")
+    if not np.isfinite(parameters).all():
+        raise MessageRefused("range", "the model holds what is not a number")
+    if not 0 <= message.age <= _LARGEST_AGE or message.holding.count > _LARGEST_AGE:
+        raise MessageRefused("range", "the age of the model, or the number of records, is beyond its limit")
+
+
+def _check_share(share: PushSumShare) -> None:
     numerator = share.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"the numerator has a shape of {numerator.shape}, not of 1 to {MAX_PARAMETERS}")

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.states import PushSumCodec
 from sottovoce.errors import DataError
-from sottovoce.learners import PushSum, PushSumState
+from sottovoce.learners import PushSumState
 from sottovoce.learners.push_sum import WEIGHT_ONE
 
-from tests.unit.learners.support import schedule
+from tests.unit.learners.support import push_sum
 
-LEARNER = PushSum(schedule("a", "b", size=3))
+LEARNER = push_sum("a", "b", size=3)
 
 
 def opened(directory: Path, released: int = 0) -> SqliteStore:
-    return SqliteStore(directory, LEARNER, released)
+    return SqliteStore(directory, LEARNER, PushSumCodec(LEARNER), released)
 
 
 def facts(saved: Saved) -> tuple[object, ...]:

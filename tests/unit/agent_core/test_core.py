@@ -9,11 +9,12 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.learners import Ask, Message, PublishModel, PushSum, PushSumShare, PushSumState, SetTimer
+from sottovoce.learners import Ask, Message, PublishModel, PushSumShare, PushSumState, SetTimer
 from sottovoce.learners.messages import MAX_NUMERATOR
 from sottovoce.learners.push_sum import WEIGHT_ONE
 
-from tests.unit.learners.support import release, schedule, state
+from tests.support.messages import share_of
+from tests.unit.learners.support import push_sum, release, state
 
 
 class Store(MemoryStore):
@@ -48,10 +49,12 @@ def make(*peers: str, steps: int = 0, fanout: int = 1, store: Store | None = Non
     def seal(recipient: str, sequence: int, message: Message) -> bytes:
         nonlocal seals
         seals += 1
-        numbers = f"{message.numerator.tolist()} {message.weight}"
+        numbers = f"{share_of(message).numerator.tolist()} {share_of(message).weight}"
         return f"to {recipient}, {sequence}: {numbers}, seal {seals} of {id(seal)}".encode()
 
-    return Core(learner=PushSum(schedule(*peers, steps=steps, fanout=fanout)), store=store, seal=seal), store
+    core = Core(learner=push_sum(*peers, steps=steps, fanout=fanout), store=store, seal=seal)
+    core.meet(peers, 0.0)
+    return core, store
 
 
 def share(numerator: float = 1.0, weight: float = 0.5) -> PushSumShare:
@@ -191,10 +194,10 @@ def test_after_a_restart_the_identical_parcel_is_sent_again() -> None:
     core, store = make("a", "b", fanout=2)
     outgoing = sent(core.fire("cycle", 0.0))
     again, _ = make("a", "b", fanout=2, store=store)
-    assert sent(again.start(9.0)) == outgoing
+    assert sent(again.start(("a", "b"), 9.0)) == outgoing
     assert again.state.pending == {"a", "b"}
     assert sent(again.fire("cycle", 10.0)) == [], "a peer that has not confirmed gets nothing new"
-    assert sent(again.start(11.0)) == outgoing
+    assert sent(again.start(("a", "b"), 11.0)) == outgoing
     again.confirm("a", 1, 12.0)
     assert [(next_.recipient, next_.sequence) for next_ in sent(again.fire("cycle", 13.0))] == [("a", 2)]
 
@@ -204,7 +207,7 @@ def test_a_confirmation_forgotten_in_a_crash_costs_one_more_message() -> None:
     core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
     again, _ = make("a", store=store)
-    assert [outgoing.sequence for outgoing in sent(again.start(2.0))] == [1]
+    assert [outgoing.sequence for outgoing in sent(again.start(("a", "b"), 2.0))] == [1]
 
 
 def test_a_clean_stop_forgets_nothing() -> None:
@@ -220,7 +223,7 @@ def test_a_clean_stop_forgets_nothing() -> None:
     assert list(saved.outbox) == []
     assert (saved.state.step, saved.state.numerator.tolist()) == (1, core.state.numerator.tolist())
     again, _ = make("a", steps=1, store=store)
-    assert sent(again.start(3.0)) == []
+    assert sent(again.start(("a", "b"), 3.0)) == []
     assert [outgoing.sequence for outgoing in sent(again.fire("cycle", 4.0))] == [2]
 
 
@@ -230,7 +233,7 @@ def test_a_release_forgotten_in_a_crash_is_asked_for_again_and_lands_on_the_same
     core.answer(release(0, 5), 1.0)
     kept = core.state.numerator.tolist()
     again, _ = make("a", steps=3, store=store)
-    again.start(2.0)
+    again.start(("a",), 2.0)
     asked = [action.query.slot for action in again.fire("cycle", 3.0) if isinstance(action, Ask)]
     again.answer(release(0, 5), 4.0)
     assert asked == [0]
@@ -248,5 +251,5 @@ def test_a_release_is_durable_before_a_share_of_it_leaves() -> None:
 
 def test_what_the_learner_wants_is_handed_on() -> None:
     core, _ = make("a", steps=1)
-    assert [type(action) for action in core.start(0.0)] == [SetTimer, PublishModel]
+    assert [type(action) for action in core.start(("a",), 0.0)] == [SetTimer, PublishModel]
     assert [type(action) for action in core.fire("cycle", 0.0)] == [Transmit, Ask, SetTimer, PublishModel]

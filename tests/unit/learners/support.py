@@ -6,7 +6,19 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.door import PrivacyStatement, Query
-from sottovoce.learners import Ask, Effect, Event, PublishModel, PushSum, PushSumState, Schedule, Send, SetTimer, Timer
+from sottovoce.learners import (
+    Ask,
+    Effect,
+    Event,
+    PeersChanged,
+    PublishModel,
+    PushSum,
+    PushSumState,
+    Schedule,
+    Send,
+    SetTimer,
+    Timer,
+)
 from sottovoce.learners.push_sum import WEIGHT_ONE
 
 E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
@@ -25,7 +37,7 @@ class FakeRelease:
 
 
 def schedule(
-    *peers: str,
+    *,
     size: int = 1,
     period: float = 10.0,
     steps: int = 0,
@@ -37,7 +49,6 @@ def schedule(
     return Schedule(
         learner="clipd2p",
         size=size,
-        peers=peers,
         period=period,
         steps=steps,
         step_size=step_size,
@@ -45,6 +56,19 @@ def schedule(
         expected_records=expected_records,
         fanout=fanout,
     )
+
+
+class Acquainted(PushSum):
+    """A learner with the peers that whoever drives it will introduce."""
+
+    def __init__(self, schedule: Schedule, peers: tuple[str, ...]) -> None:
+        super().__init__(schedule)
+        self.peers = peers
+
+
+def push_sum(*peers: str, **how: float) -> Acquainted:
+    """A learner that is to be introduced to `peers`."""
+    return Acquainted(schedule(**how), peers)  # type: ignore[arg-type]
 
 
 def state(*numerators: float, weight: float = 1.0) -> PushSumState:
@@ -65,7 +89,8 @@ class Hand:
 
     def __init__(self, learner: PushSum, state: PushSumState) -> None:
         self.learner = learner
-        self.state = state
+        peers = learner.peers if isinstance(learner, Acquainted) else ()
+        self.state, _ = learner.on(state, PeersChanged(peers), 0.0)
         self.effects: list[Effect] = []
 
     def start(self, now: float = 0.0) -> "Hand":

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import Delivered, PublishModel, PushSum, PushSumShare, PushSumState, Received, Send
+from sottovoce.learners import Delivered, PublishModel, PushSumShare, PushSumState, Received, Send
 from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT
 from sottovoce.learners.push_sum import WEIGHT_ONE
 
-from tests.unit.learners.support import TICK, Hand, schedule, state
+from tests.support.messages import share_of
+from tests.unit.learners.support import TICK, Hand, push_sum, state
 
 W_MIN = WEIGHT_ONE // 2**20
 GRID = Fraction(4, 2**40)  # a few roundings
@@ -35,10 +36,7 @@ def _round(hands: dict[str, Hand]) -> None:
 
 
 def _vector_fleet() -> dict[str, Hand]:
-    return {
-        node: Hand(PushSum(schedule(*peers, fanout=len(peers))), state(INITIAL[node]))
-        for node, peers in OUT_SETS.items()
-    }
+    return {node: Hand(push_sum(*peers, fanout=len(peers)), state(INITIAL[node])) for node, peers in OUT_SETS.items()}
 
 
 def test_first_step_of_the_published_vector() -> None:
@@ -75,8 +73,8 @@ def test_limit_of_the_published_vector() -> None:
 def test_a_split_conserves_and_respects_every_limit(numerator: list[int], weight: int, peers: int, fanout: int) -> None:
     names = [f"peer-{i}" for i in range(peers)]
     before = PushSumState(np.array(numerator, dtype=np.int64), weight)
-    hand = Hand(PushSum(schedule(*names, size=len(numerator), fanout=fanout)), before).on(TICK)
-    shares = [send.message for send in hand.all(Send)]
+    hand = Hand(push_sum(*names, size=len(numerator), fanout=fanout), before).on(TICK)
+    shares = [share_of(send.message) for send in hand.all(Send)]
     assert (hand.state.numerator + sum(share.numerator for share in shares)).tolist() == numerator
     assert hand.state.weight + sum(share.weight for share in shares) == weight
     assert np.abs(hand.state.numerator).max() <= MAX_NUMERATOR
@@ -94,7 +92,7 @@ def test_a_split_conserves_and_respects_every_limit(numerator: list[int], weight
 
 @pytest.mark.parametrize("weight", [0, 1, W_MIN - 1])
 def test_nothing_is_published_or_sent_with_too_little_weight(weight: int) -> None:
-    hand = Hand(PushSum(schedule("peer", steps=3)), PushSumState(np.zeros(1, dtype=np.int64), weight))
+    hand = Hand(push_sum("peer", steps=3), PushSumState(np.zeros(1, dtype=np.int64), weight))
     hand.start()
     assert not hand.all(PublishModel)
     hand.on(TICK)
@@ -104,15 +102,15 @@ def test_nothing_is_published_or_sent_with_too_little_weight(weight: int) -> Non
 
 
 def test_below_twice_the_least_weight_a_device_keeps_what_it_has() -> None:
-    learner = PushSum(schedule("peer"))
+    learner = push_sum("peer")
     assert not Hand(learner, PushSumState(np.zeros(1, dtype=np.int64), 2 * W_MIN - 1)).on(TICK).recipients
     assert Hand(learner, PushSumState(np.zeros(1, dtype=np.int64), 2 * W_MIN)).on(TICK).recipients
 
 
 def test_a_share_keeps_the_estimate_of_a_heavy_hub() -> None:
     """The hub of a star sends no more than the largest share, and its estimate goes with it."""
-    hand = Hand(PushSum(schedule("a", "b", fanout=2)), state(3000 * 0.7, weight=3000)).on(TICK)
-    shares = [send.message for send in hand.all(Send)]
+    hand = Hand(push_sum("a", "b", fanout=2), state(3000 * 0.7, weight=3000)).on(TICK)
+    shares = [share_of(send.message) for send in hand.all(Send)]
     assert [share.weight for share in shares] == [MAX_WEIGHT, MAX_WEIGHT]
     for share in shares:
         assert float(share.numerator[0] / share.weight) == pytest.approx(0.7, rel=1e-12)
@@ -120,7 +118,7 @@ def test_a_share_keeps_the_estimate_of_a_heavy_hub() -> None:
 
 
 def test_a_device_without_state_comes_back_by_receiving() -> None:
-    learner = PushSum(schedule("peer", steps=5))
+    learner = push_sum("peer", steps=5)
     hand = Hand(learner, learner.bereft(step=2)).start()
     for cycle in range(5):
         hand.on(TICK, now=10.0 * cycle)
@@ -139,7 +137,7 @@ def test_a_device_without_state_comes_back_by_receiving() -> None:
     [([1, 2], [0]), ([], [0]), ([[1]], [0]), ([MAX_NUMERATOR], [1]), ([-MAX_NUMERATOR], [-1])],
 )
 def test_a_share_that_does_not_fit_is_refused(numerator: list[int], held: list[int]) -> None:
-    learner = PushSum(schedule("peer"))
+    learner = push_sum("peer")
     before = PushSumState(np.array(held, dtype=np.int64), WEIGHT_ONE)
     with pytest.raises(MessageRefused) as refused:
         learner.on(before, Received("peer", PushSumShare(np.array(numerator, dtype=np.int64), 1)), 0.0)
@@ -148,7 +146,7 @@ def test_a_share_that_does_not_fit_is_refused(numerator: list[int], held: list[i
 
 
 def test_weight_that_somebody_makes_up_is_refused_before_it_overflows() -> None:
-    learner = PushSum(schedule("peer"))
+    learner = push_sum("peer")
     before = PushSumState(np.zeros(1, dtype=np.int64), 2**62 - 5)
     with pytest.raises(MessageRefused, match="overflow the weight") as refused:
         learner.on(before, Received("peer", PushSumShare(np.zeros(1, dtype=np.int64), 6)), 0.0)
@@ -158,7 +156,7 @@ def test_weight_that_somebody_makes_up_is_refused_before_it_overflows() -> None:
 
 
 def test_peers_take_turns_and_one_that_has_not_confirmed_is_passed_over() -> None:
-    hand = Hand(PushSum(schedule("a", "b", "c")), state(0))
+    hand = Hand(push_sum("a", "b", "c"), state(0))
     order = []
     for _ in range(4):
         order += hand.on(TICK).recipients
@@ -172,7 +170,7 @@ def test_peers_take_turns_and_one_that_has_not_confirmed_is_passed_over() -> Non
 
 
 def test_nothing_is_split_off_for_nobody() -> None:
-    hand = Hand(PushSum(schedule("a")), state(1)).on(TICK)
+    hand = Hand(push_sum("a"), state(1)).on(TICK)
     assert hand.recipients == ["a"]
     held = hand.state.weight
     assert hand.on(TICK).recipients == []
@@ -181,7 +179,7 @@ def test_nothing_is_split_off_for_nobody() -> None:
 
 def test_a_mark_of_simulated_noise_spreads_with_the_mass() -> None:
     marked = PushSumShare(np.zeros(1, dtype=np.int64), WEIGHT_ONE, simulated=True)
-    hand = Hand(PushSum(schedule("a")), state(0))
+    hand = Hand(push_sum("a"), state(0))
     assert not hand.on(TICK).all(Send)[0].message.simulated
     hand.on(Delivered("a")).on(Received("b", marked)).on(TICK)
     assert hand.all(Send)[0].message.simulated

@@ -10,11 +10,12 @@ from sottovoce.door import Answer, Refused
 from sottovoce.learners import Ask, Delivered, PublishModel, PushSum, PushSumShare, Received, Send
 from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
 
-from tests.unit.learners.support import TICK, Hand, release, schedule, state
+from tests.support.messages import share_of
+from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state
 
 
 def test_one_private_step_a_cycle_then_only_mixing() -> None:
-    hand = Hand(PushSum(schedule("a", steps=3)), state(0)).start(now=7.0)
+    hand = Hand(push_sum("a", steps=3), state(0)).start(now=7.0)
     assert hand.timers == [7.0]
     log = []
     for cycle in range(6):
@@ -32,33 +33,33 @@ def test_one_private_step_a_cycle_then_only_mixing() -> None:
 
 
 def test_a_device_starts_with_its_model() -> None:
-    hand = Hand(PushSum(schedule("a")), replace(state(3), cycle=6)).start()
+    hand = Hand(push_sum("a"), replace(state(3), cycle=6)).start()
     assert [published.parameters.tolist() for published in hand.all(PublishModel)] == [[3.0]]
 
 
 @given(answered=st.booleans(), value=st.integers(-(2**50), 2**50))
 def test_what_is_sent_in_a_cycle_was_settled_before_it(answered: bool, value: int) -> None:
     """The first send cannot depend on the answer; the second does."""
-    hand = Hand(PushSum(schedule("a", "b", steps=2)), state(1)).on(TICK, 0.0)
+    hand = Hand(push_sum("a", "b", steps=2), state(1)).on(TICK, 0.0)
     kinds = [type(effect) for effect in hand.effects]
     assert kinds.index(Send) < kinds.index(Ask)
-    assert hand.all(Send)[0].message.numerator.tolist() == [WEIGHT_ONE // 2]
+    assert share_of(hand.all(Send)[0].message).numerator.tolist() == [WEIGHT_ONE // 2]
     if answered:
         hand.on(release(0, value), 1.0)
         assert not hand.recipients
         assert not hand.timers, "an answer in time moves no timer"
-        assert hand.on(TICK, 10.0).all(Send)[0].message.numerator.tolist() == [(WEIGHT_ONE // 2 - value) // 2]
+        assert share_of(hand.on(TICK, 10.0).all(Send)[0].message).numerator.tolist() == [(WEIGHT_ONE // 2 - value) // 2]
 
 
 def test_the_question_is_asked_at_the_estimate_that_is_published() -> None:
-    hand = Hand(PushSum(schedule("a", size=2, steps=1)), state(1, -3)).on(TICK)
+    hand = Hand(push_sum("a", size=2, steps=1), state(1, -3)).on(TICK)
     assert hand.all(Ask)[0].query.point.tolist() == hand.all(PublishModel)[0].parameters.tolist() == [1.0, -3.0]
 
 
 @pytest.mark.parametrize("now, beat", [(10.0, 10.0), (10.1, 20.0), (19.9, 20.0), (20.0, 20.0), (47.0, 50.0)])
 def test_a_late_answer_waits_for_the_beat(now: float, beat: float) -> None:
     """Sending at the moment of the answer would tell how long the records took; nor do two cycles run at once."""
-    hand = Hand(PushSum(schedule("a", "b", steps=2)), state(0)).on(TICK, 0.0).on(TICK, 10.0)
+    hand = Hand(push_sum("a", "b", steps=2), state(0)).on(TICK, 0.0).on(TICK, 10.0)
     assert hand.effects == []
     assert hand.state.cycle == 1
     hand.on(release(0, 1), now)
@@ -69,7 +70,7 @@ def test_a_late_answer_waits_for_the_beat(now: float, beat: float) -> None:
 
 
 def test_a_spent_budget_ends_the_questions_and_not_the_gossip() -> None:
-    hand = Hand(PushSum(schedule("a", steps=5)), state(4)).on(TICK)
+    hand = Hand(push_sum("a", steps=5), state(4)).on(TICK)
     before = hand.state.numerator
     hand.on(Refused(hand.all(Ask)[0].query.id, "budget", "the privacy budget is spent"))
     assert hand.state.numerator is before
@@ -84,14 +85,14 @@ def test_a_spent_budget_ends_the_questions_and_not_the_gossip() -> None:
 
 
 def test_a_late_refusal_waits_for_the_beat_too() -> None:
-    hand = Hand(PushSum(schedule("a", steps=5)), state(4)).on(TICK, 0.0)
+    hand = Hand(push_sum("a", steps=5), state(4)).on(TICK, 0.0)
     refused = Refused(hand.all(Ask)[0].query.id, "budget", "the privacy budget is spent")
     assert hand.on(TICK, 10.0).on(refused, 13.0).timers == [20.0]
 
 
 @pytest.mark.parametrize("awaiting", [True, False])
 def test_answers_nobody_awaits_change_nothing(awaiting: bool) -> None:
-    hand = Hand(PushSum(schedule("a", steps=5)), state(4))
+    hand = Hand(push_sum("a", steps=5), state(4))
     if awaiting:
         hand.on(TICK)
     before = hand.state
@@ -103,14 +104,14 @@ def test_answers_nobody_awaits_change_nothing(awaiting: bool) -> None:
 
 
 def test_an_answer_counts_once() -> None:
-    hand = Hand(PushSum(schedule("a", steps=5)), state(4)).on(TICK)
+    hand = Hand(push_sum("a", steps=5), state(4)).on(TICK)
     applied = hand.on(release(0, 7)).state
     assert applied.step == 1
     assert hand.on(release(0, 7)).state is applied
 
 
 def test_a_question_open_at_a_crash_is_asked_again_for_the_same_slot() -> None:
-    hand = Hand(PushSum(schedule("a", steps=5)), state(4)).on(TICK, 0.0).on(TICK, 10.0)
+    hand = Hand(push_sum("a", steps=5), state(4)).on(TICK, 0.0).on(TICK, 10.0)
     hand.start(now=20.0)
     assert hand.timers == [20.0]
     assert (hand.state.asked, hand.state.due) == (None, None)
@@ -118,7 +119,7 @@ def test_a_question_open_at_a_crash_is_asked_again_for_the_same_slot() -> None:
 
 
 def test_simulated_noise_marks_the_state() -> None:
-    hand = Hand(PushSum(schedule("a", steps=1)), state(0)).on(TICK).on(release(0, 1, simulated=True))
+    hand = Hand(push_sum("a", steps=1), state(0)).on(TICK).on(release(0, 1, simulated=True))
     assert hand.state.simulated
 
 
@@ -131,13 +132,13 @@ def test_step_sizes_fall_linearly_to_the_last_step() -> None:
 
 
 def test_a_private_step_moves_against_the_gradient_and_is_rounded_to_the_grid() -> None:
-    plan = schedule("a", steps=1, size=3, step_size=0.5, expected_records=3)
+    plan = schedule(steps=1, size=3, step_size=0.5, expected_records=3)
     hand = Hand(PushSum(plan), state(0, 0, 0)).on(TICK).on(release(0, 6, -6, 10))
     assert hand.state.numerator.tolist() == [-1, 1, -2]  # 10/6 rounds to 2
 
 
 def test_a_diverging_step_saturates() -> None:
-    plan = schedule("a", steps=2, step_size=1e30)
+    plan = schedule(steps=2, step_size=1e30)
     hand = Hand(PushSum(plan), state(0)).on(TICK).on(release(0, 2**50))
     hand.on(TICK).on(release(1, 2**50))
     assert hand.state.numerator.tolist() == [-(2**60)]

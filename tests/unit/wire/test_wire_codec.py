@@ -7,6 +7,8 @@ from sottovoce.wire import decode, decode_receipt, encode, encode_receipt, seal
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
 from sottovoce.wire.v1 import envelope_pb2
 
+from tests.support.messages import share_of
+
 TYPE = "push-sum-share/1"
 
 
@@ -33,7 +35,7 @@ def test_a_big_endian_array_is_encoded_by_value() -> None:
 
 
 def test_a_decoded_array_is_native_and_read_only() -> None:
-    share = decode(TYPE, _payload(bytes(range(16))))
+    share = share_of(decode(TYPE, _payload(bytes(range(16)))))
     assert share.numerator.dtype == np.int64
     assert share.numerator.dtype.isnative
     assert not share.simulated
@@ -58,7 +60,7 @@ def test_each_refusal_has_its_reason() -> None:
 
 
 def test_a_signed_payload_may_carry_what_a_later_version_added() -> None:
-    assert decode(TYPE, _payload(b"\0" * 8) + b"\x50\x01").weight == 2**40
+    assert share_of(decode(TYPE, _payload(b"\0" * 8) + b"\x50\x01")).weight == 2**40
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_the_largest_share_fits_an_envelope(devices: tuple[Identity, Identity]) 
         payload=payload,
     )
     assert len(raw) <= MAX_ENVELOPE_BYTES
-    assert np.array_equal(decode(payload_type, payload).numerator, share.numerator)
+    assert np.array_equal(share_of(decode(payload_type, payload)).numerator, share.numerator)
 
 
 def test_receipts() -> None:

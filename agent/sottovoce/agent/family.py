@@ -1,0 +1,105 @@
+"""From a configuration to the parts that differ from learner to learner, in real agents and simulated ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.agent.states import GolfCodec, PushSumCodec, StateCodec
+from sottovoce.config import AgentConfig
+from sottovoce.data import Bounds, Records, TransformName, apply, width
+from sottovoce.kernels import RULES, Kernel, Model, OneVsAll, Softmax, ridge
+from sottovoce.learners import Golf, GolfSchedule, Learner, Provenance, PublishedRecord, PushSum, Schedule
+from sottovoce.perturbation import Scheme, best, scheme
+from sottovoce.vault import RecordTerms, Terms
+
+Kept = tuple[PublishedRecord, ...]
+Made = tuple[Learner[Any], StateCodec]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What a learner brings along.
+
+    Attributes:
+        model: the public one: its size, its predictions, its loss.
+        kernel: what the vault differentiates, if it does.
+        terms: what is asked of the vault.
+        learner: makes the state machine and its codec, for (node id, provenance, published records kept).
+        keeps_records: whether published records are to be kept on the disk.
+    """
+
+    model: Model
+    kernel: Kernel | None
+    terms: Terms | RecordTerms
+    learner: Callable[[str, Provenance, Kept], Made]
+    keeps_records: bool
+
+
+def family_of(config: AgentConfig) -> Family:
+    """The parts for a configuration.
+
+    Raises:
+        PrivacyError: the budget allows no such release.
+    """
+    return _golf(config) if config.learner.name == "golf" else _push_sum(config)
+
+
+def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
+    """Records as the vault sees them: clamped to their declared bounds, each transformed by itself."""
+    return Records(apply(transform, raw.features, bounds), raw.labels)
+
+
+def scheme_of(config: AgentConfig) -> Scheme:
+    """How records are perturbed: by the public rule, by choice, or to the letter."""
+    learner, data = config.learner, config.data
+    features, epsilon = width(data.transform, data.features), config.privacy.epsilon
+    if epsilon == float("inf"):
+        return scheme("exact", features, data.classes, None)
+    if learner.fidelity == "paper":
+        return scheme("laplace-copies", features, data.classes, epsilon)
+    if learner.perturbation == "best":
+        return best(features, data.classes, epsilon)
+    return scheme(learner.perturbation, features, data.classes, epsilon)
+
+
+def schedule_of(config: AgentConfig, size: int) -> Schedule:
+    """The public schedule of a push-sum learner whose model has `size` parameters."""
+    learner = config.learner
+    return Schedule(
+        learner=learner.name,
+        size=size,
+        period=learner.period,
+        steps=learner.steps,
+        step_size=learner.step_size,
+        step_decay=learner.step_decay,
+        expected_records=config.data.expected_records,
+        fanout=learner.fanout,
+    )
+
+
+def _golf(config: AgentConfig) -> Family:
+    perturbed, learner = scheme_of(config), config.learner
+    rule = RULES.get(learner.chosen_model)
+    fit = None if rule else ridge
+    schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity)
+
+    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        golf = Golf(schedule, rule, fit, owner, provenance, kept)
+        return golf, GolfCodec(golf)
+
+    model = OneVsAll(perturbed.features, perturbed.classes)
+    return Family(model, None, RecordTerms(learner.name, perturbed), made, keeps_records=True)
+
+
+def _push_sum(config: AgentConfig) -> Family:
+    learner, data = config.learner, config.data
+    kernel = Softmax(width(data.transform, data.features), data.classes)
+    schedule = schedule_of(config, kernel.size)
+
+    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        del owner, provenance, kept  # mass has no author
+        push_sum = PushSum(schedule)
+        return push_sum, PushSumCodec(push_sum)
+
+    terms = Terms(learner=learner.name, releases=learner.steps, clip=learner.clip)
+    return Family(kernel, kernel, terms, made, keeps_records=False)

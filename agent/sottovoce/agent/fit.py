@@ -1,0 +1,99 @@
+"""Another model from records that were published already: post-processing, at no further cost of privacy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import DataError
+from sottovoce.kernels import RULES, ridge
+from sottovoce.learners import Perturbation, PublishedRecord
+from sottovoce.perturbation import Moments, Scheme, scheme
+
+_DECODED_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A model and what it was made of.
+
+    Attributes:
+        weights: float64[copies, d], of transformed features.
+        features: d.
+        classes: c.
+        records: how many published records.
+        owners: how many devices published them.
+        epsilon: the largest ε any of them was charged when it was published; None for none.
+    """
+
+    weights: NDArray[np.float64]
+    features: int
+    classes: int
+    records: int
+    owners: int
+    epsilon: float | None
+
+
+def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitted:
+    """Fit `ridge` on the debiased sums over the records, or walk `pegasos` or `logistic` over them.
+
+    Args:
+        records: whose provenance is verified.
+        model: `ridge`, `pegasos` or `logistic`.
+        epochs: passes of a walking model over all records.
+
+    Raises:
+        DataError: there are none, or they are of different models.
+    """
+    if not records:
+        raise DataError("there is no published record yet to learn from: let the agent gather some first")
+    shapes = {(record.perturbation.features, record.perturbation.classes) for record in records}
+    if len(shapes) > 1:
+        raise DataError("the published records have different features or classes: keep those of one fleet together")
+    ((features, classes),) = shapes
+    grouped = _by_perturbation(records)
+    weights = _ridge(grouped) if model == "ridge" else _walked(grouped, model, epochs)
+    epsilons = [how.epsilon for how, _ in grouped if how.epsilon is not None]
+    return Fitted(
+        weights,
+        features,
+        classes,
+        len(records),
+        len({record.owner for record in records}),
+        max(epsilons) if len(epsilons) == len(grouped) else None,
+    )
+
+
+def _by_perturbation(records: Sequence[PublishedRecord]) -> list[tuple[Perturbation, NDArray[np.int64]]]:
+    def key(record: PublishedRecord) -> str:
+        return repr(record.perturbation)
+
+    groups = [list(group) for _, group in groupby(sorted(records, key=key), key)]
+    return [(group[0].perturbation, np.stack([record.values for record in group])) for group in groups]
+
+
+def _scheme(how: Perturbation) -> Scheme:
+    return scheme(how.scheme, how.features, how.classes, how.epsilon)
+
+
+def _ridge(grouped: list[tuple[Perturbation, NDArray[np.int64]]]) -> NDArray[np.float64]:
+    parts: list[Moments] = [_scheme(how).moments(values) for how, values in grouped]
+    return ridge(sum(parts[1:], parts[0]))
+
+
+def _walked(
+    grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int
+) -> NDArray[np.float64]:
+    """Sequential passes in one random, reproducible order."""
+    rule, first = RULES[model], _scheme(grouped[0][0])
+    weights, steps = np.zeros((1, first.copies, first.features)), np.zeros(1, dtype=np.int64)
+    generator = np.random.Generator(np.random.PCG64(0))
+    for _ in range(epochs):
+        for how, values in grouped:
+            shuffled = values[generator.permutation(len(values))]
+            for start in range(0, len(shuffled), _DECODED_ROWS):
+                for record in _scheme(how).decode(shuffled[start : start + _DECODED_ROWS]):
+                    weights, steps = rule(weights, steps, record[np.newaxis])
+    return weights[0]

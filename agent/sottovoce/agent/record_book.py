@@ -1,0 +1,133 @@
+"""The published records a device holds, on its disk. All of them are public and travel on: a lost book fills again."""
+
+import logging
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from sottovoce.errors import DataError, MessageRefused
+from sottovoce.learners import PublishedRecord
+from sottovoce.wire import from_wire, to_wire
+from sottovoce.wire.v1 import golf_pb2
+
+_log = logging.getLogger(__name__)
+NAME = "records.db"
+_APPLICATION_ID = 0x50FF4EC0
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE record (owner TEXT NOT NULL, slot INTEGER NOT NULL, published BLOB NOT NULL, PRIMARY KEY (owner, slot));
+"""
+
+
+class RecordBook:
+    """An open book. A damaged one is begun anew; a full disk stops the agent.
+
+    Args:
+        path: of the file; made if it is missing.
+
+    Raises:
+        DataError: it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._connection = _opened(path)
+        except (sqlite3.DatabaseError, ValueError) as error:
+            _log.warning("records-lost %s: begun anew, because it could not be read (%s)", path, error)
+            self._connection = self._anew()
+
+    def load(self) -> tuple[PublishedRecord, ...]:
+        """All records in it; none, of a book whose contents are damaged."""
+        try:
+            return tuple(_decoded(self._connection))
+        except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:
+            _log.warning("records-lost %s: begun anew, because it could not be read (%s)", self._path, error)
+            self._connection.close()
+            self._connection = self._anew()
+            return ()
+
+    def shelve(self, new: Iterable[PublishedRecord], gone: Iterable[PublishedRecord]) -> None:
+        """Write what came and strike what went, all or nothing.
+
+        Raises:
+            DataError: the disk is full or failing.
+        """
+        execute = self._connection.execute
+        try:
+            execute("BEGIN IMMEDIATE")
+            for record in gone:
+                execute("DELETE FROM record WHERE owner = ? AND slot = ?", record.key)
+            for record in new:
+                (group,) = to_wire([record])
+                execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", (*record.key, group.SerializeToString()))
+            execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise DataError(f"{self._path}: cannot be written ({error}); make room on its disk") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _anew(self) -> sqlite3.Connection:
+        try:
+            for name in (self._path.name, f"{self._path.name}-wal", f"{self._path.name}-shm"):
+                self._path.with_name(name).unlink(missing_ok=True)
+            return _opened(self._path)
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise DataError(f"{self._path}: cannot be made ({error}); make room and check its permissions") from error
+
+
+def read(path: Path) -> tuple[PublishedRecord, ...]:
+    """The records of a book, also while its agent runs.
+
+    Raises:
+        DataError: there is none, or it is damaged.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no published records are kept here; name the state directory of a golf agent")
+    try:
+        connection = sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True, timeout=10)
+        try:
+            _check(connection)
+            return tuple(_decoded(connection))
+        finally:
+            connection.close()
+    except (sqlite3.DatabaseError, DecodeError, MessageRefused, ValueError) as error:
+        raise DataError(f"{path}: the published records are damaged ({error}); name another agent's") from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    fresh = not path.exists()
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    try:
+        if fresh:
+            path.chmod(0o600)
+            connection.executescript(
+                f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION};"
+            )
+        _check(connection)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # a record lost with the last second comes again
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'record'").fetchone():
+            connection.executescript(_SCHEMA)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+        raise ValueError("it is not a book of published records")
+    if (version := connection.execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
+        raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+
+
+def _decoded(connection: sqlite3.Connection) -> Iterable[PublishedRecord]:
+    for (raw,) in connection.execute("SELECT published FROM record"):
+        yield from from_wire([golf_pb2.PublishedRecords.FromString(raw)])

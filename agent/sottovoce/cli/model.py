@@ -1,0 +1,97 @@
+"""`sottovoce model`: models from what was published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sottovoce.errors import DataError, MessageRefused, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sottovoce.data import TransformName
+
+app = typer.Typer(help="Models from what a fleet has published.", no_args_is_help=True)
+
+
+@app.command()
+def fit(
+    from_records: Annotated[
+        Path, typer.Option("--from-records", help="An agent's state directory, or its records.db.")
+    ],
+    model: Annotated[Literal["ridge", "logistic", "pegasos"], typer.Option(help="What to fit.")] = "ridge",
+    state: Annotated[
+        Path | None,
+        typer.Option(help="The state directory whose fleet certificate is trusted.", show_default="--from-records"),
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Passes over the records; ridge needs none.")] = 5,
+    test: Annotated[str | None, typer.Option(help="A data SPEC to measure the accuracy on.")] = None,
+    transform: Annotated[
+        str, typer.Option(help="The declared transform of --test, as in the fleet's [data] table.")
+    ] = "centred-unit",
+    out: Annotated[Path | None, typer.Option(help="Write the model here, as an npz file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Fit a model from published, perturbed records: at no further cost of privacy, as often as one likes."""
+    import numpy as np
+
+    from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.agent.fit import fit as fit_model
+    from sottovoce.agent.provenance import FleetProvenance
+    from sottovoce.agent.record_book import NAME, read
+    from sottovoce.identity import load
+
+    if epochs < 1:
+        raise UsageError(f"--epochs {epochs}: walk over the records at least once")
+    book = from_records / NAME if from_records.is_dir() else from_records
+    records = read(book)
+    provenance = FleetProvenance(load((state or book.parent) / IDENTITY))
+    try:
+        for record in records:
+            provenance.verify(record)
+    except MessageRefused as error:
+        raise DataError(f"{book}: {error}; nothing was fitted, because somebody altered the file") from error
+    fitted = fit_model(records, model, epochs)
+    facts: dict[str, str | float | int | None] = {
+        "model": model,
+        "records": fitted.records,
+        "owners": fitted.owners,
+        "features": fitted.features,
+        "classes": fitted.classes,
+        "epsilon": fitted.epsilon,
+        "further_epsilon": 0.0,
+    }
+    if test is not None:
+        facts["accuracy"] = _accuracy(fitted.weights, fitted.classes, test, transform)
+    if out is not None:
+        try:
+            with out.open("wb") as file:
+                np.savez(file, weights=fitted.weights, classes=np.array(fitted.classes))
+        except OSError as error:
+            raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from error
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for key, value in facts.items():
+        typer.echo(f"{key:20} {value}")
+
+
+def _accuracy(weights: NDArray[np.float64], classes: int, test: str, transform: TransformName) -> float:
+    from sottovoce.data import apply, load
+    from sottovoce.kernels import OneVsAll
+
+    found = load(test)
+    records = found.test or found.records
+    features = apply(transform, records.features, found.bounds)
+    if features.shape[1] != weights.shape[1]:
+        raise DataError(
+            f"--test {test}: {features.shape[1]} features after the transform where the records have "
+            f"{weights.shape[1]}: give the fleet's own --transform and columns"
+        )
+    model = OneVsAll(weights.shape[1], classes)
+    return float((model.predict(weights.reshape(1, -1), features)[0] == records.labels).mean())

@@ -1,0 +1,90 @@
+"""The update rules of gossip learning on perturbed records (Hegedűs & Jelasity 2017), and the merge.
+
+A model is a stack of k linear binary models, `weights[N,k,d]`, with a counter `steps[N]` that travels with it: the number
+of updates t in its history, from which its step size 1/(λt) follows. A record is q[N,k,d], with q = y^(k)x + noise:
+both rules need y and x only as their product, which is why publishing q once is enough.
+
+Everything is elementwise or a sum along one row of adjacent numbers, so a node's result is the same to the last bit
+whatever other nodes are computed beside it. Results have the dtype of the weights.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+LAMBDA = 1e-4
+"""λ, the regularisation of the paper."""
+
+Float = TypeVar("Float", bound=np.floating[Any])
+Model = tuple[NDArray[Float], NDArray[np.int64]]
+Slope = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+def hinge_slope(margins: NDArray[Float]) -> NDArray[Float]:
+    """1[m < 1] for margins m = w'q: minus the derivative of the hinge loss."""
+    return (margins < 1).astype(margins.dtype)
+
+
+@np.errstate(over="ignore")  # exp(large) is infinite, and the slope 0, as it should be
+def logistic_slope(margins: NDArray[Float]) -> NDArray[Float]:
+    """1 - 1/(1 + exp(-m)) = 1/(1 + exp(m)): minus the derivative of ln(1 + exp(-m))."""
+    slopes: NDArray[Float] = 1 / (1 + np.exp(margins))
+    return slopes
+
+
+def pegasos(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float]) -> Model[Float]:
+    """Pegasos SVM, rule (14): t ← t+1; w ← (1 - 1/t)w + 1[w'q < 1]q/(λt).
+
+    Args:
+        weights: float[N,k,d].
+        steps: int64[N], t before the update, from 0.
+        records: float[N,k,d], q.
+
+    Returns:
+        the new weights and steps, in new arrays.
+    """
+    return _updated(weights, steps, records, hinge_slope)
+
+
+def logistic(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float]) -> Model[Float]:
+    """Logistic regression, rule (15): t ← t+1; w ← (1 - 1/t)w + (1 - 1/(1 + exp(-w'q)))q/(λt). See `pegasos`."""
+    return _updated(weights, steps, records, logistic_slope)
+
+
+UpdateRule = Callable[[NDArray[Any], NDArray[np.int64], NDArray[Any]], tuple[NDArray[Any], NDArray[np.int64]]]
+RULES: dict[str, UpdateRule] = {"pegasos": pegasos, "logistic": logistic}
+SLOPES: dict[str, Slope] = {"pegasos": hinge_slope, "logistic": logistic_slope}
+
+
+def merge(
+    weights: NDArray[Float], steps: NDArray[np.int64], others: NDArray[Float], other_steps: NDArray[np.int64]
+) -> Model[Float]:
+    """Algorithm 1's merge: the average of two models; the counter is the larger of the two.
+
+    The paper does not say what becomes of the counter; the larger one keeps step sizes from growing again.
+
+    Args:
+        weights: float[N,k,d].
+        steps: int64[N].
+        others: float[N,k,d].
+        other_steps: int64[N].
+
+    Returns:
+        the merged weights and steps, in new arrays.
+    """
+    merged = weights + others
+    merged *= weights.dtype.type(0.5)
+    return merged, np.maximum(steps, other_steps)
+
+
+def _updated(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float], slope: Slope) -> Model[Float]:
+    weights, records = np.ascontiguousarray(weights), np.ascontiguousarray(records)
+    product = weights * records
+    slopes = slope(np.add.reduce(product, axis=2))  # no BLAS: it may add up in an order that depends on addresses
+    steps = steps + 1
+    rates = slopes.astype(np.float64) / (LAMBDA * steps)[:, np.newaxis]
+    np.multiply(records, rates.astype(weights.dtype)[:, :, np.newaxis], out=product)
+    product += weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]
+    return product, steps

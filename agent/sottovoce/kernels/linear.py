@@ -1,0 +1,40 @@
+"""A linear one-vs-all model as a flat parameter vector: what gossip learning publishes and harnesses measure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.kernels.kernel import Features, Labels, Parameters
+from sottovoce.kernels.one_vs_all import copies, decide, scores, targets
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsAll:
+    """Binary linear models, one a class or one for two classes; the flat vector is W[copies, features] in C order.
+
+    Attributes:
+        features: columns of x, d.
+        classes: labels are 0 … classes - 1.
+    """
+
+    features: int
+    classes: int
+
+    @property
+    def size(self) -> int:
+        """P = copies × features."""
+        return copies(self.classes) * self.features
+
+    def predict(self, parameters: Parameters, features: Features) -> Labels:
+        """See Model.predict."""
+        return decide(scores(self._weights(parameters), features))
+
+    def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
+        """Mean hinge loss over examples and binary models, float64[N]."""
+        margins = scores(self._weights(parameters), features) * targets(labels, self.classes)
+        losses: NDArray[np.float64] = np.maximum(0.0, 1.0 - margins).mean(axis=(1, 2))
+        return losses
+
+    def _weights(self, parameters: Parameters) -> NDArray[np.float64]:
+        return parameters.reshape(len(parameters), copies(self.classes), self.features)

@@ -1,0 +1,67 @@
+"""One-vs-all linear models: one binary model for two classes, else one a class, as a stack of weight vectors.
+
+N is the number of nodes, k of binary models (`copies`), d of features.
+"""
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = TypeVar("Float", bound=np.floating[Any])
+
+
+def copies(classes: int) -> int:
+    """k: a single model tells two classes apart; c > 2 classes need one each."""
+    return 1 if classes == 2 else classes
+
+
+def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """Labels as each binary model sees them, y^(k) in {-1, +1}.
+
+    Args:
+        labels: int64[n], 0 … classes-1.
+        classes: c, at least 2.
+
+    Returns:
+        float64[n,k]. With two classes, +1 is class 1; else column j is +1 for class j.
+    """
+    if classes == 2:
+        return (2.0 * labels - 1.0)[:, np.newaxis]
+    return np.where(labels[:, np.newaxis] == np.arange(classes), 1.0, -1.0)
+
+
+def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
+    """w'x of every model on every example.
+
+    Args:
+        weights: float[N,k,d].
+        features: float[M,d].
+
+    Returns:
+        float[N,M,k].
+    """
+    nodes, models, columns = weights.shape
+    products: NDArray[Float] = features @ weights.reshape(nodes * models, columns).T
+    return products.reshape(len(features), nodes, models).swapaxes(0, 1)
+
+
+def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int64]:
+    """The label each node gives each example: the sign of one score, or the class of the largest.
+
+    Args:
+        weights: float[N,k,d].
+        features: float[M,d].
+
+    Returns:
+        int64[N,M]; a score of exactly 0 is class 0.
+    """
+    return decide(scores(weights, features))
+
+
+def decide(given: NDArray[Float]) -> NDArray[np.int64]:
+    """Labels int64[N,M] from scores float[N,M,k]."""
+    if given.shape[2] == 1:
+        return (given[:, :, 0] > 0).astype(np.int64)
+    labels: NDArray[np.int64] = np.argmax(given, axis=2)
+    return labels

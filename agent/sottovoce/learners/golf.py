@@ -1,0 +1,335 @@
+"""Gossip learning on perturbed records: Hegedűs & Jelasity 2017, Algorithm 1 (GoLF).
+
+A device publishes each of its records once, in noise. From then on everything is post-processing: every cycle it sends
+its current model to one peer; a model that arrives is updated by the device's own perturbed records, then averaged with
+the device's current model, and the larger step counter t goes on with it. The perturbed records themselves travel too,
+so that a `ridge` model, or anybody's other model, can be fitted from all of them.
+
+Nothing sent depends on a record except through its one release, and cycles begin on the beat of the device's own clock.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.door import Answer, Query, Refused
+from sottovoce.errors import MessageRefused, PrivacyError
+from sottovoce.kernels import UpdateRule, merge
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    Forget,
+    PeersChanged,
+    PublishModel,
+    Received,
+    Send,
+    SetTimer,
+    Shelve,
+    Timer,
+)
+from sottovoce.learners.learner import Progress
+from sottovoce.learners.messages import GolfMessage, Message
+from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
+from sottovoce.perturbation import Moments, Scheme, scheme
+
+_CYCLE = "cycle"
+_LARGEST_AGE = 2**53
+_LARGEST_PARAMETER = 1e15
+_UPDATE_ROWS = 256  # decoded at a time
+
+Parameters = NDArray[np.float64]
+
+
+Fit = Callable[[Moments], Parameters]
+"""A model float64[copies, d] fitted from the sums over all records held."""
+
+
+@dataclass(frozen=True, slots=True)
+class GolfSchedule:
+    """Everything a golf device does, decided in public before it starts.
+
+    Attributes:
+        scheme: how its records are perturbed.
+        period: seconds from cycle to cycle.
+        batch: published records sent in one message, at most.
+        capacity: published records kept.
+    """
+
+    scheme: Scheme
+    period: float
+    batch: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acquaintance:
+    """What a device remembers of a peer while it knows it.
+
+    Attributes:
+        holding: the digest of the peer's records, when it last spoke.
+        cursor: rank of the last record sent to it.
+    """
+
+    holding: Holding | None = None
+    cursor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GolfState:
+    """What a golf device knows. Never changed in place; only model, age, cycle and turn outlive a restart.
+
+    Attributes:
+        parameters: float64[copies, d], currentModel.
+        age: t, the updates behind it.
+        cycle: cycles begun.
+        turn: where in the peers the next cycle begins.
+        shelf: the published records it holds, its own among them.
+        moments: their sums.
+        own: its own releases, int64[k, width].
+        peers: node ids it may send to.
+        known: what it remembers of them.
+        pending: peers that have not confirmed the last message.
+        exhausted: the vault has refused for want of budget.
+        answered: the vault has no more records to release.
+        simulated: a seeded release is part of it.
+    """
+
+    parameters: Parameters
+    shelf: Shelf
+    moments: Moments
+    age: int = 0
+    cycle: int = 0
+    turn: int = 0
+    own: tuple[PublishedRecord, ...] = ()
+    peers: tuple[str, ...] = ()
+    known: Mapping[str, Acquaintance] = field(default_factory=dict)
+    pending: frozenset[str] = frozenset()
+    exhausted: bool = False
+    answered: bool = False
+    simulated: bool = False
+
+
+Step = tuple[GolfState, list[Effect]]
+
+
+class Golf:
+    """The state machine.
+
+    Args:
+        schedule: public.
+        rule: updates the travelling model, rule (14) or (15); None when none travels.
+        fit: makes the model from the records held; None when it travels.
+        owner: node id of this device.
+        provenance: signs and verifies published records.
+        kept: records kept from an earlier life.
+    """
+
+    def __init__(
+        self,
+        schedule: GolfSchedule,
+        rule: UpdateRule | None,
+        fit: Fit | None,
+        owner: str,
+        provenance: Provenance,
+        kept: tuple[PublishedRecord, ...] = (),
+    ) -> None:
+        self.schedule = schedule
+        self._rule = rule
+        self._fit = fit
+        self._owner = owner
+        self._provenance = provenance
+        self._kept = kept
+        self._perturbation = Perturbation(
+            schedule.scheme.name, schedule.scheme.features, schedule.scheme.classes, schedule.scheme.epsilon
+        )
+
+    def fresh(self) -> GolfState:
+        """The state of a device that joins: the zero model and no record."""
+        copies, features = self.schedule.scheme.copies, self.schedule.scheme.features
+        moments = Moments(np.zeros((copies, features)), np.zeros((features, features)), 0)
+        return GolfState(np.zeros((copies, features)), Shelf(self.schedule.capacity), moments)
+
+    def bereft(self, releases: int) -> GolfState:
+        """The same: a lost model is no loss, and what the ledger holds is handed out again."""
+        del releases
+        return self.fresh()
+
+    def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:
+        """See Learner.resumed."""
+        state = replace(state, pending=pending)
+        return self._shelved(state, self._kept)[0]
+
+    def progress(self, state: GolfState) -> Progress:
+        """See Learner.progress."""
+        return Progress(
+            phase="mixing" if state.answered or state.exhausted else "learning",
+            steps_done=len(state.own),
+            steps=None,
+            exhausted=state.exhausted,
+            details={"model_age": state.age, "records_held": len(state.shelf)},
+        )
+
+    def start(self, state: GolfState, now: float) -> Step:
+        """Begin, or go on after a restart: the vault is asked for every record again, and answers with what it gave."""
+        state = replace(state, own=(), answered=False, exhausted=False)
+        return state, [SetTimer(_CYCLE, now), self._ask(0)]
+
+    def on(self, state: GolfState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        match event:
+            case Timer():
+                return self._tick(state, now)
+            case Received(sender, message):
+                return self._receive(state, sender, message)
+            case Delivered(recipient):
+                return replace(state, pending=state.pending - {recipient}), []
+            case PeersChanged(peers):
+                return self._meet(state, peers)
+            case _:
+                return self._answered(state, event)
+
+    def _tick(self, state: GolfState, now: float) -> Step:
+        state, effects = self._send(state)
+        state = replace(state, cycle=state.cycle + 1)
+        effects.append(SetTimer(_CYCLE, now + self.schedule.period))
+        if (model := self._model(state)) is not None:
+            effects.append(PublishModel(model.ravel(), state.cycle))
+        return state, effects
+
+    def _model(self, state: GolfState) -> Parameters | None:
+        if self._fit is not None:
+            return self._fit(state.moments) if state.moments.count else None
+        return state.parameters
+
+    def _send(self, state: GolfState) -> Step:
+        """The current model, and records the next free peer may lack, to that peer."""
+        order = (state.peers[(state.turn + i) % len(state.peers)] for i in range(len(state.peers)))
+        recipient = next((peer for peer in order if peer not in state.pending), None)
+        if recipient is None:
+            return state, []
+        known = state.known.get(recipient, Acquaintance())
+        records: tuple[PublishedRecord, ...] = ()
+        if known.holding != state.shelf.holding:
+            records, cursor = state.shelf.batch(known.cursor, self.schedule.batch)
+            known = replace(known, cursor=cursor)
+        parameters = state.parameters.ravel() if self._rule is not None else np.empty(0)
+        message = GolfMessage(parameters.astype(np.float32), state.age, state.shelf.holding, records, state.simulated)
+        state = replace(
+            state,
+            turn=(state.peers.index(recipient) + 1) % len(state.peers),
+            known={**state.known, recipient: known},
+            pending=state.pending | {recipient},
+        )
+        return state, [Send(recipient, message)]
+
+    def _receive(self, state: GolfState, sender: str, message: Message) -> Step:
+        if not isinstance(message, GolfMessage):
+            raise MessageRefused("learner", "it is not for a golf learner: give both devices the same learner.name")
+        expected = state.parameters.size if self._rule is not None else 0
+        if message.parameters.size != expected:
+            raise MessageRefused(
+                "shape",
+                f"a model of {message.parameters.size} numbers reached one of {expected}: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+        if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
+            raise MessageRefused("range", "a model of this age or size has not been learnt: its sender made it up")
+        wanted = [record for record in message.records if state.shelf.wants(record.key)]
+        for record in wanted:
+            self._check(record)
+        state, effects = self._shelved(state, tuple(wanted))
+        if sender in state.peers:
+            known = replace(state.known.get(sender, Acquaintance()), holding=message.holding)
+            state = replace(state, known={**state.known, sender: known})
+        state = replace(state, simulated=state.simulated or message.simulated)
+        if self._rule is not None:
+            parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
+            walked, t = self._walked(state, parameters[np.newaxis], np.array([message.age]))
+            merged, age = merge(walked, t, state.parameters[np.newaxis], np.array([state.age]))
+            state = replace(state, parameters=merged[0], age=int(age[0]))
+        return state, effects
+
+    def _walked(
+        self, state: GolfState, walking: Parameters, age: NDArray[np.int64]
+    ) -> tuple[Parameters, NDArray[np.int64]]:
+        """The model after a visit to every record of this device, in order."""
+        for start in range(0, len(state.own), _UPDATE_ROWS):
+            values = np.stack([record.values for record in state.own[start : start + _UPDATE_ROWS]])
+            for record in self.schedule.scheme.decode(values):
+                if self._rule is not None:
+                    walking, age = self._rule(walking, age, record[np.newaxis])
+        return walking, age
+
+    def _check(self, record: PublishedRecord) -> None:
+        """Refuse what cannot be learnt from, or what its owner did not publish."""
+        mine = self._perturbation
+        how = record.perturbation
+        if (how.features, how.classes) != (mine.features, mine.classes):
+            raise MessageRefused(
+                "shape", "a published record has other features or classes: give both devices the same [data] table"
+            )
+        try:
+            width = _scheme(how).width
+        except PrivacyError as error:
+            raise MessageRefused("range", "a published record names a perturbation that does not exist") from error
+        if record.values.shape != (width,):
+            raise MessageRefused("shape", "a published record does not have the numbers of its perturbation")
+        self._provenance.verify(record)
+
+    def _shelved(self, state: GolfState, records: tuple[PublishedRecord, ...]) -> Step:
+        shelf, new, gone = state.shelf.added(records)
+        if not new:
+            return state, []
+        moments = state.moments + _moments(new)
+        if gone:
+            less = _moments(gone)
+            moments = moments + Moments(-less.first, -less.second, -less.count)
+        simulated = state.simulated or any(record.simulated for record in new)
+        return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
+
+    def _meet(self, state: GolfState, peers: tuple[str, ...]) -> Step:
+        """Peers that left are forgotten, with what was on its way to them: nothing is lost by it."""
+        left = state.pending - set(peers)
+        known = {peer: what for peer, what in state.known.items() if peer in peers}
+        state = replace(state, peers=peers, known=known, pending=state.pending - left)
+        return state, [Forget(peer) for peer in sorted(left)]
+
+    def _answered(self, state: GolfState, answer: Answer) -> Step:
+        slot = len(state.own)
+        if answer.query_id != self._ask(slot).query.id:
+            return state, []
+        if isinstance(answer, Refused):
+            return replace(state, answered=True, exhausted=answer.reason == "budget"), []
+        record = self._provenance.signed(
+            PublishedRecord(self._owner, slot, self._perturbation, answer.value, simulated=answer.simulated)
+        )
+        state, effects = self._shelved(state, (record,))
+        state = replace(state, own=(*state.own, record), simulated=state.simulated or answer.simulated)
+        return state, [*effects, self._ask(slot + 1)]
+
+    @staticmethod
+    def _ask(slot: int) -> Ask:
+        return Ask(Query("golf", "record", slot, np.empty(0)))
+
+
+def _moments(records: list[PublishedRecord]) -> Moments:
+    """The sums over records, each undone by the scheme it was perturbed with."""
+    groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
+    for record in records:
+        groups.setdefault(record.perturbation, []).append(record.values)
+    parts = [_scheme(how).moments(np.stack(values)) for how, values in groups.items()]
+    return sum(parts[1:], parts[0])
+
+
+@lru_cache(maxsize=64)
+def _scheme(how: Perturbation) -> Scheme:
+    return scheme(how.scheme, how.features, how.classes, how.epsilon)

@@ -1,0 +1,74 @@
+"""What every learner is: a state machine without I/O."""
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sottovoce.learners.events import Effect, Event
+
+
+class State(Protocol):
+    """What the driver of a learner needs to know of its state."""
+
+    @property
+    def cycle(self) -> int:
+        """Cycles begun."""
+        ...
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """Peers that have not yet confirmed the last message."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a learner is, made of public values only.
+
+    Attributes:
+        phase: `learning` while it asks the vault, then `mixing`.
+        steps_done: private steps finished.
+        steps: private steps planned; None when the records decide.
+        exhausted: the vault has refused for good.
+        details: the learner's own, JSON-ready.
+    """
+
+    phase: str
+    steps_done: int
+    steps: int | None
+    exhausted: bool
+    details: dict[str, float | int | str]
+
+
+S = TypeVar("S")
+
+
+class Learner(Protocol[S]):
+    """A state machine: the same object runs in an agent and in a simulation. States are never changed in place."""
+
+    def fresh(self) -> S:
+        """The state of a device that joins."""
+        ...
+
+    def bereft(self, releases: int) -> S:
+        """The state of a device that lost its state after `releases` answers of its vault."""
+        ...
+
+    def resumed(self, state: S, pending: frozenset[str]) -> S:
+        """A saved state, with the peers that have not confirmed what was sent to them."""
+        ...
+
+    def start(self, state: S, now: float) -> tuple[S, list[Effect]]:
+        """Begin, or go on after a restart."""
+        ...
+
+    def on(self, state: S, event: Event, now: float) -> tuple[S, list[Effect]]:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        ...
+
+    def progress(self, state: S) -> Progress:
+        """How far it is."""
+        ...

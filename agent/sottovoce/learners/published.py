@@ -1,0 +1,174 @@
+"""Published records: a noisy record travels with its owner's signature, so that anybody may learn from it.
+
+Hegedűs & Jelasity 2017: a record is perturbed once; whatever is computed from it afterwards costs no more privacy.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+_DOMAIN = b"sottovoce/published-record/v1"
+
+Key = tuple[str, int]
+"""Owner and slot: there is one record for each, ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    """How a record was perturbed: what one must know to learn from it.
+
+    Attributes:
+        scheme: name of a sottovoce.perturbation scheme.
+        features: d, of the transformed record.
+        classes: c.
+        epsilon: pure, replace-one, of this one release; None for none.
+    """
+
+    scheme: str
+    features: int
+    classes: int
+    epsilon: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRecord:
+    """One perturbed record.
+
+    Attributes:
+        owner: node id of the device that published it.
+        slot: which of the owner's records, from 0.
+        perturbation: how it was perturbed.
+        values: int64[width], the release on its scheme's grid, read-only.
+        credential: the owner's certificate, DER.
+        signature: the owner's, over `signed_bytes`.
+        simulated: perturbed by a seeded stream; the wire refuses to encode it.
+    """
+
+    owner: str
+    slot: int
+    perturbation: Perturbation
+    values: NDArray[np.int64]
+    credential: bytes = b""
+    signature: bytes = b""
+    simulated: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Owner and slot."""
+        return self.owner, self.slot
+
+    def signed_bytes(self, fleet: str) -> bytes:
+        """What the owner signs: each field after its length, in a domain of its own."""
+        how = self.perturbation
+        epsilon = b"" if how.epsilon is None else struct.pack(">d", how.epsilon)
+        fields = (
+            fleet.encode(),
+            self.owner.encode(),
+            struct.pack(">Q", self.slot),
+            how.scheme.encode(),
+            struct.pack(">QQ", how.features, how.classes),
+            epsilon,
+            self.values.astype("<i8").tobytes(),
+        )
+        return _DOMAIN + b"".join(struct.pack(">Q", len(field)) + field for field in fields)
+
+
+class Provenance(Protocol):
+    """Signs a device's own records and verifies those of others."""
+
+    def signed(self, record: PublishedRecord) -> PublishedRecord:
+        """The same record with this device's credential and signature."""
+        ...
+
+    def verify(self, record: PublishedRecord) -> None:
+        """Check that its owner published it.
+
+        Raises:
+            MessageRefused: it did not, or is not of this fleet.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A digest of a set of records: two devices with the same one need not tell each other anything.
+
+    Attributes:
+        count: how many.
+        checksum: exclusive or of the first 8 bytes of every key's SHA-256.
+    """
+
+    count: int = 0
+    checksum: int = 0
+
+
+def _rank(key: Key) -> int:
+    return int.from_bytes(hashlib.sha256(f"{key[0]}|{key[1]}".encode()).digest()[:8], "big")
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The records a device holds: at most `capacity`, those whose keys hash lowest. Never changed in place.
+
+    All devices of the same capacity therefore come to hold the same ones, a uniform sample of all that were published.
+
+    Attributes:
+        capacity: the most it holds.
+        ranked: by rank.
+    """
+
+    capacity: int
+    ranked: Mapping[int, PublishedRecord] = field(default_factory=dict)
+
+    @cached_property
+    def holding(self) -> Holding:
+        """Its digest."""
+        checksum = 0
+        for rank in self.ranked:
+            checksum ^= rank
+        return Holding(len(self.ranked), checksum)
+
+    @cached_property
+    def _order(self) -> list[int]:
+        return sorted(self.ranked)
+
+    def __len__(self) -> int:
+        return len(self.ranked)
+
+    def __contains__(self, key: Key) -> bool:
+        return _rank(key) in self.ranked
+
+    def records(self) -> Iterable[PublishedRecord]:
+        """All of them, in the same order on every device."""
+        return (self.ranked[rank] for rank in self._order)
+
+    def wants(self, key: Key) -> bool:
+        """Whether a record of this key would be kept and is not here yet."""
+        rank = _rank(key)
+        return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
+
+    def added(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
+        """A shelf with these too; what is new on it, and what had to leave it."""
+        fresh = {_rank(record.key): record for record in records if record.key not in self}
+        if not fresh:
+            return self, [], []
+        everything = {**self.ranked, **fresh}
+        kept = sorted(everything)[: self.capacity]
+        ranked = {rank: everything[rank] for rank in kept}
+        new = [record for rank, record in sorted(fresh.items()) if rank in ranked]
+        gone = [record for rank, record in self.ranked.items() if rank not in ranked]
+        return replace(self, ranked=ranked), new, gone
+
+    def batch(self, after: int, count: int) -> tuple[tuple[PublishedRecord, ...], int]:
+        """Up to `count` records in rank order beyond rank `after`, round and round; and the rank of the last."""
+        order = self._order
+        start = int(np.searchsorted(np.array(order, dtype=np.uint64), np.uint64(after), side="right")) if order else 0
+        chosen = list(islice((order[(start + i) % len(order)] for i in range(len(order))), count))
+        return tuple(self.ranked[rank] for rank in chosen), chosen[-1] if chosen else after

@@ -1,0 +1,28 @@
+"""Releases of single perturbed records: what they look like, and what a reader may compute from them. All public.
+
+Hegedűs & Jelasity (2017), Section 3: each node publishes one noisy record, once; whoever reads it learns from it as
+often as it likes. Drawing the noise is the vault's part; this package knows only its law.
+"""
+
+from sottovoce.perturbation.cap import Cap
+from sottovoce.perturbation.choice import best, scheme
+from sottovoce.perturbation.exact import Exact
+from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
+from sottovoce.perturbation.priv_unit import PrivUnit
+from sottovoce.perturbation.randomised_response import RandomisedLabel
+from sottovoce.perturbation.scheme import Moments, Scheme
+from sottovoce.perturbation.two_part import LabelledPrivUnit
+
+__all__ = [
+    "Cap",
+    "Exact",
+    "LabelledPrivUnit",
+    "Laplace",
+    "LaplaceCopies",
+    "Moments",
+    "PrivUnit",
+    "RandomisedLabel",
+    "Scheme",
+    "best",
+    "scheme",
+]

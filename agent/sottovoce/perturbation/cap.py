@@ -1,0 +1,129 @@
+"""The spherical cap of PrivUnit: its size, its probability, and what a draw is worth.
+
+PrivUnit (Bhowmick, Duchi, Freudiger, Kapoor & Rogers 2018, Algorithm 1; optimal: Asi, Feldman & Talwar 2022) draws V
+on the unit sphere of ℝᴰ: with probability p uniformly on the cap {⟨V, u⟩ ≥ γ}, else uniformly on the rest. With
+q = P[⟨uniform, u⟩ ≥ γ], the densities of any two u are within p (1 - q) / ((1 - p) q) of each other, which is at most
+e^ε. E V = m u, so V/m is unbiased with mean squared error 1/m² - 1.
+
+Two identities that follow from one integration by parts each:
+the best γ for given ε is the one with γ = m, and E VVᵀ = (1 - γm)/D · I + γm · uuᵀ for every γ.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+MAX_EPSILON = 500.0
+MIN_EPSILON = 2.0**-16
+PROBABILITY_BITS = 128  # p and 1 - p are multiples of 2^-128
+_ALL = 1 << PROBABILITY_BITS
+
+# p is rounded down until its odds are this far below what ε allows; `_tail` is right to 2^-28 or better up to D = 2^20.
+_SLACK = 2.0**-24
+# Nearer to 1, γ would run out of a float's digits, for an error that is below 10⁻⁶ already.
+_LARGEST_GAMMA = 1 - 2.0**-20
+_BISECTIONS = 60
+_TERMS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A cap and the probability of drawing from it.
+
+    Attributes:
+        dimension: D.
+        gamma: γ, a public constant that is taken as the exact number this float is.
+        inside: p · 2^128, an integer: V is drawn from the cap when a uniform 128-bit number is below it.
+        mean: m.
+    """
+
+    dimension: int
+    gamma: float
+    inside: int
+    mean: float
+
+    @property
+    def error(self) -> float:
+        """E‖V/m - u‖² for |u| = 1."""
+        return 1 / (self.mean * self.mean) - 1
+
+    @property
+    def share(self) -> float:
+        """γm, what E VVᵀ holds of uuᵀ; 1 - γm of it is I/D."""
+        return self.gamma * self.mean
+
+    @property
+    def probability(self) -> float:
+        """p."""
+        return math.ldexp(self.inside, -PROBABILITY_BITS)
+
+
+@lru_cache(maxsize=64)
+def best_cap(dimension: int, epsilon: float) -> Cap:
+    """The cap with the least error at ε, in ℝᴰ.
+
+    D = 1 is randomised response on the sign: the sphere is {-1, 1}, the cap is {u}.
+
+    Args:
+        dimension: D ≥ 1.
+        epsilon: from 2^-16 to 500.
+    """
+    if dimension == 1:
+        inside = _inside(epsilon, 0.5)
+        return Cap(1, 1.0, inside, math.ldexp(2 * inside - _ALL, -PROBABILITY_BITS))
+    low, high = 0.0, _LARGEST_GAMMA
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        q, moment = _tail(dimension, middle)
+        growth = math.expm1(epsilon)
+        low, high = (middle, high) if moment * growth > middle * (1 + growth * q) else (low, middle)
+    q, moment = _tail(dimension, low)
+    inside = _inside(epsilon, q)
+    p, rest = math.ldexp(inside, -PROBABILITY_BITS), math.ldexp(_ALL - inside, -PROBABILITY_BITS)
+    return Cap(dimension, low, inside, moment * (p / q - rest / (1 - q)))
+
+
+def _inside(epsilon: float, q: float) -> int:
+    """⌊p 2^128⌋ or less, p the largest with p/(1 - p) ≤ e^ε q/(1 - q)."""
+    odds = math.exp(epsilon) * q / (1 - q) * (1 - _SLACK)
+    outside = int(math.ldexp(1 / (1 + odds), PROBABILITY_BITS)) + 1
+    return _ALL - outside
+
+
+def _tail(dimension: int, gamma: float) -> tuple[float, float]:
+    """q(γ) = P[t ≥ γ] and E[t; t ≥ γ] for t = ⟨V, u⟩, V uniform on the sphere of ℝᴰ, D ≥ 2, 0 ≤ γ < 1.
+
+    q = I_{1-γ²}(a, ½)/2 with a = (D - 1)/2, the regularised incomplete beta function, by whichever of the two series of
+    positive terms converges sooner: of the cap itself, or of the band 0 ≤ t < γ, of which q is ½ less. There
+    q > 1/200, so that little is lost. E[t; t ≥ γ] = (1 - γ²)^a / (2a B(½, a)).
+    """
+    a = (dimension - 1) / 2
+    x = (1 - gamma) * (1 + gamma)
+    moment = math.exp(a * math.log(x)) * _inverse_beta(a) / (2 * a)
+    if dimension * gamma * gamma > 6 or gamma > 0.7:
+        return gamma * moment * _series(a + 0.5, a + 1, x), moment
+    return 0.5 - 2 * a * gamma * moment * _series(a + 0.5, 1.5, gamma * gamma), moment
+
+
+def _series(top: float, bottom: float, x: float) -> float:
+    """Σ_n (top)_n/(bottom)_n xⁿ, all terms positive, 0 ≤ x < 1; the error is below 2^-51 of it for each term added."""
+    total, term, n = 1.0, 1.0, 0
+    while True:
+        places = np.arange(n, n + _TERMS, dtype=np.float64)
+        ratios = (top + places) / (bottom + places) * x
+        terms = term * np.cumprod(ratios)
+        total += float(terms.sum())
+        term, n = float(terms[-1]), n + _TERMS
+        ratio = float(ratios[-1])
+        if ratio < 1 and term * ratio < (1 - ratio) * 2.0**-60 * total:
+            return total
+
+
+def _inverse_beta(a: float) -> float:
+    """1/B(½, a) = Γ(a + ½)/(√π Γ(a))."""
+    if a < 20:
+        return math.gamma(a + 0.5) / math.gamma(a) / math.sqrt(math.pi)
+    tail = 17 / 14336 / a**7 - 1 / 640 / a**5 + 1 / 192 / a**3 - 1 / 8 / a
+    return math.sqrt(a / math.pi) * math.exp(tail)

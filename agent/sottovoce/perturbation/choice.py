@@ -1,0 +1,77 @@
+"""Which scheme: by name, or the best one for public d, c and ε."""
+
+from collections.abc import Callable
+
+from sottovoce.errors import PrivacyError
+from sottovoce.perturbation.cap import MAX_EPSILON, MIN_EPSILON
+from sottovoce.perturbation.exact import Exact
+from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
+from sottovoce.perturbation.priv_unit import PrivUnit
+from sottovoce.perturbation.scheme import Scheme, copies_of
+from sottovoce.perturbation.two_part import LabelledPrivUnit
+
+MAX_WIDTH = 2**20
+_SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
+    "laplace-copies": LaplaceCopies,
+    "laplace": Laplace,
+    "privunit": PrivUnit,
+    "krr-privunit": LabelledPrivUnit,
+}
+_SOUND = ("laplace", "privunit", "krr-privunit")
+
+
+def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Scheme:
+    """The scheme `name` for d features and c classes at ε.
+
+    Args:
+        name: `laplace-copies`, `laplace`, `privunit` or `krr-privunit`; `exact` for no noise.
+        features: d ≥ 1, of the transformed record.
+        classes: c ≥ 2.
+        epsilon: ε of one release, from 2^-16 to 500; None for `exact` alone.
+
+    Raises:
+        PrivacyError: no such scheme, or none for such d, c and ε.
+    """
+    if features < 1 or classes < 2:
+        raise PrivacyError(
+            f"no record release for {features} features and {classes} classes: "
+            "declare data.features of 1 or more and data.classes of 2 or more"
+        )
+    if (name == "exact") != (epsilon is None):
+        raise PrivacyError(
+            f"scheme `{name}` and ε = {'none' if epsilon is None else format(epsilon, 'g')} do not go together: "
+            "`exact` is for no ε, and for no ε there is only `exact`"
+        )
+    if epsilon is None:
+        return _narrow(Exact(features, classes))
+    if name not in _SCHEMES:
+        raise PrivacyError(f"no scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise PrivacyError(
+            f"ε = {epsilon:g} is none for a record: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
+        )
+    return _narrow(_SCHEMES[name](features, classes, epsilon))
+
+
+def best(features: int, classes: int, epsilon: float | None) -> Scheme:
+    """The scheme with the least predicted error (`Scheme.error`): a rule of public d, c and ε alone.
+
+    The tensor's PrivUnit has it at small ε, randomised response with PrivUnit at larger ones. Without ε it is `exact`.
+
+    Raises:
+        PrivacyError: see `scheme`.
+    """
+    if epsilon is None:
+        return scheme("exact", features, classes, None)
+    wide = copies_of(classes) * features > MAX_WIDTH
+    candidates = [scheme(name, features, classes, epsilon) for name in (_SOUND[-1:] if wide else _SOUND)]
+    return min(candidates, key=lambda candidate: candidate.error)
+
+
+def _narrow(candidate: Scheme) -> Scheme:
+    if candidate.width > MAX_WIDTH:
+        raise PrivacyError(
+            f"a record released by `{candidate.name}` would take {candidate.width} numbers of {MAX_WIDTH} at most: "
+            "choose `krr-privunit`, or declare fewer features"
+        )
+    return candidate

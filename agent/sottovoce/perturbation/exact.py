@@ -1,0 +1,46 @@
+"""No noise: the baseline to compare with."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, label_signs, scaled
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The label, then x at L2 length 1, rounded to a fine grid. Everybody may read the record.
+
+    Attributes:
+        features: d.
+        classes: c.
+    """
+
+    features: int
+    classes: int
+    name: Literal["exact"] = "exact"
+    epsilon: None = None
+    norm: Literal["l2"] = "l2"
+    exponent: int = -30
+    error: float = 0.0
+
+    @property
+    def copies(self) -> int:
+        """See Scheme.copies."""
+        return copies_of(self.classes)
+
+    @property
+    def width(self) -> int:
+        """1 + d."""
+        return 1 + self.features
+
+    def decode(self, values: Values) -> Floats:
+        """y⁽ᵏ⁾x, float64[n, copies, d]. See Scheme.decode."""
+        vectors = scaled(values[:, 1:], 2.0**self.exponent, self.features)
+        return label_signs(values[:, 0], self.classes)[:, :, np.newaxis] * vectors
+
+    def moments(self, values: Values) -> Moments:
+        """See Scheme.moments."""
+        vectors = scaled(values[:, 1:], 2.0**self.exponent, self.features)[:, 0]
+        return Moments(label_signs(values[:, 0], self.classes).T @ vectors, vectors.T @ vectors, len(values))

@@ -1,0 +1,172 @@
+"""Discrete Laplace noise on every number of a record of L1 length 1 (Hegedűs & Jelasity 2017, Section 3.1).
+
+In grid units a record's L1 length is at most `unit`, an integer, so that two records differ by at most 2 · unit in each
+noisy copy, and noise of scale s costs 2 · unit · (noisy copies) / s.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sottovoce.errors import PrivacyError
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
+
+_MOST_SCALE = 2**56  # noise beyond 2^63 would need a uniform number below e^-128
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceCopies:
+    """The paper to the letter: one noisy copy y⁽ᵏ⁾x a class, each at ε/copies, so of scale 2 copies/ε.
+
+    Attributes:
+        features: d.
+        classes: c.
+        epsilon: ε of the release.
+    """
+
+    features: int
+    classes: int
+    epsilon: float
+    name: Literal["laplace-copies"] = "laplace-copies"
+    norm: Literal["l1"] = "l1"
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError when the noise does not fit the grid."""
+        _check(self.scale, self.epsilon)
+
+    @property
+    def copies(self) -> int:
+        """See Scheme.copies."""
+        return copies_of(self.classes)
+
+    @property
+    def width(self) -> int:
+        """copies × d."""
+        return self.copies * self.features
+
+    @property
+    def exponent(self) -> int:
+        """See Scheme.exponent."""
+        return grid(self.features, self.epsilon)
+
+    @property
+    def unit(self) -> int:
+        """L1 length 1 in grid units."""
+        return 1 << -self.exponent
+
+    @property
+    def sensitivity(self) -> int:
+        """L1 distance of two records' copies, at most, in grid units."""
+        return 2 * self.unit * self.copies
+
+    @property
+    def scale(self) -> int:
+        """The noise's scale in grid units, an integer: sensitivity / scale ≤ ε."""
+        return math.ceil(self.sensitivity / Fraction(self.epsilon))
+
+    @property
+    def error(self) -> float:
+        """See Scheme.error."""
+        return _dense(self.features) * _variance(self) * self.features
+
+    def decode(self, values: Values) -> Floats:
+        """Each copy as it came. See Scheme.decode."""
+        return scaled(values, 2.0**self.exponent, self.features)
+
+    def moments(self, values: Values) -> Moments:
+        """The mean over the copies of q⁽ᵏ⁾q⁽ᵏ⁾ᵀ less the noise's variance. See Scheme.moments."""
+        first, second = sums(values, self.features)
+        step = 2.0**self.exponent
+        second *= step * step / self.copies
+        second.flat[:: self.features + 1] -= len(values) * _variance(self)
+        return Moments(first * step, second, len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """One noisy tensor x ⊗ e_y (yx for two classes) of L1 length 1, so of scale 2/ε whatever the number of classes.
+
+    Attributes:
+        features: d.
+        classes: c.
+        epsilon: ε of the release.
+    """
+
+    features: int
+    classes: int
+    epsilon: float
+    name: Literal["laplace"] = "laplace"
+    norm: Literal["l1"] = "l1"
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError when the noise does not fit the grid."""
+        _check(self.scale, self.epsilon)
+
+    @property
+    def copies(self) -> int:
+        """See Scheme.copies."""
+        return copies_of(self.classes)
+
+    @property
+    def width(self) -> int:
+        """copies × d."""
+        return self.copies * self.features
+
+    @property
+    def exponent(self) -> int:
+        """See Scheme.exponent."""
+        return grid(self.features, self.epsilon)
+
+    @property
+    def unit(self) -> int:
+        """L1 length 1 in grid units."""
+        return 1 << -self.exponent
+
+    @property
+    def sensitivity(self) -> int:
+        """L1 distance of two records' tensors, at most, in grid units."""
+        return 2 * self.unit
+
+    @property
+    def scale(self) -> int:
+        """The noise's scale in grid units, an integer: sensitivity / scale ≤ ε."""
+        return math.ceil(self.sensitivity / Fraction(self.epsilon))
+
+    @property
+    def error(self) -> float:
+        """See Scheme.error: each estimate adds up the noise of all blocks."""
+        return _dense(self.features) * _variance(self) * self.width
+
+    def decode(self, values: Values) -> Floats:
+        """See Scheme.decode."""
+        return from_tensor(scaled(values, 2.0**self.exponent, self.features))
+
+    def moments(self, values: Values) -> Moments:
+        """Σ_k T_k T_kᵀ = xxᵀ without noise; noise adds its variance once a block. See Scheme.moments."""
+        first, second = sums(values, self.features)
+        step = 2.0**self.exponent
+        second *= step * step
+        second.flat[:: self.features + 1] -= len(values) * self.copies * _variance(self)
+        return Moments(from_tensor(first * step), second, len(values))
+
+
+def grid(features: int, epsilon: float) -> int:
+    """The exponent of the grid: rounding takes at most 2^-16 of a record, and a scale near 2/ε at least 2^14 steps."""
+    return -max(16 + math.ceil(math.log2(features)), 14 + math.ceil(math.log2(epsilon)))
+
+
+def _variance(scheme: LaplaceCopies | Laplace) -> float:
+    """Of the discrete Laplace on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
+    steps = 0.5 / math.sinh(0.5 / scheme.scale) ** 2
+    return math.ldexp(steps, 2 * scheme.exponent)
+
+
+def _dense(features: int) -> float:
+    """‖x‖₁²/‖x‖₂² of a long Gaussian vector; never below 1."""
+    return max(1.0, 2 * features / math.pi)
+
+
+def _check(scale: int, epsilon: float) -> None:
+    if scale > _MOST_SCALE:
+        raise PrivacyError(f"ε = {epsilon:g} for a record needs more noise than the grid holds: raise privacy.epsilon")

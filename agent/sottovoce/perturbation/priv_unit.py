@@ -1,0 +1,68 @@
+"""PrivUnit on the whole record: direction and label in one draw from a sphere."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.perturbation.cap import Cap, best_cap
+from sottovoce.perturbation.grid import sphere_exponent
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
+
+
+@dataclass(frozen=True, slots=True)
+class PrivUnit:
+    """PrivUnit on the tensor x ⊗ e_y of L2 length 1 (yx for two classes), so on the sphere of ℝᴰ, D = copies × d.
+
+    Attributes:
+        features: d.
+        classes: c.
+        epsilon: ε of the release.
+    """
+
+    features: int
+    classes: int
+    epsilon: float
+    name: Literal["privunit"] = "privunit"
+    norm: Literal["l2"] = "l2"
+
+    @property
+    def copies(self) -> int:
+        """See Scheme.copies."""
+        return copies_of(self.classes)
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return self.copies * self.features
+
+    @property
+    def cap(self) -> Cap:
+        """The cap on the sphere of ℝᴰ."""
+        return best_cap(self.width, self.epsilon)
+
+    @property
+    def exponent(self) -> int:
+        """See Scheme.exponent."""
+        return sphere_exponent(self.width)
+
+    @property
+    def error(self) -> float:
+        """See Scheme.error: a sum of blocks with signs ±1 is as noisy as the tensor itself."""
+        return self.cap.error
+
+    def decode(self, values: Values) -> Floats:
+        """See Scheme.decode."""
+        return from_tensor(scaled(values, 2.0**self.exponent / self.cap.mean, self.features))
+
+    def moments(self, values: Values) -> Moments:
+        """E Σ_k V_k V_kᵀ = copies (1 - γm)/D · I + γm · xxᵀ, and copies/D = 1/d. See Scheme.moments."""
+        cap, step = self.cap, 2.0**self.exponent
+        first, second = sums(values, self.features)
+        return Moments(from_tensor(first * (step / cap.mean)), debiased(second, cap, step, len(values)), len(values))
+
+
+def debiased(second: Floats, cap: Cap, step: float, count: int) -> Floats:
+    """Σ xxᵀ, float64[d, d], from Σ VVᵀ in grid steps, taken over `count` releases and over the blocks of each."""
+    features = len(second)
+    estimate: Floats = second * (step * step / cap.share)
+    estimate.flat[:: features + 1] -= count * (1 / cap.share - 1) / features
+    return estimate

@@ -1,0 +1,56 @@
+"""k-ary randomised response on a label (Warner 1965; Kairouz, Oh & Viswanath 2014, Section 4.1)."""
+
+import math
+from dataclasses import dataclass
+
+from sottovoce.perturbation.scheme import Floats, Values, label_signs
+
+_WEIGHT = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class RandomisedLabel:
+    """The label itself with probability `true_weight / total`, every other with `other_weight / total`, exactly.
+
+    Attributes:
+        classes: c.
+        epsilon: ε; the ratio of the two weights is at most e^ε.
+    """
+
+    classes: int
+    epsilon: float
+
+    @property
+    def other_weight(self) -> int:
+        """Weight of each wrong label."""
+        return _WEIGHT
+
+    @property
+    def true_weight(self) -> int:
+        """Weight of the right label, rounded down by more than exp() can be wrong."""
+        return math.floor(_WEIGHT * math.exp(self.epsilon) * (1 - 2.0**-40))
+
+    @property
+    def total(self) -> int:
+        """All weights together."""
+        return self.true_weight + (self.classes - 1) * self.other_weight
+
+    @property
+    def error(self) -> float:
+        """Variance of 2 q_k - 1, averaged over k and at its expectation ±1: 4 Var q_k."""
+        true, other = self.true_weight / self.total, self.other_weight / self.total
+        variance = (true * (1 - true) + (self.classes - 1) * other * (1 - other)) / self.classes
+        return 4 * variance / (true - other) ** 2
+
+    def decode(self, labels: Values) -> Floats:
+        """Unbiased estimates 2 q_k - 1 of y⁽ᵏ⁾, with q_k = (1[label = k] - p_other)/(p_true - p_other).
+
+        Args:
+            labels: int64[n], as released.
+
+        Returns:
+            float64[n, copies]: of class 1 alone when there are two.
+        """
+        hits = label_signs(labels, self.classes) > 0
+        signs: Floats = 2 * (hits * float(self.total) - self.other_weight) / (self.true_weight - self.other_weight) - 1
+        return signs

@@ -1,0 +1,149 @@
+"""What every way of releasing one record has in common."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_CHUNK_NUMBERS = 2**22  # numbers in one block of rows: 32 MiB of float64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Sums over releases of unbiased estimates; two of them add up.
+
+    Attributes:
+        first: float64[copies, d], estimates Σ y⁽ᵏ⁾x.
+        second: float64[d, d], estimates Σ xxᵀ; symmetric, and not positive definite when the noise is large.
+        count: the number of releases.
+    """
+
+    first: Floats
+    second: Floats
+    count: int
+
+    def __add__(self, other: Self) -> "Moments":
+        return Moments(self.first + other.first, self.second + other.second, self.count + other.count)
+
+
+class Scheme(Protocol):
+    """One way to release one record (x, y), made of public values only. d features, c classes.
+
+    x is scaled to length 1 in the norm `norm`; a record x = 0 stays 0. With two classes there is one copy of a record,
+    y⁽¹⁾x with y⁽¹⁾ = 1 for label 1 and -1 for label 0; with more there are c, y⁽ᵏ⁾ = 1 for label k and -1 for others.
+    """
+
+    @property
+    def name(self) -> str:
+        """`laplace-copies`, `laplace`, `privunit`, `krr-privunit` or `exact`."""
+        ...
+
+    @property
+    def features(self) -> int:
+        """d, of the transformed record."""
+        ...
+
+    @property
+    def classes(self) -> int:
+        """c; labels are 0 … c - 1."""
+        ...
+
+    @property
+    def epsilon(self) -> float | None:
+        """ε of one release: pure, replace-one, for the whole record with its label; None without noise."""
+        ...
+
+    @property
+    def copies(self) -> int:
+        """1 for two classes, else c."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Integers in one release."""
+        ...
+
+    @property
+    def exponent(self) -> int:
+        """The grid step of a release's vector part is 2**exponent."""
+        ...
+
+    @property
+    def norm(self) -> Literal["l1", "l2"]:
+        """In which norm x has length 1."""
+        ...
+
+    @property
+    def error(self) -> float:
+        """E‖estimate - y⁽ᵏ⁾x‖² / ‖x‖², norms L2, averaged over the copies: predicted without any data.
+
+        Where x has L1 length 1 the ratio depends on x; it is given for a dense record, ‖x‖₁²/‖x‖₂² = 2d/π, as of
+        independent Gaussian features.
+        """
+        ...
+
+    def decode(self, values: Values) -> Floats:
+        """Unbiased estimates of y⁽ᵏ⁾x.
+
+        Args:
+            values: int64[n, width].
+
+        Returns:
+            float64[n, copies, d].
+        """
+        ...
+
+    def moments(self, values: Values) -> Moments:
+        """Sums over all releases of unbiased estimates of y⁽ᵏ⁾x and of xxᵀ.
+
+        On the sphere (`privunit`, `krr-privunit`) a record x = 0 counts in `second` like one of random direction: I/d.
+
+        Args:
+            values: int64[n, width].
+        """
+        ...
+
+
+def copies_of(classes: int) -> int:
+    """One-vs-all copies of a record: 1 for two classes, where the second would be the first with its sign changed."""
+    return 1 if classes == 2 else classes
+
+
+def label_signs(labels: Values, classes: int) -> Floats:
+    """y⁽ᵏ⁾ = ±1 of labels int64[n], float64[n, copies]."""
+    compared = np.array([1]) if classes == 2 else np.arange(classes)
+    return np.where(labels[:, np.newaxis] == compared, 1.0, -1.0)
+
+
+def from_tensor(tensor: Floats) -> Floats:
+    """Estimates of y⁽ᵏ⁾x, float64[…, copies, d], from estimates of x ⊗ e_y of the same shape (of yx for one copy).
+
+    y⁽ᵏ⁾x = 2 T_k - Σ_j T_j for T = x ⊗ e_y.
+    """
+    if tensor.shape[-2] == 1:
+        return tensor
+    estimates: Floats = 2 * tensor - tensor.sum(axis=-2, keepdims=True)
+    return estimates
+
+
+def scaled(values: Values, factor: float, features: int) -> Floats:
+    """The vector parts of releases, int64[n, k·d], as float64[n, k, d], times `factor`."""
+    vectors: Floats = values.astype(np.float64)
+    vectors *= factor
+    return vectors.reshape(len(values), values.shape[1] // features, features)
+
+
+def sums(values: Values, features: int) -> tuple[Floats, Floats]:
+    """Of vectors in k blocks of d, int64[n, k·d]: their sum, float64[k, d]; Σ v vᵀ over the blocks, float64[d, d]."""
+    first = values.sum(axis=0, dtype=np.float64).reshape(-1, features)
+    second = np.zeros((features, features))
+    rows = values.reshape(-1, features)
+    step = max(1, _CHUNK_NUMBERS // features)
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step].astype(np.float64)
+        second += block.T @ block
+    return first, second

@@ -1,0 +1,78 @@
+"""Randomised response on the label, PrivUnit on the features."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from sottovoce.perturbation.cap import Cap, best_cap
+from sottovoce.perturbation.grid import sphere_exponent
+from sottovoce.perturbation.priv_unit import debiased
+from sottovoce.perturbation.randomised_response import RandomisedLabel
+from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, scaled, sums
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPrivUnit:
+    """The label by randomised response at ε_y = min(ε/3, 4), then PrivUnit on x at ε - ε_y, independently.
+
+    Attributes:
+        features: d.
+        classes: c.
+        epsilon: ε of both together.
+    """
+
+    features: int
+    classes: int
+    epsilon: float
+    name: Literal["krr-privunit"] = "krr-privunit"
+    norm: Literal["l2"] = "l2"
+
+    @property
+    def copies(self) -> int:
+        """See Scheme.copies."""
+        return copies_of(self.classes)
+
+    @property
+    def width(self) -> int:
+        """1 + d."""
+        return 1 + self.features
+
+    @property
+    def label(self) -> RandomisedLabel:
+        """The label's part."""
+        return RandomisedLabel(self.classes, min(self.epsilon / 3, 4.0))
+
+    @property
+    def cap(self) -> Cap:
+        """The features' part."""
+        spent = self.label.epsilon
+        rest = self.epsilon - spent
+        if Fraction(spent) + Fraction(rest) > Fraction(self.epsilon):
+            rest = math.nextafter(rest, 0.0)
+        return best_cap(self.features, rest)
+
+    @property
+    def exponent(self) -> int:
+        """See Scheme.exponent."""
+        return sphere_exponent(self.features)
+
+    @property
+    def error(self) -> float:
+        """See Scheme.error: E (2 q_k - 1)² / m² - 1, the two parts being independent."""
+        return (1 + self.label.error) * (1 + self.cap.error) - 1
+
+    def decode(self, values: Values) -> Floats:
+        """(2 q_k - 1) z. See Scheme.decode."""
+        vectors = scaled(values[:, 1:], 2.0**self.exponent / self.cap.mean, self.features)
+        return self.label.decode(values[:, 0])[:, :, np.newaxis] * vectors
+
+    def moments(self, values: Values) -> Moments:
+        """xxᵀ from the vectors alone. See Scheme.moments."""
+        cap, step = self.cap, 2.0**self.exponent
+        signs = self.label.decode(values[:, 0])
+        vectors = scaled(values[:, 1:], step / cap.mean, self.features)[:, 0]
+        _, second = sums(values[:, 1:], self.features)
+        return Moments(signs.T @ vectors, debiased(second, cap, step, len(values)), len(values))

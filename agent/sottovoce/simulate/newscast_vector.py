@@ -1,0 +1,167 @@
+"""NewsCast views of a whole fleet in one array: 10⁴ to 10⁷ devices, one push-pull exchange a device and cycle.
+
+The rule is that of sottovoce_bootstrap.membership (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based
+Peer Sampling", TOCS 25(3), 2007; NewsCast is its `rand`, `pushpull`, H = c/2 case): a device sends itself and the
+freshest 15 of its view, keeps the c freshest of what it has and gets, takes at most c/4 devices that are new to its view
+from one message, drops what is older than ten cycles when a message comes in, and draws another peer, twice at most,
+when no answer comes. Ages are whole cycles, and all exchanges of a round see the views from before it. What keeps single
+devices from harm is left out: failure counts, address book, limits per prefix. So the figures are a lower bound.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+MESSAGE_ENTRIES: Final = 16
+HORIZON: Final = 10
+"""Cycles after which an entry is dropped; the age of an entry whose holder hears nobody stays at most 30."""
+
+ATTEMPTS: Final = 3
+
+# An entry is 32 bits: age (5), id (26), news (1), so that sorting a row puts its freshest entries first.
+_ONE: Final = np.uint32(1)
+_AGE_SHIFT: Final = np.uint32(27)
+_ONE_CYCLE: Final = np.uint32(1 << 27)
+_TOO_OLD: Final = np.uint32((HORIZON + 1) << 27)
+_OLDEST: Final = np.uint32(30 << 27)
+_EMPTY: Final = np.uint32(2**32 - 1)  # in any order of the bits
+_ID_MASK: Final = np.uint32(2**26 - 1)
+_NEWS: Final = np.uint32(1)  # during a merge: it came with the message
+_ROWS: Final = 2**12  # merged at a time: what fits a processor's cache
+
+Entries = NDArray[np.uint32]
+
+
+class NewscastOverlay:
+    """The views of n devices; at first each holds c devices drawn at random.
+
+    Args:
+        n: devices, 2 to 2^26 - 1.
+        c: entries of a view.
+        seed: of all randomness; the same seed and calls give the same bits.
+    """
+
+    def __init__(self, n: int, c: int, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._n = n
+        self._new_cap = c // 4
+        drawn = self._rng.integers(1, n, (n, c), dtype=np.uint32)
+        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # anybody but oneself
+        self._view: Entries = drawn << _ONE
+
+    def cycle(self, online: NDArray[np.bool_], loss: float) -> None:
+        """Let every device that is online begin one exchange.
+
+        Args:
+            online: bool[n]; the others neither send nor answer, and keep their views.
+            loss: probability with which each request, and each reply, is lost.
+        """
+        self._view += np.where(self._view < _OLDEST, _ONE_CYCLE, np.uint32(0))
+        unanswered = np.flatnonzero(online).astype(np.int32)
+        for _ in range(ATTEMPTS):
+            unanswered = self._exchange(unanswered, online, loss)
+
+    def sample(self, rng: np.random.Generator) -> NDArray[np.int32]:
+        """int32[n]: for each device one peer drawn from its view, which need not be online, or -1 if it has none."""
+        return self._draw(np.arange(self._n, dtype=np.int32), rng)
+
+    def components(self, online: NDArray[np.bool_]) -> tuple[int, float]:
+        """Weakly connected components among the devices online: how many, and the share of devices in the largest."""
+        nodes = np.flatnonzero(online)
+        peers = np.where(self._live(online), self._ids(), np.arange(self._n)[:, None])[nodes]
+        labels = np.arange(self._n)
+        while True:
+            before = labels.copy()
+            least = np.minimum(labels[peers].min(axis=1), labels[nodes])
+            np.minimum.at(labels, peers.ravel(), np.repeat(least, peers.shape[1]))
+            labels[nodes] = np.minimum(labels[nodes], least)
+            labels = labels[labels[labels]]
+            if np.array_equal(labels, before):
+                break
+        sizes = np.unique(labels[nodes], return_counts=True)[1]
+        return len(sizes), float(sizes.max() / len(nodes))
+
+    def dead_share(self, online: NDArray[np.bool_]) -> float:
+        """The share of entries in the views of devices online that are of devices which are not."""
+        held = np.count_nonzero(self._view[online] != _EMPTY)
+        return 1.0 - np.count_nonzero(self._live(online)[online]) / max(held, 1)
+
+    def in_degrees(self, online: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """int64[online devices]: in how many views of devices online each of them is."""
+        ids = self._ids()[online]
+        return np.bincount(ids[self._live(online)[online]], minlength=self._n)[online]
+
+    def _ids(self) -> NDArray[np.int32]:
+        return np.where(self._view == _EMPTY, 0, _id(self._view)).astype(np.int32)
+
+    def _live(self, online: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool[n, c]: which entries are of devices online."""
+        return online[self._ids()] & (self._view != _EMPTY)
+
+    def _draw(self, nodes: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int32]:
+        held = np.count_nonzero(self._view[nodes] != _EMPTY, axis=1)
+        drawn = self._view[nodes, (rng.random(len(nodes)) * held).astype(np.int64)]
+        return np.where(held > 0, _id(drawn).astype(np.int32), np.int32(-1))
+
+    def _exchange(
+        self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float
+    ) -> NDArray[np.int32]:
+        """One round of push-pull; returns those who got no answer."""
+        partners = self._draw(initiators, self._rng)
+        heard = (partners >= 0) & online[partners] & (self._rng.random(len(initiators)) >= loss)
+        answered = heard & (self._rng.random(len(initiators)) >= loss)
+        senders = np.concatenate([initiators[heard], partners[answered]])
+        receivers = np.concatenate([partners[heard], initiators[answered]])
+        order = np.argsort(receivers, kind="stable")
+        senders, receivers = senders[order], receivers[order]
+        first = np.flatnonzero(np.diff(receivers, prepend=-1))
+        turn = np.arange(len(receivers)) - np.repeat(first, np.diff(first, append=len(receivers)))
+        freshest = self._view[:, : MESSAGE_ENTRIES - 1].copy()
+        for number in range(int(turn.max(initial=-1)) + 1):
+            now = np.flatnonzero(turn == number)
+            for start in range(0, len(now), _ROWS):
+                rows = now[start : start + _ROWS]
+                own = senders[rows, None].astype(np.uint32) << _ONE
+                message = np.concatenate([own, freshest[senders[rows]]], axis=1)
+                self._merge(receivers[rows], message)
+        return initiators[~answered]
+
+    def _merge(self, receivers: NDArray[np.int32], message: Entries) -> None:
+        """Merge into the view of each receiver, all different, its row of `message`, whose first entry is the sender."""
+        size = self._view.shape[1]
+        message[:, 1:] |= _NEWS
+        message[_id(message) == receivers[:, None].astype(np.uint32)] = _EMPTY
+        entries = np.concatenate([self._view[receivers], message], axis=1)
+        # Ids are permuted, x → ax + b mod 2^26, by each row in its own way: low ones would win every tie of ages.
+        a = self._rng.integers(0, 2**31, (len(receivers), 1), dtype=np.uint32) << _ONE | _ONE
+        b = self._rng.integers(0, 2**26, (len(receivers), 1), dtype=np.uint32)
+        # Sorted by id, then age: of two entries of one device the younger stays, and is no news.
+        by_id = ((entries >> _ONE) * a + b) << np.uint32(6) | (entries >> _AGE_SHIFT) << _ONE | entries & _NEWS
+        by_id[entries >= _TOO_OLD] = _EMPTY
+        by_id.sort(axis=1)
+        one, other = by_id[:, :-1], by_id[:, 1:]
+        twice = ((one ^ other) < np.uint32(64)).astype(np.uint32)
+        one &= ~twice
+        other |= _EMPTY * twice
+        # Sorted by age: what news there is beyond the limit goes, then whatever is beyond the size.
+        keys = (by_id >> _ONE) << _AGE_SHIFT | (by_id >> np.uint32(6)) << _ONE | by_id & _NEWS
+        news = keys | (keys & _NEWS) - _ONE
+        limit = np.partition(news, self._new_cap - 1, axis=1)[:, self._new_cap - 1, None]
+        keys[(news > limit) & (news < _EMPTY)] = _EMPTY
+        keys.sort(axis=1)
+        kept = keys[:, :size]
+        ids = ((kept >> _ONE) - b) * _inverse(a) & _ID_MASK
+        self._view[receivers] = np.where(kept < _TOO_OLD, kept >> _AGE_SHIFT << _AGE_SHIFT | ids << _ONE, _EMPTY)
+
+
+def _id(entries: Entries) -> Entries:
+    return entries >> _ONE & _ID_MASK
+
+
+def _inverse(odd: Entries) -> Entries:
+    """The multiplicative inverse modulo 2^32, by Newton's method: right in 3 bits, then in twice as many each time."""
+    inverse = odd.copy()
+    for _ in range(4):
+        inverse *= np.uint32(2) - odd * inverse
+    return inverse

@@ -1,0 +1,142 @@
+"""Record releases for simulators: the same laws in ordinary floats, many rows at a time. Never for a device.
+
+A float's low bits tell what was added to it, and the generator is seeded: nothing drawn here protects anybody.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.perturbation import Cap, Exact, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, RandomisedLabel, Scheme
+
+Rows = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Values = NDArray[np.int64]
+
+_CHUNK_NUMBERS = 2**21  # numbers drawn at a time: 16 MiB of float64
+
+
+def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: np.random.Generator) -> Values:
+    """One release of each row, in memory bounded but for the result.
+
+    Args:
+        scheme: how a record is released.
+        features: float64[n, d], finite.
+        labels: int64[n], 0 … c - 1.
+        generator: where the noise comes from.
+
+    Returns:
+        int64[n, width], distributed as what the vault of each record's owner would release.
+    """
+    values = np.empty((len(labels), scheme.width), dtype=np.int64)
+    rows = max(1, _CHUNK_NUMBERS // scheme.width)
+    for start in range(0, len(labels), rows):
+        part = slice(start, start + rows)
+        values[part] = _simulated(scheme, features[part], labels[part], generator)
+    return values
+
+
+def _simulated(scheme: Scheme, features: Rows, labels: Labels, generator: np.random.Generator) -> Values:
+    match scheme:
+        case LaplaceCopies() | Laplace():
+            return _laplace(scheme, features, labels, generator)
+        case PrivUnit():
+            blocks, signs = _places(scheme.classes, labels)
+            units = _units(features) * signs[:, np.newaxis]
+            return _rounded(_on_sphere(scheme.cap, scheme.copies, units, blocks, generator), scheme.exponent)
+        case LabelledPrivUnit():
+            points = _on_sphere(scheme.cap, 1, _units(features), np.zeros_like(labels), generator)
+            return np.hstack([_answers(scheme.label, labels, generator), _rounded(points, scheme.exponent)])
+        case Exact():
+            return np.hstack([labels[:, np.newaxis], _rounded(_units(features), scheme.exponent)])
+    raise TypeError(f"no simulation of scheme `{scheme.name}`: add one here")
+
+
+def _laplace(
+    scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: np.random.Generator
+) -> Values:
+    lengths = np.abs(features).sum(axis=1, keepdims=True)
+    units = np.trunc(_divided(features, lengths) * scheme.unit)
+    noise = generator.laplace(scale=scheme.scale, size=(len(labels), scheme.copies, scheme.features))
+    np.rint(noise, out=noise)
+    if isinstance(scheme, LaplaceCopies) and scheme.copies > 1:
+        noise -= units[:, np.newaxis]
+        noise[np.arange(len(labels)), labels] += 2 * units
+    else:
+        blocks, signs = _places(scheme.classes, labels)
+        noise[np.arange(len(labels)), blocks] += units * signs[:, np.newaxis]
+    return noise.reshape(len(labels), scheme.width).astype(np.int64)
+
+
+def _places(classes: int, labels: Labels) -> tuple[Labels, Rows]:
+    """Block and sign of x in the tensor, by label."""
+    if classes == 2:
+        return np.zeros_like(labels), np.where(labels == 1, 1.0, -1.0)
+    return labels, np.ones(len(labels))
+
+
+def _units(features: Rows) -> Rows:
+    """Rows of L2 length 1; zero rows stay zero."""
+    largest = _divided(features, np.abs(features).max(axis=1, keepdims=True))
+    return _divided(largest, np.sqrt((largest * largest).sum(axis=1, keepdims=True)))
+
+
+def _divided(rows: Rows, divisors: Rows) -> Rows:
+    quotients: Rows = np.divide(rows, divisors, out=np.zeros_like(rows), where=divisors > 0)
+    return quotients
+
+
+def _rounded(points: NDArray[np.floating], exponent: int) -> Values:
+    return np.rint(points * points.dtype.type(2.0**-exponent)).astype(np.int64)
+
+
+def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: np.random.Generator) -> NDArray[np.float32]:
+    """PrivUnit of each row of `units`, which stands in block `at` of zeros: float32[n, D]. Zero rows: anywhere."""
+    count, width = len(units), blocks * units.shape[1]
+    rows = np.arange(count)
+    points = generator.standard_normal((count, blocks, units.shape[1]), dtype=np.float32)
+    squares = np.einsum("nbd,nbd->n", points, points, dtype=np.float64)
+    along = (points[rows, at] * units).sum(axis=1)
+    inside = generator.random(count) < cap.probability
+    t = np.where(inside, 1.0, -1.0) if width == 1 else _heights(cap, inside, generator)
+    across = np.sqrt(np.maximum(squares - along * along, 1e-30))
+    somewhere = ~units.any(axis=1)
+    stretch = np.where(somewhere, 1 / np.sqrt(squares), np.sqrt(np.maximum(1 - t * t, 0.0)) / across)
+    points *= stretch.astype(np.float32)[:, np.newaxis, np.newaxis]
+    points[rows, at] += (np.where(somewhere, 0.0, t - stretch * along)[:, np.newaxis] * units).astype(np.float32)
+    return points.reshape(count, width)
+
+
+def _heights(cap: Cap, inside: NDArray[np.bool_], generator: np.random.Generator) -> Rows:
+    """t = ⟨V, u⟩, float64[n], of the cap or of the rest, each by rejection; D ≥ 2."""
+    t = np.empty(len(inside))
+    for chosen, draw in ((inside, _of_the_cap), (~inside, _of_the_rest)):
+        places = np.flatnonzero(chosen)
+        while len(places):
+            drawn, kept = draw(cap, len(places), generator)
+            t[places[kept]] = drawn[kept]
+            places = places[~kept]
+    return t
+
+
+def _of_the_rest(cap: Cap, count: int, generator: np.random.Generator) -> tuple[Rows, NDArray[np.bool_]]:
+    half = (cap.dimension - 1) / 2
+    t = 2 * generator.beta(half, half, count) - 1
+    return t, t < cap.gamma
+
+
+def _of_the_cap(cap: Cap, count: int, generator: np.random.Generator) -> tuple[Rows, NDArray[np.bool_]]:
+    """As sottovoce.vault.cap_height, which explains it."""
+    power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
+    v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
+    below = power * (np.log(np.cosh(v)) + 0.5 * math.log((1 - touch) * (1 + touch)) - touch * (v - math.atanh(touch)))
+    return np.tanh(v), generator.standard_exponential(count) > below
+
+
+def _answers(label: RandomisedLabel, labels: Labels, generator: np.random.Generator) -> Values:
+    """Randomised labels, int64[n, 1]."""
+    drawn = generator.integers(0, label.total, len(labels))
+    other = (drawn - label.true_weight) // label.other_weight
+    answers = np.where(drawn < label.true_weight, labels, other + (other >= labels))
+    return answers[:, np.newaxis]

@@ -1,0 +1,65 @@
+"""Published records to and from their wire form: grouped by owner and perturbation, one credential a group."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.published import Perturbation, PublishedRecord
+from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS, MAX_RECORDS
+from sottovoce.wire.v1 import golf_pb2
+
+_SIGNATURE_BYTES = 64
+_LARGEST_VALUE = 2**53
+_LARGEST_SLOT = 2**62
+
+
+def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecords]:
+    """The records, in groups."""
+    groups: dict[tuple[str, Perturbation, bytes], golf_pb2.PublishedRecords] = {}
+    for record in records:
+        how = record.perturbation
+        group = groups.get((record.owner, how, record.credential))
+        if group is None:
+            group = golf_pb2.PublishedRecords(owner=record.owner, credential=record.credential)
+            group.perturbation.scheme = how.scheme
+            group.perturbation.features = how.features
+            group.perturbation.classes = how.classes
+            if how.epsilon is not None:
+                group.perturbation.epsilon = how.epsilon
+            groups[record.owner, how, record.credential] = group
+        group.records.add(slot=record.slot, values=record.values.tolist(), signature=record.signature)
+    return list(groups.values())
+
+
+def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRecord, ...]:
+    """The records; their arrays are read-only, and their signatures not verified yet.
+
+    Raises:
+        MessageRefused: for `range` (too many of anything, or a number beyond its limit).
+    """
+    found: list[PublishedRecord] = []
+    for group in groups:
+        how = _perturbation(group.perturbation)
+        if len(group.credential) > MAX_CREDENTIAL_BYTES:
+            raise MessageRefused("range", "the credential of a published record is too large to be a certificate")
+        for record in group.records:
+            if len(found) >= MAX_RECORDS:
+                raise MessageRefused("range", f"a message with more than {MAX_RECORDS} published records")
+            if len(record.values) > MAX_PARAMETERS or len(record.signature) != _SIGNATURE_BYTES:
+                raise MessageRefused("range", "a published record that is too large, or has no whole signature")
+            values = np.array(record.values, dtype=np.int64)
+            if record.slot > _LARGEST_SLOT or ((values < -_LARGEST_VALUE) | (values > _LARGEST_VALUE)).any():
+                raise MessageRefused("range", "a published record holds a number beyond its limit")
+            values.setflags(write=False)
+            found.append(PublishedRecord(group.owner, record.slot, how, values, group.credential, record.signature))
+    return tuple(found)
+
+
+def _perturbation(how: golf_pb2.Perturbation) -> Perturbation:
+    epsilon = how.epsilon if how.HasField("epsilon") else None
+    if epsilon is not None and not 0 < epsilon < float("inf"):
+        raise MessageRefused("range", "the ε of a published record is not a positive number")
+    if not 1 <= how.features <= MAX_PARAMETERS or not 2 <= how.classes <= MAX_PARAMETERS:
+        raise MessageRefused("range", "a published record has impossible features or classes")
+    return Perturbation(how.scheme, how.features, how.classes, epsilon)

@@ -1,0 +1,84 @@
+"""What it takes to reach a device: its id and the addresses it can be tried at. A hint; TLS proves who answers."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from sottovoce.errors import MessageRefused
+
+MAX_ENDPOINTS = 4
+MAX_TRANSPORTS = 4
+
+_NODE_ID = re.compile(r"[a-z2-7]{32}")
+_TRANSPORT = re.compile(r"[a-z][a-z0-9-]{0,15}")
+_ENDPOINT = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]{2,45})\]|(?P<host>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251})?)):(?P<port>[1-9][0-9]{0,4})")
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Somebody who can be tried.
+
+    Attributes:
+        node_id: who must answer.
+        endpoints: host:port, the one to try first at the front; 1 to 5.
+
+    Raises:
+        MessageRefused: for `record`: one of them is malformed.
+    """
+
+    node_id: str
+    endpoints: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Both are of their form."""
+        check_node_id(self.node_id)
+        if not 1 <= len(self.endpoints) <= MAX_ENDPOINTS + 1:
+            raise MessageRefused("record", f"a contact has 1 to {MAX_ENDPOINTS + 1} endpoints")
+        for endpoint in self.endpoints:
+            check_endpoint(endpoint)
+
+
+def check_node_id(node_id: str) -> None:
+    """Raises MessageRefused (`record`) unless it has the form of a node id."""
+    if not _NODE_ID.fullmatch(node_id):
+        raise MessageRefused("record", "a node id is 32 characters of a-z and 2-7")
+
+
+def check_transport(transport: str) -> None:
+    """Raises MessageRefused (`record`) unless it can name a transport."""
+    if not _TRANSPORT.fullmatch(transport):
+        raise MessageRefused("record", "a transport is named by 1 to 16 of a-z, 0-9 and -")
+
+
+def check_endpoint(endpoint: str) -> None:
+    """Raises MessageRefused (`record`) unless it is host:port and can be an address of one device."""
+    match = _ENDPOINT.fullmatch(endpoint)
+    if not match or int(match["port"]) > 65_535:
+        raise MessageRefused("record", "an endpoint is host:port, the port from 1 to 65535")
+    try:
+        address = ipaddress.ip_address(match["six"] or match["host"])
+    except ValueError as error:
+        if match["six"]:
+            raise MessageRefused("record", "what an endpoint has in brackets is an IPv6 address") from error
+        return
+    if address.is_unspecified or address.is_multicast:
+        raise MessageRefused("record", "an endpoint is the address of one device, not of all or of a group")
+
+
+def prefix(endpoint: str) -> Network | None:
+    """The network that an endpoint in the global Internet shares with its neighbours: IPv4 /24, IPv6 /48.
+
+    None for private, loopback and other local addresses, and for host names: these are not resolved here.
+    """
+    host = endpoint.rpartition(":")[0].strip("[]")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    if not address.is_global:
+        return None
+    return ipaddress.ip_network((address, 24 if address.version == 4 else 48), strict=False)

@@ -1,0 +1,57 @@
+"""What two devices tell each other when they exchange views: a request and its reply have the same form."""
+
+import math
+from dataclasses import dataclass
+
+from sottovoce.errors import MessageRefused
+
+from sottovoce_bootstrap.record import PeerRecord
+
+MAX_ENTRIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record, and how long ago its device issued it as far as the sender knows.
+
+    Attributes:
+        record: the record.
+        age: seconds, at least 0; unsigned. No clock is compared with another: each holder adds the time it held it.
+
+    Raises:
+        MessageRefused: for `record`: the age is no number of seconds.
+    """
+
+    record: PeerRecord
+    age: float
+
+    def __post_init__(self) -> None:
+        """The age is one."""
+        if not (math.isfinite(self.age) and self.age >= 0):
+            raise MessageRefused("record", "an age is a number of seconds, at least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The sender's own entry, and what it chose from its view.
+
+    Attributes:
+        entries: 1 to 16 of different devices; the sender's own is the first.
+
+    Raises:
+        MessageRefused: for `entries`: none, too many, or two of one device.
+    """
+
+    entries: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        """They are few and all different."""
+        if not 1 <= len(self.entries) <= MAX_ENTRIES:
+            raise MessageRefused("entries", f"an exchange has 1 to {MAX_ENTRIES} entries")
+        if len({entry.record.node_id for entry in self.entries}) < len(self.entries):
+            raise MessageRefused("entries", "an exchange has one entry a device")
+
+    @property
+    def sender(self) -> PeerRecord:
+        """The record of the device that sent this."""
+        return self.entries[0].record

@@ -1,0 +1,52 @@
+"""What a fleet may choose about its peer sampling, and what follows from it."""
+
+from dataclasses import dataclass
+
+from sottovoce.errors import ConfigError
+
+_VIEW_SIZES = range(20, 101)
+_WARM_SIZES = range(1, 13)
+_HORIZON_PERIODS = 10
+_BACKOFF_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The same period for all devices of a fleet; the rest is each device's own.
+
+    Attributes:
+        period: seconds between two exchanges that a device begins.
+        view_size: the most entries of a view, c; 20 to 100. Below 20 overlays fall apart. A small fleet fills less.
+        warm_size: peers whose channels are to be kept open; 1 to 12.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    period: float = 60.0
+    view_size: int = 30
+    warm_size: int = 6
+
+    def __post_init__(self) -> None:
+        """Every value is in its range."""
+        if not 0 < self.period <= 86_400:
+            raise ConfigError("membership.period: choose more than 0 and at most 86400 seconds")
+        if self.view_size not in _VIEW_SIZES:
+            raise ConfigError("membership.view_size: choose 20 to 100: smaller views let a fleet fall apart")
+        if self.warm_size not in _WARM_SIZES:
+            raise ConfigError("membership.warm_size: choose 1 to 12 channels")
+
+    @property
+    def horizon(self) -> float:
+        """Seconds: the age beyond which nobody holds, takes or passes on an entry. It caps what a relay can add to one."""
+        return _HORIZON_PERIODS * self.period
+
+    @property
+    def introductions(self) -> int:
+        """Devices new to the view that one introducer may bring in one period: c/4."""
+        return self.view_size // 4
+
+    @property
+    def backoff(self) -> float:
+        """Seconds of the first pause after a failed contact."""
+        return min(_BACKOFF_SECONDS, self.period)

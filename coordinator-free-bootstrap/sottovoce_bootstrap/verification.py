@@ -1,0 +1,79 @@
+"""Checking records that strangers pass on: cheap the second time, bounded in what it remembers."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from sottovoce.errors import IdentityError, MessageRefused
+from sottovoce.identity import Identity, Subject, verify_credential
+
+from sottovoce_bootstrap.record import PeerRecord, signed_bytes
+
+_T = TypeVar("_T")
+_CERTIFICATES_REMEMBERED = 1024
+_RECORDS_REMEMBERED = 2048
+
+
+def _clock() -> datetime:
+    return datetime.now(UTC)
+
+
+class Verifier:
+    """Knows which records are of this fleet.
+
+    Args:
+        identity: this device, which trusts its fleet's certificate.
+        clock: an aware datetime to judge certificates by.
+    """
+
+    def __init__(self, identity: Identity, clock: Callable[[], datetime] = _clock) -> None:
+        self._identity = identity
+        self._clock = clock
+        self._subjects: OrderedDict[bytes, Subject] = OrderedDict()
+        self._verified: OrderedDict[bytes, None] = OrderedDict()
+
+    def verify(self, record: PeerRecord) -> None:
+        """Checks everything that a record claims.
+
+        Raises:
+            MessageRefused: for `fleet`, `certificate` (not issued by this fleet, or it does not hold now), `sender`
+                (the certificate is another device's) or `signature`.
+        """
+        if record.fleet != self._identity.fleet:
+            raise MessageRefused("fleet", f"a record of {record.node_id} is for a fleet other than this device's")
+        subject = self._subject(record)
+        if subject.node_id != record.node_id:
+            raise MessageRefused("sender", f"a record of {record.node_id} has another device's certificate")
+        message = signed_bytes(record)
+        digest = hashlib.sha256(message + record.signature).digest()
+        if digest in self._verified:
+            self._verified.move_to_end(digest)
+            return
+        try:
+            Ed25519PublicKey.from_public_bytes(subject.public_key).verify(record.signature, message)
+        except InvalidSignature as error:
+            raise MessageRefused("signature", f"a record of {record.node_id} is not signed by it") from error
+        _remember(self._verified, digest, None, _RECORDS_REMEMBERED)
+
+    def _subject(self, record: PeerRecord) -> Subject:
+        digest, now = hashlib.sha256(record.certificate).digest(), self._clock()
+        known = self._subjects.get(digest)
+        if known is not None and known.not_before <= now <= known.not_after:
+            self._subjects.move_to_end(digest)
+            return known
+        try:
+            subject = verify_credential(record.certificate, self._identity, now)
+        except IdentityError as error:
+            raise MessageRefused("certificate", f"a record of {record.node_id}: {error}") from error
+        _remember(self._subjects, digest, subject, _CERTIFICATES_REMEMBERED)
+        return subject
+
+
+def _remember(memory: OrderedDict[bytes, _T], key: bytes, value: _T, most: int) -> None:
+    memory[key] = value
+    if len(memory) > most:
+        memory.popitem(last=False)

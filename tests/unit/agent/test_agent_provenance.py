@@ -1,0 +1,78 @@
+"""Who published a record: nobody can put words into another device's mouth."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.provenance import FleetProvenance
+from sottovoce.errors import IdentityError, MessageRefused
+from sottovoce.identity import Identity, Validity, create_fleet, enrol, load
+from sottovoce.learners import Perturbation, PublishedRecord
+
+HOW = Perturbation("privunit", 3, 2, 1.5)
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
+    directory = tmp_path_factory.mktemp("provenance")
+    fleet = create_fleet(directory / "fleet", "hill-street")
+    return [enrol(fleet, directory / name) for name in "ab"]
+
+
+def published(device: Identity) -> PublishedRecord:
+    return FleetProvenance(device).signed(PublishedRecord(device.node_id, 3, HOW, np.array([1, -2, 3])))
+
+
+def reason(device: Identity, record: PublishedRecord) -> str:
+    with pytest.raises(MessageRefused) as refusal:
+        FleetProvenance(device).verify(record)
+    assert refusal.value.reason == "provenance"
+    return str(refusal.value)
+
+
+def test_a_record_is_believed_by_everybody_of_the_fleet(devices: list[Identity]) -> None:
+    record = published(devices[0])
+    for device in devices:
+        FleetProvenance(device).verify(record)
+
+
+def test_signing_again_gives_the_same_bytes(devices: list[Identity]) -> None:
+    assert published(devices[0]).signature == published(devices[0]).signature
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"slot": 4},
+        {"values": np.array([1, -2, 4])},
+        {"perturbation": replace(HOW, epsilon=0.5)},
+        {"perturbation": replace(HOW, scheme="laplace")},
+        {"signature": bytes(64)},
+    ],
+)
+def test_a_record_that_was_altered_is_refused(devices: list[Identity], change: dict[str, object]) -> None:
+    altered = replace(published(devices[0]), **change)  # type: ignore[arg-type]
+    assert "was not signed by its owner" in reason(devices[1], altered)
+
+
+def test_a_record_under_another_name_is_refused(devices: list[Identity]) -> None:
+    stolen = replace(published(devices[0]), owner=devices[1].node_id)
+    assert "another device's certificate" in reason(devices[1], stolen)
+
+
+def test_a_record_of_another_fleet_is_refused(devices: list[Identity], tmp_path: Path) -> None:
+    stranger = enrol(create_fleet(tmp_path / "fleet", "hill-street"), tmp_path / "c")
+    assert "was not issued by fleet" in reason(devices[0], published(stranger))
+    assert "not a certificate" in reason(devices[0], replace(published(devices[0]), credential=b"nonsense"))
+
+
+def test_a_record_outlives_its_owners_certificate(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    long, past = (Validity(now - timedelta(days=9), now + timedelta(days=days)) for days in (9, -1))
+    fleet = create_fleet(tmp_path / "fleet", "hill-street", validity=long)
+    gone = enrol(fleet, tmp_path / "a", validity=past)
+    with pytest.raises(IdentityError, match="expired"):
+        load(tmp_path / "a")
+    FleetProvenance(enrol(fleet, tmp_path / "b")).verify(published(gone))

@@ -1,0 +1,88 @@
+"""The book of published records: it survives restarts, and a damaged one is begun anew, because it fills again."""
+
+import logging
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.record_book import RecordBook, read
+from sottovoce.errors import DataError
+from sottovoce.learners import Perturbation, PublishedRecord
+
+HOW = Perturbation("privunit", 3, 2, 1.5)
+
+
+def record(owner: str, slot: int = 0) -> PublishedRecord:
+    return PublishedRecord(owner, slot, HOW, np.array([5, -7, 2**50]), b"certificate", bytes(64))
+
+
+def facts(records: tuple[PublishedRecord, ...]) -> list[tuple[object, ...]]:
+    return sorted((*one.key, one.perturbation, one.values.tolist(), one.credential, one.signature) for one in records)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "records.db"
+
+
+def test_what_is_shelved_is_there_after_a_restart(path: Path) -> None:
+    book = RecordBook(path)
+    assert book.load() == ()
+    book.shelve([record("a"), record("a", 1), record("b")], [])
+    book.shelve([record("c")], [record("a", 1)])
+    book.close()
+    again = RecordBook(path)
+    expected = facts((record("a"), record("b"), record("c")))
+    assert facts(again.load()) == expected
+    assert facts(read(path)) == expected, "also while it is open"
+    again.close()
+
+
+def test_the_book_is_for_its_owner_alone(path: Path) -> None:
+    RecordBook(path).close()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("damage", [b"not a database at all" * 300, b""])
+def test_a_damaged_book_is_begun_anew_and_said(path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    book = RecordBook(path)
+    book.shelve([record("a")], [])
+    book.close()
+    path.write_bytes(damage)
+    with caplog.at_level(logging.WARNING):
+        book = RecordBook(path)
+        assert book.load() == ()
+    assert "records-lost" in caplog.text
+    book.shelve([record("b")], [])
+    assert facts(book.load()) == facts((record("b"),))
+    book.close()
+
+
+def test_a_record_damaged_on_the_disk_costs_the_book_and_nothing_else(path: Path) -> None:
+    book = RecordBook(path)
+    book.shelve([record("a")], [])
+    book._connection.execute("UPDATE record SET published = x'ff00ff'")
+    assert book.load() == ()
+    book.shelve([record("b")], [])
+    assert facts(book.load()) == facts((record("b"),))
+    book.close()
+
+
+def test_reading_what_is_not_there_or_not_a_book_is_one_clear_error(path: Path) -> None:
+    with pytest.raises(DataError, match=r"records\.db: no published records are kept here"):
+        read(path)
+    path.write_bytes(os.urandom(5000))
+    with pytest.raises(DataError, match="damaged"):
+        read(path)
+
+
+def test_a_disk_that_fails_leaves_the_book_as_it_was(path: Path) -> None:
+    book = RecordBook(path)
+    book.shelve([record("a")], [])
+    book._connection.execute("PRAGMA query_only = 1")
+    with pytest.raises(DataError, match="cannot be written"):
+        book.shelve([record("b")], [record("a")])
+    book._connection.execute("PRAGMA query_only = 0")
+    assert facts(book.load()) == facts((record("a"),))
+    book.close()

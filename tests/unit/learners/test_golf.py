@@ -1,0 +1,286 @@
+"""Algorithm 1 of Hegedűs & Jelasity 2017, one event at a time."""
+
+from dataclasses import replace
+from typing import TypeVar, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.door import PrivacyStatement, Query, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.kernels import RULES, ridge
+from sottovoce.learners import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    Forget,
+    Golf,
+    GolfMessage,
+    GolfSchedule,
+    GolfState,
+    Holding,
+    PeersChanged,
+    Perturbation,
+    PublishedRecord,
+    PublishModel,
+    PushSumShare,
+    Received,
+    Send,
+    SetTimer,
+    Shelve,
+    Timer,
+)
+from sottovoce.perturbation import scheme
+
+from tests.unit.learners.support import FakeRelease
+
+E = TypeVar("E", Send, Ask, PublishModel, SetTimer, Forget, Shelve)
+TICK = Timer("cycle")
+SCHEME = scheme("exact", 2, 2, None)
+HOW = Perturbation("exact", 2, 2, None)
+ONE = 2**30  # 1.0 on the grid of exact records
+LAMBDA = 1e-4
+
+
+class Stamp:
+    """A provenance that signs with a word and believes only it."""
+
+    def signed(self, record: PublishedRecord) -> PublishedRecord:
+        return replace(record, signature=b"mine")
+
+    def verify(self, record: PublishedRecord) -> None:
+        if record.signature != b"mine":
+            raise MessageRefused("provenance", "a published record was not signed by its owner")
+
+
+class Hand:
+    """A golf learner, its state, and the effects of the last event."""
+
+    def __init__(self, model: str = "pegasos", *peers: str, batch: int = 8, capacity: int = 100) -> None:
+        rule = RULES.get(model)
+        self.learner = Golf(GolfSchedule(SCHEME, 10.0, batch, capacity), rule, None if rule else ridge, "me", Stamp())
+        self.state: GolfState = self.learner.fresh()
+        self.effects: list[Effect] = []
+        self.start().on(PeersChanged(peers))
+
+    def start(self) -> "Hand":
+        self.state, self.effects = self.learner.start(self.state, 0.0)
+        return self
+
+    def on(self, event: Event, now: float = 0.0) -> "Hand":
+        self.state, self.effects = self.learner.on(self.state, event, now)
+        return self
+
+    def all(self, kind: type[E]) -> list[E]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def message(self) -> GolfMessage:
+        (send,) = self.all(Send)
+        assert isinstance(send.message, GolfMessage)
+        return send.message
+
+
+def query_id(slot: int) -> bytes:
+    return Query("golf", "record", slot, np.empty(0)).id
+
+
+def release(slot: int, label: int, *x: float, simulated: bool = False) -> FakeRelease:
+    values = np.array([label, *(round(value * ONE) for value in x)], dtype=np.int64)
+    return FakeRelease(query_id(slot), values, 2.0**-30, cast(PrivacyStatement, None), simulated)
+
+
+def model(*weights: float, age: int = 0, holding: Holding | None = None) -> GolfMessage:
+    return GolfMessage(np.array(weights, dtype=np.float32), age, holding or Holding())
+
+
+def published(owner: str, label: int = 1, *x: float, signature: bytes = b"mine") -> PublishedRecord:
+    values = np.array([label, *(round(value * ONE) for value in (x or (0.6, 0.8)))], dtype=np.int64)
+    return PublishedRecord(owner, 0, HOW, values, signature=signature)
+
+
+def with_records(hand: Hand, *records: tuple[int, float, float]) -> Hand:
+    for slot, record in enumerate(records):
+        hand.on(release(slot, *record))
+    return hand.on(Refused(query_id(len(records)), "record", "there is no such record"))
+
+
+def by_hand(weights: NDArray[np.float64], t: int, records: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Rule (14), written from the paper."""
+    for q in records:
+        t += 1
+        weights = (1 - 1 / t) * weights + (q / (LAMBDA * t) if weights @ q < 1 else 0)
+    return weights
+
+
+def test_it_asks_for_its_records_one_after_another_until_there_is_none() -> None:
+    hand = Hand()
+    hand.start()
+    assert [ask.query.slot for ask in hand.all(Ask)] == [0]
+    assert [ask.query.slot for ask in hand.on(release(0, 1, 0.6, 0.8)).all(Ask)] == [1]
+    assert hand.learner.progress(hand.state).phase == "learning"
+    hand.on(Refused(query_id(1), "record", "there is no such record"))
+    assert hand.effects == []
+    progress = hand.learner.progress(hand.state)
+    assert (progress.phase, progress.steps_done, progress.exhausted) == ("mixing", 1, False)
+    hand.on(release(1, 0, 1.0, 0.0))
+    assert len(hand.state.own) == 2, "an answer to what was asked is taken whenever it comes"
+
+
+def test_a_spent_budget_is_said() -> None:
+    hand = Hand().on(Refused(query_id(0), "budget", "the privacy budget is spent"))
+    assert hand.learner.progress(hand.state).exhausted
+
+
+def test_an_answer_to_another_question_changes_nothing() -> None:
+    hand = Hand()
+    before = hand.state
+    assert hand.on(release(3, 1, 0.6, 0.8)).state is before
+
+
+def test_a_release_is_published_signed_and_kept() -> None:
+    hand = Hand().on(release(0, 1, 0.6, 0.8))
+    (shelve,) = hand.all(Shelve)
+    (record,) = shelve.new
+    assert (record.key, record.signature, record.values.tolist()) == (
+        ("me", 0),
+        b"mine",
+        [1, round(0.6 * ONE), round(0.8 * ONE)],
+    )
+    assert hand.state.shelf.holding.count == 1
+
+
+@pytest.mark.parametrize("age", [0, 7])
+def test_a_model_that_arrives_is_updated_by_every_record_then_averaged(age: int) -> None:
+    hand = with_records(Hand("pegasos", "a"), (1, 0.6, 0.8), (0, 0.8, -0.6))
+    mine = np.array([4.0, -2.0])
+    hand.state = replace(hand.state, parameters=mine[np.newaxis], age=3)
+    hand.on(Received("a", model(3.0, 5.0, age=age)))
+    walked = by_hand(np.array([3.0, 5.0]), age, [np.array([0.6, 0.8]), np.array([-0.8, 0.6])])
+    assert hand.state.parameters[0] == pytest.approx((walked + mine) / 2, rel=1e-6)
+    assert hand.state.age == max(age + 2, 3), "the larger step counter travels on"
+
+
+def test_a_ridge_device_sends_no_model_and_fits_one_from_the_records_it_holds() -> None:
+    hand = with_records(Hand("ridge", "a"), (1, 0.6, 0.8))
+    assert hand.on(TICK).message.parameters.size == 0
+    first = hand.all(PublishModel)[0].parameters
+    hand.on(Delivered("a"))
+    hand.on(Received("a", replace(model(), records=(published("b", 0, 0.8, -0.6),))))
+    second = hand.on(TICK).all(PublishModel)[0].parameters
+    assert hand.state.moments.count == 2
+    assert not np.allclose(first, second)
+    assert second @ [0.6, 0.8] > 0
+    assert second @ [0.8, -0.6] < 0
+
+
+def test_a_ridge_device_without_any_record_publishes_no_model() -> None:
+    assert Hand("ridge", "a").on(TICK).all(PublishModel) == []
+
+
+def test_one_message_a_cycle_to_the_next_free_peer() -> None:
+    hand = Hand("pegasos", "a", "b")
+    assert [send.recipient for send in hand.on(TICK, 5.0).all(Send)] == ["a"]
+    assert [timer.at for timer in hand.all(SetTimer)] == [15.0]
+    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"]
+    assert hand.on(TICK).all(Send) == [], "nobody is free"
+    assert [send.recipient for send in hand.on(Delivered("b")).on(TICK).all(Send)] == ["b"]
+
+
+def test_records_are_sent_until_both_hold_the_same() -> None:
+    hand = Hand("pegasos", "a", batch=2)
+    for slot, x in enumerate((0.1, 0.2, 0.3)):
+        hand.on(release(slot, 1, x, 0.5))
+    sent = []
+    for _ in range(3):
+        sent += [record.slot for record in hand.on(TICK).message.records]
+        hand.on(Delivered("a"))
+    assert set(sent[:3]) == {0, 1, 2}
+    assert len(sent) == 6, "two in each message, round and round"
+    hand.on(Received("a", replace(model(0, 0), holding=hand.state.shelf.holding)))
+    assert hand.on(TICK).message.records == (), "the peer holds the same"
+    hand.on(Delivered("a")).on(release(3, 0, 0.3, 0.3))
+    assert len(hand.on(TICK).message.records) == 2, "now it does not"
+
+
+def test_records_travel_on() -> None:
+    hand = Hand("pegasos", "a")
+    hand.on(Received("a", replace(model(0, 0), records=(published("c"),))))
+    assert [record.owner for record in hand.on(TICK).message.records] == ["c"]
+
+
+def test_what_is_on_its_way_to_a_peer_that_left_is_forgotten() -> None:
+    hand = Hand("pegasos", "a", "b").on(TICK)
+    hand.on(PeersChanged(("b", "c")))
+    assert hand.all(Forget) == [Forget("a")]
+    assert hand.state.pending == frozenset()
+    assert set(hand.state.known) <= {"b", "c"}
+
+
+def test_a_restart_asks_again_and_keeps_model_and_records() -> None:
+    first = with_records(Hand("pegasos", "a"), (1, 0.6, 0.8))
+    first.on(Received("a", model(1.0, 2.0, age=4)))
+    kept = tuple(first.state.shelf.records())
+    again = Golf(first.learner.schedule, RULES["pegasos"], None, "me", Stamp(), kept)
+    saved = replace(again.fresh(), parameters=first.state.parameters, age=first.state.age)
+    state, effects = again.start(again.resumed(saved, frozenset({"a"})), 0.0)
+    assert [effect.query.slot for effect in effects if isinstance(effect, Ask)] == [0]
+    state, effects = again.on(state, release(0, 1, 0.6, 0.8), 0.0)
+    assert not [effect for effect in effects if isinstance(effect, Shelve)], "it is kept already"
+    assert state.shelf.holding == first.state.shelf.holding
+    assert state.moments.count == 1
+    assert state.pending == {"a"}
+
+
+def test_a_seeded_release_marks_everything_that_it_touches() -> None:
+    hand = Hand("pegasos", "a").on(release(0, 1, 0.6, 0.8, simulated=True))
+    assert hand.on(TICK).message.simulated
+    other = Hand("pegasos", "a").on(Received("a", replace(model(0, 0), simulated=True)))
+    assert other.on(TICK).message.simulated
+
+
+@pytest.mark.parametrize(
+    "message, reason",
+    [
+        (PushSumShare(np.zeros(2, dtype=np.int64), 1), "learner"),
+        (model(1.0), "shape"),
+        (model(1.0, 2.0, 3.0), "shape"),
+        (model(1.0, float("nan")), "range"),
+        (model(1.0, 1e30), "range"),
+        (model(1.0, 2.0, age=-1), "range"),
+        (replace(model(0, 0), records=(published("b", signature=b"forged"),)), "provenance"),
+        (replace(model(0, 0), records=(replace(published("b"), values=np.zeros(5, dtype=np.int64)),)), "shape"),
+        (replace(model(0, 0), records=(replace(published("b"), perturbation=replace(HOW, features=3)),)), "shape"),
+        (replace(model(0, 0), records=(replace(published("b"), perturbation=replace(HOW, scheme="none")),)), "range"),
+        (replace(model(0, 0), records=(replace(published("b"), perturbation=replace(HOW, epsilon=1.0)),)), "range"),
+    ],
+)
+def test_a_message_that_does_not_fit_is_refused_and_changes_nothing(
+    message: GolfMessage | PushSumShare, reason: str
+) -> None:
+    hand = with_records(Hand("pegasos", "a"), (1, 0.6, 0.8))
+    before = hand.state
+    with pytest.raises(MessageRefused) as refusal:
+        hand.on(Received("a", message))
+    assert refusal.value.reason == reason
+    assert hand.state is before
+
+
+def test_a_forged_record_that_is_held_already_costs_no_check() -> None:
+    """Whoever repeats a key cannot replace what is kept under it."""
+    hand = Hand("pegasos", "a").on(Received("a", replace(model(0, 0), records=(published("b"),))))
+    before = [record.values.tolist() for record in hand.state.shelf.records()]
+    hand.on(Received("a", replace(model(0, 0), records=(published("b", 0, 1.0, 0.0, signature=b"forged"),))))
+    assert [record.values.tolist() for record in hand.state.shelf.records()] == before
+
+
+def test_the_sums_follow_the_shelf_when_records_have_to_go() -> None:
+    hand = Hand("ridge", "a", capacity=5)
+    for i in range(12):
+        hand.on(Received("a", replace(model(), records=(published(f"device-{i}", i % 2, 0.1 * i, 1 - 0.1 * i),))))
+    values = np.stack([record.values for record in hand.state.shelf.records()])
+    expected = SCHEME.moments(values)
+    assert hand.state.moments.count == expected.count == 5
+    assert hand.state.moments.first == pytest.approx(expected.first)
+    assert hand.state.moments.second == pytest.approx(expected.second)

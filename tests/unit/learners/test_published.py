@@ -1,0 +1,91 @@
+"""The shelf of published records: bounded, the same on every device, and never repeated."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from sottovoce.learners import Holding, Perturbation, PublishedRecord, Shelf
+
+HOW = Perturbation("privunit", 3, 2, 1.0)
+
+
+def record(owner: str, slot: int = 0) -> PublishedRecord:
+    return PublishedRecord(owner, slot, HOW, np.arange(3))
+
+
+def keys(shelf: Shelf) -> list[tuple[str, int]]:
+    return [held.key for held in shelf.records()]
+
+
+@given(st.permutations(range(12)), st.integers(1, 14))
+def test_the_same_records_are_kept_in_whatever_order_they_come(order: list[int], capacity: int) -> None:
+    everything = [record(f"device-{i}") for i in range(12)]
+    together, _, _ = Shelf(capacity).added(everything)
+    one_by_one = Shelf(capacity)
+    for i in order:
+        one_by_one, new, gone = one_by_one.added([everything[i]])
+        assert len(new) <= 1
+        assert len(gone) <= 1
+    assert keys(one_by_one) == keys(together)
+    assert len(together) == min(capacity, 12)
+    assert one_by_one.holding == together.holding
+
+
+def test_a_full_shelf_says_what_it_wants_and_what_had_to_go() -> None:
+    everything = [record(f"device-{i}") for i in range(20)]
+    shelf, _, _ = Shelf(10).added(everything[:10])
+    wanted = [one for one in everything[10:] if shelf.wants(one.key)]
+    fuller, new, gone = shelf.added(everything[10:])
+    assert {one.key for one in new} <= {one.key for one in wanted}
+    assert {one.key for one in gone} == set(keys(shelf)) - set(keys(fuller))
+    assert len(new) == len(gone) > 0
+    assert not any(shelf.wants(key) for key in keys(shelf)), "nothing is wanted twice"
+
+
+def test_the_first_of_two_records_of_one_slot_stays() -> None:
+    shelf, _, _ = Shelf(4).added([record("a")])
+    again, new, gone = shelf.added([replace(record("a"), values=np.arange(3) + 7)])
+    assert (again, new, gone) == (shelf, [], [])
+
+
+def test_slots_of_one_owner_are_different_records() -> None:
+    shelf, new, _ = Shelf(4).added([record("a", 0), record("a", 1)])
+    assert len(new) == len(shelf) == 2
+
+
+def test_batches_go_round_and_leave_nothing_out() -> None:
+    shelf, _, _ = Shelf(100).added(record(f"device-{i}") for i in range(10))
+    seen, cursor = [], 0
+    for _ in range(5):
+        batch, cursor = shelf.batch(cursor, 4)
+        seen += [one.key for one in batch]
+    assert sorted(seen[:10]) == sorted(keys(shelf))
+    assert seen[10:] == seen[:10]
+
+
+def test_a_batch_is_never_longer_than_the_shelf() -> None:
+    shelf, _, _ = Shelf(100).added([record("a"), record("b")])
+    assert len(shelf.batch(0, 50)[0]) == 2
+    assert Shelf(3).batch(5, 50) == ((), 5)
+
+
+def test_an_empty_shelf_holds_nothing() -> None:
+    assert Shelf(3).holding == Holding(0, 0)
+    assert Shelf(3).added([])[0] == Shelf(3)
+
+
+def test_every_field_is_signed() -> None:
+    one = record("a")
+    fields = [
+        one.signed_bytes("fleet"),
+        one.signed_bytes("other"),
+        record("b").signed_bytes("fleet"),
+        record("a", 1).signed_bytes("fleet"),
+        replace(one, values=one.values + 1).signed_bytes("fleet"),
+        *(
+            replace(one, perturbation=replace(HOW, **change)).signed_bytes("fleet")
+            for change in ({"scheme": "laplace"}, {"features": 4}, {"classes": 3}, {"epsilon": 2.0}, {"epsilon": None})
+        ),
+    ]
+    assert len(set(fields)) == len(fields)
