@@ -11,7 +11,9 @@ MAX_TRANSPORTS = 4
 
 _NODE_ID = re.compile(r"[a-z2-7]{32}")
 _TRANSPORT = re.compile(r"[a-z][a-z0-9-]{0,15}")
-_ENDPOINT = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]{2,45})\]|(?P<host>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251})?)):(?P<port>[1-9][0-9]{0,4})")
+_ENDPOINT = re.compile(
+    r"(?:\[(?P<six>[0-9a-fA-F:.]{2,45})\]|(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,251})):(?P<port>[1-9][0-9]{0,4})"
+)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

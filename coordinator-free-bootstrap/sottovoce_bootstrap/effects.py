@@ -33,8 +33,8 @@ class DuplicateIdentity:
     def __str__(self) -> str:
         """One sentence for the log."""
         return (
-            "another device uses this device's identity, or this device's boot counter was lost: if no counter was lost, "
-            "find the copy, stop it, and enrol it as a device of its own with `sottovoce fleet join`"
+            "another device uses this device's identity, or its boot counter was lost: if no state was lost, find the "
+            "copy, stop it, and enrol it as a device of its own with `sottovoce fleet join`"
         )
 
 

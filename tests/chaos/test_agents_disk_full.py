@@ -22,13 +22,13 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 600 KiB."""
+    """A disk of 3 MiB: a ledger that grows by 16 KiB a step needs 150 steps and more to fill it by itself."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     directory = tmp_path / "disk"
     directory.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", directory], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", directory], capture_output=True, text=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
@@ -57,7 +57,7 @@ def fill(disk: Path) -> Path:
 
 def test_a_vault_that_cannot_charge_ends_the_agent(disk: Path, tmp_path: Path) -> None:
     device = device_on(disk, new_fleet(tmp_path / "fleet"), tmp_path)
-    device.configure(learner={"steps": 400, "period": 0.02})
+    device.configure(learner={"steps": 400, "period": 0.1})
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] >= 5, "some steps are done")
         filler = fill(disk)

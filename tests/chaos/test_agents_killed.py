@@ -32,8 +32,8 @@ def test_agents_killed_again_and_again_keep_mass_and_budget(tmp_path: Path, seed
             assert agents[victim].end(signal.SIGKILL) == -signal.SIGKILL
             agents[victim] = stack.enter_context(AgentProcess(devices[victim])).ready()
         for agent in agents:
-            until(lambda agent=agent: agent.status()["steps_done"] == STEPS, "every private step is done", 40.0)  # type: ignore[misc]
-        until(lambda: _spread(agents) < 1e-6, "they come to agree", 40.0)
+            until(lambda agent=agent: agent.status()["steps_done"] == STEPS, "every private step is done")  # type: ignore[misc]
+        until(lambda: _spread(agents) < 1e-6, "they come to agree")
         _check_books_of(agents, devices)
 
 

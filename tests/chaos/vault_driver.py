@@ -3,6 +3,10 @@
 Usage: vault_driver.py DIRECTORY SEED LIVES; prints one JSON document. Every life is a fork of this process, which
 opens no ledger before it forks and has no second thread. A child reports (query id, digest of the released bytes) on
 a pipe once `answer` has returned, which is when a learner could send them.
+
+How long an answer takes depends on the disk, the machine and whatever else runs on it, so the time within which a death
+falls follows what the lives before it got done: an answer in every other life or so. There are more lives than asked
+for when these have not been enough to try what is to be tried.
 """
 
 import hashlib
@@ -27,6 +31,8 @@ RELEASES = 300
 SLOTS = RELEASES + 40
 KERNEL = Softmax(4, 2)
 REPORT = 64  # bytes: a query's id and a digest
+ENOUGH_RELEASES, ENOUGH_UNFINISHED = 30, 3
+MOST = 10  # times the lives asked for
 READY = b"\0" * REPORT
 
 
@@ -37,10 +43,16 @@ def main() -> None:
     vault_over(Ledger.in_memory(OWNER, BUDGET)).answer(question(0))  # the sampler's table is made once, before forking
     wrong: list[str] = []
     observed: dict[bytes, bytes] = {}
-    killed = unfinished = 0
-    for life in range(lives):
-        fragments, alive = one_life(path, rng, from_the_start=life % 4 == 0)
+    killed = unfinished = life = 0
+    opening, within = 0.010, 0.002  # seconds to readiness, and from there to death at the latest
+    while life < lives or (life < MOST * lives and (len(observed) < ENOUGH_RELEASES or unfinished < ENOUGH_UNFINISHED)):
+        if life % 4 == 0:
+            fragments, alive, _ = one_life(path, rng, 1.2 * opening + within, from_the_start=True)
+        else:
+            fragments, alive, opening = one_life(path, rng, within, from_the_start=False)
+            within = min(1.0, within * (1.2 if not fragments else 0.8))
         killed += alive
+        life += 1
         for query, digest in fragments:
             if observed.setdefault(query, digest) != digest:
                 wrong.append(f"life {life}: query {query.hex()} was released twice, with different bytes")
@@ -53,7 +65,8 @@ def main() -> None:
         if spending.epsilon > EPSILON:
             wrong.append(f"life {life}: {spending} is above the budget")
     wrong += last_life(path, observed)
-    json.dump({"wrong": wrong, "killed": killed, "unfinished": unfinished, "observed": len(observed)}, sys.stdout)
+    found = {"lives": life, "killed": killed, "unfinished": unfinished, "observed": len(observed)}
+    json.dump({"wrong": wrong, **found}, sys.stdout)
 
 
 def question(slot: int) -> Query:
@@ -71,9 +84,16 @@ def vault_over(ledger: Ledger) -> Vault:
     )
 
 
-def one_life(path: Path, rng: random.Random, *, from_the_start: bool) -> tuple[list[tuple[bytes, bytes]], bool]:
-    """Fork, let it answer, kill it within 30 ms of its start or of its readiness: what it reported, was it alive."""
+def one_life(
+    path: Path, rng: random.Random, within: float, *, from_the_start: bool
+) -> tuple[list[tuple[bytes, bytes]], bool, float]:
+    """Fork, let it answer, kill it within some seconds of its start or of its readiness.
+
+    Returns:
+        what it reported; whether it was alive; how long it took to be ready, if that was waited for.
+    """
     reading, writing = os.pipe()
+    began = time.monotonic()
     order = random.Random(rng.random())
     pid = os.fork()
     if pid == 0:
@@ -83,14 +103,15 @@ def one_life(path: Path, rng: random.Random, *, from_the_start: bool) -> tuple[l
     received = b""
     if not from_the_start:
         received = os.read(reading, REPORT)
-    time.sleep(rng.uniform(0, 0.030))
+    ready = time.monotonic() - began
+    time.sleep(rng.uniform(0, within))
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     while part := os.read(reading, 1 << 16):
         received += part
     os.close(reading)
     reports = [received[i : i + REPORT] for i in range(0, len(received) - REPORT + 1, REPORT)]
-    return [(report[:32], report[32:]) for report in reports if report != READY], os.WIFSIGNALED(status)
+    return [(report[:32], report[32:]) for report in reports if report != READY], os.WIFSIGNALED(status), ready
 
 
 def live(path: Path, writing: int, order: random.Random) -> None:

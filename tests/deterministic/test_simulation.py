@@ -110,7 +110,7 @@ def test_no_share_is_sent_twice_without_loss_and_every_lost_one_is() -> None:
     simulation.run_until(60.0)
     assert simulation.traffic.messages - simulation.traffic.retries == sum(device.cycle for device in calm.devices)
     assert simulation.traffic.retries <= early
-    assert simulation.traffic.numbers == 4 * simulation.traffic.messages
+    assert simulation.traffic.numbers == 5 * simulation.traffic.messages
     rough = fleet(6, "ring", seed=1, steps=0)
     simulation = Simulation(rough.devices, faults=ROUGH, period=1.0, seed=1)
     simulation.start()

@@ -11,7 +11,7 @@ from sottovoce.errors import NetworkError
 from sottovoce.identity import Fleet
 
 from tests.support.devices import new_device
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 # `sottovoce agent run`, which at its end prints what it has imported.
 _RUN = """
@@ -46,7 +46,7 @@ def imported(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> set[str]
     finally:
         for process in processes:
             process.send_signal(signal.SIGTERM)
-        outputs = [process.communicate(timeout=20) for process in processes]
+        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     return set(outputs[0][0].split())
 

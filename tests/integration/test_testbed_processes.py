@@ -16,9 +16,9 @@ from sottovoce.vault import Ledger
 from tests.support.devices import some_records
 from tests.support.processes import SOTTOVOCE, document, processes_about, sottovoce
 from tests.support.reports import check_report
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)  # the testbed has deadlines of its own, which come first
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def reported(*arguments: object, agents: int) -> dict[str, Any]:
     """The report of a run, which is all that it prints on standard output."""
-    ended = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=120)
+    ended = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=300)
     assert ended.returncode == 0, ended.stderr
     report = document(ended.stdout)
     check_report(report, agents=agents)
@@ -65,7 +65,9 @@ def test_four_agents_learn_digits_and_their_ledgers_agree_with_the_report(tmp_pa
     assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == kept
     assert all(0 < spent <= 2.0 for spent, _ in kept.values())
     assert report["warnings"] == []
-    assert report["traffic"]["messages"] >= 4 * 18
+    # Each sends a share in its first cycle; how many more depends on how soon they are confirmed.
+    assert report["traffic"]["messages"] >= 4
+    assert report["traffic"]["payload_bytes"] >= 4 * 8 * 65 * 10
     assert 20 < report["resources"]["rss_mib_median"] < 160
     assert document((tmp_path / "report.json").read_text()) == report
     assert not processes_about(str(directory))
@@ -135,7 +137,7 @@ def endless(data: str, temporary: Path) -> Iterator[subprocess.Popen[str]]:
             return len(list(temporary.glob("*/agent-*/state.db"))) == 3
 
         try:
-            until(at_work, "all agents are at work", 60.0)
+            until(at_work, "all agents are at work")
             yield process
         finally:
             process.kill()
@@ -146,7 +148,7 @@ def test_interrupted_it_leaves_no_process_and_no_file(
     endless: subprocess.Popen[str], temporary: Path, how: signal.Signals
 ) -> None:
     endless.send_signal(how)
-    out, err = endless.communicate(timeout=30)
+    out, err = endless.communicate(timeout=PATIENCE)
     assert (endless.returncode, out) == (130, "")
     assert err.endswith("sottovoce: interrupted\n")
     assert "Traceback" not in err
@@ -157,8 +159,8 @@ def test_interrupted_it_leaves_no_process_and_no_file(
 def test_when_it_is_killed_its_agents_end_by_themselves(endless: subprocess.Popen[str], temporary: Path) -> None:
     assert len(processes_about(str(temporary))) == 3
     endless.kill()
-    endless.communicate(timeout=30)
-    until(lambda: not processes_about(str(temporary)), "the agents have ended", 10.0)
+    endless.communicate(timeout=PATIENCE)
+    until(lambda: not processes_about(str(temporary)), "the agents have ended")
     for log in temporary.glob("*/agent-*/log"):
         assert re.search(r"INFO stopped id=", log.read_text()), "cleanly"
 

@@ -13,6 +13,7 @@ from sottovoce.wire import decode_receipt, seal
 from sottovoce.wire.v1.envelope_pb2 import PushSumShare
 
 from tests.support.devices import Device, kernel
+from tests.support.waiting import PATIENCE
 
 WEIGHT_ONE = 2**40
 
@@ -85,7 +86,7 @@ class Attacker:
 def called(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
     """One call over any channel."""
     try:
-        return Outcome(decode_receipt(channel.unary_unary(method)(raw, timeout=10)))
+        return Outcome(decode_receipt(channel.unary_unary(method)(raw, timeout=PATIENCE)))
     except grpc.RpcError as error:
         return Outcome(None, error.code(), error.details() or "")
 

@@ -1,8 +1,7 @@
 """Devices of a fleet made by hand: keys, records and configuration as an operator would write them."""
 
-import secrets
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from sottovoce.vault import Budget
 
 FEATURES, CLASSES = 4, 3
 _PORTS = range(12_000, 20_000)  # below those of the testbed, and those that systems take for outgoing connections
+_BLOCK = 1000
 _CENTRES = np.array([[0.9, 0.1, 0.1, 0.2], [0.1, 0.9, 0.2, 0.1], [0.1, 0.2, 0.9, 0.8]])
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -77,7 +77,7 @@ class Device:
             "privacy": {"epsilon": 2.0},
             "transport": {
                 "listen": self.address,
-                "timeout": 2.0,
+                "timeout": 20.0,
                 "backoff": 0.05,
                 "backoff_max": 0.3,
                 "peers": list(peers),
@@ -132,12 +132,29 @@ def identity_files(device: Device) -> Path:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens."""
-    while True:
-        port = secrets.choice(_PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+    """A port of 127.0.0.1 on which nobody listens, and that nobody else who asks here is given, in any process."""
+    return next(_FREE)
+
+
+def _free_ports() -> Iterator[int]:
+    """Every port of one block after the other; a block is ours as long as its first port is bound."""
+    for first in range(_PORTS.start, _PORTS.stop, _BLOCK):
+        with socket.socket() as claim:
+            if _bound(claim, first):
+                for port in range(first + 1, first + _BLOCK):
+                    with socket.socket() as probe:
+                        free = _bound(probe, port)
+                    if free:
+                        yield port
+    raise AssertionError("no port is left: other tests are running here, or this run makes thousands of devices")
+
+
+def _bound(probe: socket.socket, port: int) -> bool:
+    try:
+        probe.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
+
+
+_FREE = _free_ports()

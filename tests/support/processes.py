@@ -6,8 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +17,12 @@ from sottovoce.agent.control import ask, parameters
 from sottovoce.errors import NetworkError
 
 from tests.support.devices import Device
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 SOTTOVOCE = str(Path(sys.executable).with_name("sottovoce"))
 
 
-def sottovoce(*arguments: object, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
+def sottovoce(*arguments: object, seconds: float = 100.0) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     command = [SOTTOVOCE, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -54,12 +56,11 @@ class AgentProcess:
         return self
 
     def status(self) -> dict[str, Any]:
-        return ask(self.device.state, "status")
+        return ask(self.device.state, "status", PATIENCE)
 
     def model(self) -> NDArray[np.float64]:
-        """Its model; there must be one."""
-        model = parameters(ask(self.device.state, "model"))
-        assert model is not None
+        """Its model; an agent that has only just answered for the first time may yet have to publish it."""
+        (model,) = until(self._published, f"{self.device.state.name} has a model")
         return model
 
     def facts(self) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class AgentProcess:
         self.process.send_signal(how)
         return self.ended()
 
-    def ended(self, seconds: float = 20.0) -> int:
+    def ended(self, seconds: float = PATIENCE) -> int:
         """Wait until it has ended by itself; returns the exit code."""
         return self.process.wait(seconds)
 
@@ -88,14 +89,32 @@ class AgentProcess:
         """The lines of the log that hold all of `words`."""
         return [line for line in self.log().splitlines() if all(word in line for word in words)]
 
-    def _answers(self) -> bool:
-        if (code := self.process.poll()) is not None:
-            raise AssertionError(f"{self.device.state.name} ended with {code}:\n{self.log()}")
+    def told(self, *words: str) -> str:
+        """The first of these lines, of which there is one a minute at most, however long a test takes."""
+        lines = self.lines(*words)
+        assert lines, self.log()
+        times = [datetime.fromisoformat(line.split()[0]) for line in lines]  # in whole seconds
+        assert all(later - earlier >= timedelta(seconds=59) for earlier, later in pairwise(times)), lines
+        return lines[0]
+
+    def _published(self) -> list[NDArray[np.float64]]:
+        model = parameters(ask(self.device.state, "model", PATIENCE))
+        return [] if model is None else [model]
+
+    def ready_or_ended(self) -> Literal["ready", "ended"] | None:
+        """Whether it has answered or ended; None as long as it does neither."""
+        if self.process.poll() is not None:
+            return "ended"
         try:
             self.status()
         except NetworkError:
-            return False
-        return True
+            return None
+        return "ready"
+
+    def _answers(self) -> bool:
+        found = self.ready_or_ended()
+        assert found != "ended", f"{self.device.state.name} ended with {self.process.returncode}:\n{self.log()}"
+        return found == "ready"
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+PATIENCE = 60.0  # seconds; a deadline that is not reached costs nothing, one that is too short costs a run
 _PAUSE = 0.02
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
+def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
     """The first true value of `condition`, which fails with the words `what` when none comes in time."""
     deadline = time.monotonic() + seconds
     while True:

@@ -1,12 +1,18 @@
 """From a configuration and a state directory to an agent. Whatever is missing stops it here, with one message."""
 
+import logging
 import math
+import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membership, Settings, Verifier
+
 from sottovoce.agent.core import Core
 from sottovoce.agent.family import family_of, records_of
+from sottovoce.agent.overlay import Overlay
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.runtime import Agent
@@ -23,6 +29,7 @@ from sottovoce.transport.grpc import GrpcTransport
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 from sottovoce.wire import MAX_PARAMETERS, encode, seal
 
+_log = logging.getLogger(__name__)
 IDENTITY = "identity"
 LEDGER = "ledger.db"
 _LONGEST_SOCKET_PATH = 100
@@ -99,16 +106,19 @@ def _with_ledger(config: AgentConfig, identity: Identity, ledger: Ledger, varian
         authenticate=lambda pem: verify_peer_certificate(pem, identity),
         reconnect=config.transport.backoff_max,
     )
+    carrier = variant.transport(transport)
     return Agent(
         config=config,
         identity=identity,
         core=core,
         store=store,
         vault=vault,
-        transport=variant.transport(transport),
-        peers=peers,
+        transport=carrier,
+        peers=peers if config.membership.sampling == "static" else [],
         counters=counters,
+        sealed=lambda recipient, kind, payload: _enveloped(identity, store.incarnation, recipient, 1, kind, payload),
         book=book,
+        overlay=_overlay(config, identity, carrier, counters),
     )
 
 
@@ -142,16 +152,53 @@ def _sealer(identity: Identity, incarnation: int, counters: Counters) -> Callabl
     def sealed(recipient: str, sequence: int, message: Message) -> bytes:
         payload_type, payload = encode(message)
         counters.payload_bytes += len(payload)
-        return seal(
-            identity,
-            recipient=recipient,
-            incarnation=incarnation,
-            sequence=sequence,
-            payload_type=payload_type,
-            payload=payload,
-        )
+        return _enveloped(identity, incarnation, recipient, sequence, payload_type, payload)
 
     return sealed
+
+
+def _enveloped(
+    identity: Identity, incarnation: int, recipient: str, sequence: int, payload_type: str, payload: bytes
+) -> bytes:
+    return seal(
+        identity,
+        recipient=recipient,
+        incarnation=incarnation,
+        sequence=sequence,
+        payload_type=payload_type,
+        payload=payload,
+    )
+
+
+def _overlay(config: AgentConfig, identity: Identity, transport: Transport, counters: Counters) -> Overlay | None:
+    """Peer sampling, unless the configuration keeps to its own list of peers."""
+    chosen, now = config.membership, time.monotonic()
+    if chosen.sampling == "static":
+        return None
+    author = Author(identity, [config.transport.announced], ["grpc"])
+    book = AddressBook(config.agent.state / "peers.db", now)
+    if book.replaced:
+        _log.warning("address-book-replaced %s", book.replaced)
+    boots = BootCounter(config.agent.state / "boots")
+    membership = Membership(
+        node_id=identity.node_id,
+        settings=Settings(chosen.period, chosen.view_size, chosen.warm_size),
+        incarnation=boots.begin(),
+        issue=author.issue,
+        verify=Verifier(identity).verify,
+        seeds=[Contact(peer.id, (peer.address,)) for peer in config.transport.peers],
+        book=book.contacts(),
+        dice=random.Random(),  # noqa: S311 - whom to ask next is no secret, and is seen
+        now=now,
+    )
+    return Overlay(
+        membership=membership,
+        book=book,
+        boots=boots,
+        transport=transport,
+        counters=counters,
+        timeout=config.transport.timeout,
+    )
 
 
 def state_files(state: Path) -> tuple[Path, Path]:

@@ -88,7 +88,7 @@ def _golf(config: AgentConfig) -> Family:
         return golf, GolfCodec(golf)
 
     model = OneVsAll(perturbed.features, perturbed.classes)
-    return Family(model, None, RecordTerms(learner.name, perturbed), made, keeps_records=True)
+    return Family(model, None, RecordTerms(learner.name, perturbed, "declared"), made, keeps_records=True)
 
 
 def _push_sum(config: AgentConfig) -> Family:

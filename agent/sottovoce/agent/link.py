@@ -24,6 +24,7 @@ class Link:
         peer: the recipient.
         transport: carries the bytes.
         confirmed: called once the recipient has made a share durable.
+        missed: called with the peer's id after each attempt that failed.
         counters: counts attempts and failures.
         waits: told what this link waits for.
         timeout: seconds for one attempt.
@@ -37,6 +38,7 @@ class Link:
         peer: Peer,
         transport: Transport,
         confirmed: Callable[[Outgoing], Awaitable[None]],
+        missed: Callable[[str], None],
         counters: Counters,
         waits: Waits,
         timeout: float,
@@ -48,18 +50,25 @@ class Link:
         self.last_failure = ""
         self._transport = transport
         self._confirmed = confirmed
+        self._missed = missed
         self._counters = counters
         self._waits = waits
         self._timeout = timeout
         self._backoff = backoff
         self._backoff_max = backoff_max
         self._outgoing: asyncio.Queue[Outgoing] = asyncio.Queue(maxsize=1)
+        self._delivering = False
         self._stopping = asyncio.Event()
         self._logged: dict[str, float] = {}
 
     def offer(self, outgoing: Outgoing) -> None:
         """Take a share to deliver; the core offers the next one only after this one is confirmed."""
         self._outgoing.put_nowait(outgoing)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing left to deliver."""
+        return self._outgoing.empty() and not self._delivering
 
     def stop(self) -> None:
         """Let `run` end after the attempt in progress."""
@@ -75,7 +84,9 @@ class Link:
                 if not offered.done():
                     offered.cancel()
                     return
+                self._delivering = True
                 await self._deliver(offered.result())
+                self._delivering = False
         finally:
             stopping.cancel()
 
@@ -95,6 +106,7 @@ class Link:
                 attempt += 1
                 cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
                 pause = self._failed(cause, str(failure), attempt)
+                self._missed(self.peer.id)
                 self._waits.begin(name, f"pause before trying {self.peer.address} again: {failure}", pause)
                 await self._sleep(pause)
                 continue

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sottovoce_bootstrap import Contact
 
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
+from sottovoce.agent.overlay import Door, Overlay
 from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
@@ -25,12 +27,12 @@ from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused, SottovoceError
-from sottovoce.identity import Identity
+from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, Vault
-from sottovoce.wire import decode, encode_receipt, unseal
+from sottovoce.wire import PEER_EXCHANGE, decode, encode_receipt, unseal
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
@@ -53,7 +55,9 @@ class Agent:
         transport: Transport,
         peers: list[Peer],
         counters: Counters,
+        sealed: Callable[[str, str, bytes], bytes],
         book: RecordBook | None = None,
+        overlay: Overlay | None = None,
     ) -> None:
         self.config = config
         self.identity = identity
@@ -65,9 +69,12 @@ class Agent:
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
         self.spending: Spending = vault.spending()
-        self.links = {peer.id: self._link(peer) for peer in peers}
+        self.links: dict[str, Link] = {}
+        self._peers = peers
         self._store = store
         self._book = book
+        self._sealed = sealed
+        self.overlay = overlay
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
@@ -94,9 +101,11 @@ class Agent:
         try:
             await self.transport.start(self._receive)
             await control.start()
-            for link in self.links.values():
-                self._spawn(link.run())
+            for peer in self._peers:
+                self._open(peer)
             await self._serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
+            if self.overlay is not None:
+                self._spawn(self.overlay.run(self._door()))
             _log.info("ready id=%s listen=%s", self.identity.node_id, self.config.transport.listen)
             await self._stopping.wait()
         finally:
@@ -123,12 +132,42 @@ class Agent:
             peer=peer,
             transport=self.transport,
             confirmed=self._confirmed,
+            missed=self._missed,
             counters=self.counters,
             waits=self.waits,
             timeout=transport.timeout,
             backoff=transport.backoff,
             backoff_max=transport.backoff_max,
         )
+
+    def _open(self, peer: Peer) -> Link:
+        """A link to a peer, at work."""
+        link = self.links[peer.id] = self._link(peer)
+        self._spawn(link.run())
+        return link
+
+    def _door(self) -> Door:
+        return Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
+
+    def _peer(self, contact: Contact) -> Peer:
+        return Peer(contact.node_id, contact.endpoints[0], peer_dns_name(contact.node_id, self.identity.fleet))
+
+    async def _meet(self, peers: list[Peer]) -> None:
+        """These are the peers from now on. A link that still has something to deliver outlives its peer's leaving."""
+        if self._stopping.is_set():
+            return
+        for peer in peers:
+            if peer.id in self.links:
+                self.links[peer.id].peer = peer
+            else:
+                self._open(peer)
+        chosen = {peer.id for peer in peers}
+        for node in [node for node, link in self.links.items() if node not in chosen and link.idle]:
+            self._forget(node)
+        await self._serially(lambda: self.core.meet(tuple(peer.id for peer in peers), self._loop.time()))
+        for outgoing in self.core.outbox:
+            if outgoing.recipient not in self.links:
+                self._transmit(outgoing)
 
     async def _serially(self, act: Callable[[], list[Action]]) -> None:
         """Let the core act, one act at a time, then do what it wants done."""
@@ -144,6 +183,8 @@ class Agent:
         return actions
 
     def _perform(self, actions: list[Action]) -> None:
+        if self._stopping.is_set():
+            return  # no new work: what is in the store is asked, sent and timed again by the next start
         for action in actions:
             match action:
                 case Transmit(outgoing):
@@ -159,9 +200,13 @@ class Agent:
 
     def _transmit(self, outgoing: Outgoing) -> None:
         link = self.links.get(outgoing.recipient)
+        if link is None and self.overlay is not None:
+            contact = self.overlay.membership.find(outgoing.recipient)
+            link = None if contact is None else self._open(self._peer(contact))
         if link is None:
             _log.warning(
-                "share-stranded peer=%s is no longer listed under [transport]: list it again to deliver its share",
+                "share-stranded peer=%s is not known any more: it gets its share when it is heard of, "
+                "or listed under [transport]",
                 outgoing.recipient,
             )
             return
@@ -192,7 +237,13 @@ class Agent:
         self.spending = await self._loop.run_in_executor(None, self.vault.spending)
         await self._serially(lambda: self.core.answer(answer, self._loop.time()))
 
+    def _missed(self, peer: str) -> None:
+        if self.overlay is not None:
+            self.overlay.missed(peer)
+
     async def _confirmed(self, outgoing: Outgoing) -> None:
+        if self.overlay is not None:
+            self.overlay.reached(outgoing.recipient)
         await self._serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
 
     async def _receive(self, sender: str, raw: bytes | None) -> bytes:
@@ -205,6 +256,8 @@ class Agent:
                 raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
             if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
                 raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
+            if opened.payload_type == PEER_EXCHANGE:
+                return self._exchanged(sender, opened.payload)
             message = decode(opened.payload_type, opened.payload)
             duplicate = False
 
@@ -226,6 +279,14 @@ class Agent:
         receipt = encode_receipt(duplicate)
         self.counters.wire_bytes += len(receipt)
         return receipt
+
+    def _exchanged(self, sender: str, payload: bytes) -> bytes:
+        """Answer a peer that exchanges views."""
+        if self.overlay is None:
+            raise MessageRefused("membership", "this device keeps to the peers of its configuration")
+        reply = self.overlay.receive(sender, payload)
+        self.counters.wire_bytes += len(reply)
+        return reply
 
     def _refuse(self, sender: str, refusal: MessageRefused) -> None:
         self.counters.refused[refusal.reason] += 1
@@ -256,6 +317,8 @@ class Agent:
             timer.cancel()
         for link in self.links.values():
             link.stop()
+        if self.overlay is not None:
+            self.overlay.stop()
         await self.transport.stop(_GRACE_SECONDS)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
@@ -267,4 +330,6 @@ class Agent:
         self._store.close()
         if self._book is not None:
             self._book.close()
+        if self.overlay is not None:
+            self.overlay.close()
         _log.info("stopped id=%s", self.identity.node_id)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from sottovoce.agent.core import Core
 from sottovoce.agent.link import Link
+from sottovoce.agent.overlay import Overlay
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
@@ -29,6 +30,7 @@ class Reported(Protocol):
     counters: Counters
     waits: Waits
     links: dict[str, Link]
+    overlay: Overlay | None
     spending: Spending
     cycle: int
 
@@ -65,6 +67,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             }
             for link in agent.links.values()
         ],
+        "membership": _membership(agent.overlay),
         "traffic": {
             "messages": counters.messages,
             "retries": counters.retries,
@@ -78,6 +81,19 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "waiting": agent.waits.document(),
         "certificate_expires": agent.identity.not_after.isoformat(),
         "resources": {"rss_mib": _resident_mib(), "cpu_s": time.process_time()},
+    }
+
+
+def _membership(overlay: Overlay | None) -> dict[str, Any]:
+    """Whom this device knows of, and how its exchanges of views go."""
+    if overlay is None:
+        return {"sampling": "static"}
+    membership = overlay.membership
+    return {
+        "sampling": "newscast",
+        "view": [{"id": record.node_id, "address": record.endpoints[0]} for record in membership.view],
+        "exchanges": dict(membership.traffic),
+        "refused": dict(membership.refused),
     }
 
 

@@ -123,10 +123,27 @@ class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     address: Address
 
 
+class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[membership]`: how this device finds others."""
+
+    sampling: Annotated[
+        Literal["newscast", "static"],
+        Meta(description="newscast: peers are sampled, those under [transport] are seeds; static: only they are peers"),
+    ] = "newscast"
+    period: Annotated[
+        float, Meta(ge=0.05, le=86_400, description="seconds between exchanges of views, the same for the whole fleet")
+    ] = 60.0
+    view_size: Annotated[int, Meta(ge=20, le=100, description="entries of the view, c")] = 30
+    warm_size: Annotated[int, Meta(ge=1, le=12, description="sampled peers that the learner sends to at a time")] = 6
+
+
 class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[transport]`: where to listen, whom to send to, and how long to wait."""
 
     listen: Address = "127.0.0.1:7400"
+    announce: Annotated[
+        Address | None, Meta(description="where peers reach this device, if not at `listen`")
+    ] = None
     peers: tuple[PeerSection, ...] = ()
     timeout: Annotated[
         float, Meta(gt=0, le=_LARGEST, description="seconds a call may take, by gRPC's own deadline")
@@ -141,15 +158,24 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def __post_init__(self) -> None:
         """Ports exist, and nobody is listed twice."""
         addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers)}
-        for key, address in {"listen": self.listen, **addresses}.items():
+        announced = {} if self.announce is None else {"announce": self.announce}
+        for key, address in {"listen": self.listen, **announced, **addresses}.items():
             if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
                 raise _wrong(key, "the port must lie between 1 and 65535")
         ids = [peer.id for peer in self.peers]
         for i, node in enumerate(ids):
             if node in ids[:i]:
                 raise _wrong(f"peers[{i}].id", "this peer is listed twice; keep one of them")
+        if self.announce is None and self.listen.rpartition(":")[0] in ("0.0.0.0", "[::]"):  # noqa: S104
+            raise _wrong("announce", f"{self.listen} is everywhere and nowhere; say where peers reach this device")
         if self.backoff > self.backoff_max:
             raise _wrong("backoff", "longer than backoff_max; the first pause is the shortest")
+
+
+    @property
+    def announced(self) -> str:
+        """Where peers reach this device."""
+        return self.announce or self.listen
 
 
 def _wrong(key: str, what: str) -> ValueError:
@@ -165,6 +191,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     learner: LearnerSection = LearnerSection()
     privacy: PrivacySection = PrivacySection()
     transport: TransportSection = TransportSection()
+    membership: MembershipSection = MembershipSection()
 
     @property
     def neighbouring(self) -> str:

@@ -2,9 +2,10 @@
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
 from sottovoce.data.dataset import DataSet
-from sottovoce.data.partition import holdout, partition
+from sottovoce.data.partition import holdout, one_record, partition
 from sottovoce.data.records import Records, checked
 from sottovoce.data.spec import DataSpec, load, parse
+from sottovoce.data.synthetic import synthetic, two_gaussians
 from sottovoce.data.transform import BIAS, TransformName, apply, centred_unit, width
 
 __all__ = [
@@ -19,8 +20,11 @@ __all__ = [
     "checked",
     "holdout",
     "load",
+    "one_record",
     "parse",
     "partition",
+    "synthetic",
+    "two_gaussians",
     "uniform_bounds",
     "width",
 ]

@@ -1,5 +1,6 @@
 """The declared range of each feature: a public promise about what is measured, never computed from records."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,10 @@ def uniform_bounds(low: float, high: float, features: int, origin: str) -> Bound
 
 
 def bounds_option(text: str, features: int, origin: str) -> Bounds:
-    """Read the option `bounds=LOW:HIGH` of a data SPEC.
+    """Read the option `bounds=LOW:HIGH` of a data SPEC, or `bounds=LOW:HIGH,LOW:HIGH*COUNT,…`, feature by feature.
 
     Args:
-        text: two numbers with a colon between them.
+        text: a range for all features; or one for each, where `*COUNT` repeats it for as many features.
         features: the number of features d.
         origin: the source to name in an error.
 
@@ -67,10 +68,26 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: not two finite numbers, the lower first.
+        DataError: not finite numbers, the lower first, or not as many ranges as there are features.
     """
-    try:
-        low, high = (float(part) for part in text.split(":"))
-    except ValueError:
-        raise DataError(f"{origin}: bounds={text} is not LOW:HIGH. Write for example bounds=0:255.") from None
-    return uniform_bounds(low, high, features, origin)
+    ranges: list[tuple[float, float]] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"([^:*]+):([^:*]+)(?:\*([0-9]{1,7}))?", part)
+        try:
+            low, high = (float(match[1]), float(match[2])) if match else (float("nan"),) * 2
+        except ValueError:
+            match = None
+        if match is None:
+            raise DataError(f"{origin}: bounds={text} is not LOW:HIGH. Write for example bounds=0:255.") from None
+        ranges += [(low, high)] * int(match[3] or 1)
+        if len(ranges) > features:
+            break
+    if "," not in text and "*" not in text:
+        return uniform_bounds(*ranges[0], features, origin)
+    if len(ranges) != features:
+        raise DataError(
+            f"{origin}: bounds={text} does not give one range for each of the {features} features. "
+            "Write for example bounds=0:100*54,1:20000 for 55."
+        )
+    lows, highs = zip(*ranges, strict=True)
+    return checked_bounds(np.array(lows), np.array(highs), features, origin)

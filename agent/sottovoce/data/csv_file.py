@@ -28,10 +28,11 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     Args:
         path: the file, UTF-8, gzip when its name ends in `.gz`.
         options: `label` (a column name, or with `header=no` an index from 0, -1 the last); `header=yes|no`;
-            `delimiter`, one character; `bounds=LOW:HIGH`, the declared range of every feature.
+            `delimiter`, one character; `bounds`, see `bounds_option`; `test`, a second file of the same form, its path
+            relative to the first one's directory: the official test split.
 
     Returns:
-        the data set, without a test split.
+        the data set. Labels are numbered over both files.
 
     Raises:
         DataError: the file cannot be read, an option is wrong, or a line is not a record. The message gives the
@@ -43,13 +44,28 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     header = options.get("header", "yes")
     if header not in ("yes", "no"):
         raise DataError(f"{path}: header={header} is neither yes nor no. Write header=no when line 1 is a record.")
+    label, has_header = options["label"], header == "yes"
+    features, words = _file(path, delimiter, label, has_header)
+    bounds = bounds_option(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
+    if "test" not in options:
+        return assembled(f"csv:{path.name}", (features, _codes(words)), bounds=bounds, origin=str(path))
+    test_features, test_words = _file(path.parent / options["test"], delimiter, label, has_header)
+    codes = _codes(words + test_words)
+    return assembled(
+        f"csv:{path.name}",
+        (features, codes[: len(words)]),
+        test=(test_features, codes[len(words) :]),
+        bounds=bounds,
+        origin=str(path),
+    )
+
+
+def _file(path: Path, delimiter: str, label: str, header: bool) -> tuple[NDArray[np.float64], list[str]]:
     with (
         reading(path, "Name a text file with one record a line.") as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
-        features, labels = _table(path, _lines(path, text, delimiter), options["label"], header == "yes")
-    bounds = bounds_option(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
-    return assembled(f"csv:{path.name}", (features, _codes(labels)), bounds=bounds, origin=str(path))
+        return _table(path, _lines(path, text, delimiter), label, header)
 
 
 def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:

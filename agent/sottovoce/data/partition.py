@@ -42,13 +42,30 @@ def partition(name: str, labels: NDArray[np.int64], agents: int, seed: int) -> l
     if name == "iid":
         return _sorted(np.array_split(generator.permutation(len(labels)), agents))
     if name == "one-record":
-        if len(labels) < agents:
-            raise DataError(f"{len(labels)} records do not give each of {agents} agents one. Take fewer agents.")
-        return _sorted(np.split(generator.permutation(len(labels))[:agents], agents))
+        return list(one_record(len(labels), agents, seed)[:, np.newaxis])
     match = re.fullmatch(r"dirichlet\(([^()]*)\)", name)
     if match is None:
         raise DataError(f"There is no partition {name!r}. Known partitions: {_NAMES}.")
     return _dirichlet(_alpha(match[1]), labels, agents, generator)
+
+
+def one_record(n: int, agents: int, seed: int) -> Indices:
+    """Choose one random record for each agent, as the partition `one-record` does.
+
+    Args:
+        n: the number of records.
+        agents: how many agents there are.
+        seed: not negative; the same seed gives the same partition.
+
+    Returns:
+        the positions of the agents' records, int64[agents], all different.
+
+    Raises:
+        DataError: fewer records than agents, or the seed is out of range.
+    """
+    if n < agents:
+        raise DataError(f"{n} records do not give each of {agents} agents one. Take fewer agents.")
+    return _generator(seed).permutation(n)[:agents].astype(np.int64)
 
 
 def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]:

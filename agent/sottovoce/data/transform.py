@@ -5,31 +5,126 @@ scale or even a rounding taken from the rest of the batch, one record would chan
 sensitivity the vault charges for would be wrong. So no training-set statistic is used, and every row comes out
 bit-identical whether it is transformed alone or among others: arrays are first made C-contiguous, aligned float64,
 so that each sum runs along one row of adjacent numbers, in an order that depends on the number of columns only.
+
+A transform is written as its steps, `STEP,STEP(NUMBER),…`, done from left to right:
+
+    clamp        clamp each feature to its declared range, if there is one
+    squash(S)    with declared bounds: clamp, and scale each feature to [0, 1]; without: log(S)
+    log(S)       sign(x)·log(1 + |x|/S)
+    pool(K)      means over K × K squares of a square image
+    subtract(C)  subtract the constant C from every feature
+    centre       subtract the record's own mean over its features
+    unit         divide the record by its own L2 norm
+    bias(B)      append the constant B
+
+Two have names of their own: `centred-unit` is `squash(1),centre,unit,bias(0.3)`, and `none` is `clamp`.
 """
 
+import difflib
+import math
+import re
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.data import steps
 from sottovoce.data.bounds import Bounds
 from sottovoce.errors import DataError
 
 BIAS = 0.3
 """The constant last column of `centred_unit`: a record has norm at most sqrt(1 + BIAS**2)."""
 
-TransformName = Literal["centred-unit", "none"]
+TransformName = str
+"""The name or the steps of a transform."""
+
+_NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "none": "clamp"}
+_MOST_STEPS = 16
+
+Rows = NDArray[np.float64]
 
 
-def centred_unit(features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
-    """Scale, centre and normalise each record by itself, and append a bias.
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How a step is done to rows, given bounds and its number; and how many columns it makes of d."""
+
+    do: Callable[[Rows, Bounds | None, float], Rows]
+    number: str | None = None
+    width: Callable[[int, float], int] = lambda d, _: d
+
+
+_STEPS: dict[str, _Step] = {
+    "clamp": _Step(lambda rows, bounds, _: steps.clamp(rows, bounds)),
+    "squash": _Step(steps.squash, "positive"),
+    "log": _Step(lambda rows, _, scale: steps.log(rows, scale), "positive"),
+    "pool": _Step(
+        lambda rows, _, side: steps.pool(rows, int(side)), "whole", lambda d, side: steps.pooled_width(d, int(side)) ** 2
+    ),
+    "subtract": _Step(lambda rows, _, constant: rows - constant, "positive"),
+    "centre": _Step(lambda rows, _, __: steps.centre(rows)),
+    "unit": _Step(lambda rows, _, __: steps.unit(rows)),
+    "bias": _Step(lambda rows, _, value: steps.bias(rows, value), "positive", lambda d, _: d + 1),
+}
+
+
+@lru_cache(maxsize=64)
+def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
+    """The steps of a transform, each with its number, 0 where it has none.
+
+    Raises:
+        DataError: it is not a transform; the message names the nearest step, or what its number must be.
+    """
+    words = _NAMED.get(name, name).split(",")
+    if len(words) > _MOST_STEPS:
+        raise DataError(f"Transform {name[:40]}… has more than {_MOST_STEPS} steps. Leave some out.")
+    return tuple(_parsed_step(word.strip()) for word in words)
+
+
+def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
+    """Apply the declared transform.
+
+    Args:
+        name: a name or steps, see the module's docstring.
+        features: float64[n,d], finite; n may be 0.
+        bounds: the declared range, float64[d] twice, or None.
+
+    Returns:
+        float64[n,width(name, d)], a new array. Each row is bit-identical whatever other rows are present.
+
+    Raises:
+        DataError: the bounds are not declared for d features, or a step does not fit them.
+    """
+    if bounds is not None and any(side.shape != features.shape[1:] for side in bounds):
+        raise DataError(
+            f"The bounds are not declared for {features.shape[1]} features. Declare a low and a high value for each."
+        )
+    rows = np.array(features, dtype=np.float64, order="C", copy=True)  # numpy allocates aligned
+    for step, number in parsed(name):
+        rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
+        if step == "pool":
+            bounds = None  # it was for the pixels
+    return rows
+
+
+def width(name: TransformName, d: int) -> int:
+    """Return the number of columns `apply` makes of d features.
+
+    Raises:
+        DataError: a step does not fit so many features.
+    """
+    for step, number in parsed(name):
+        d = _STEPS[step].width(d, number)
+    return d
+
+
+def centred_unit(features: Rows, bounds: Bounds | None) -> Rows:
+    """Scale, centre and normalise each record by itself, and append a bias: the transform `centred-unit`.
 
     With bounds, a feature is clamped to its declared range and scaled to [0, 1] (0 when the range has no width);
     without, it becomes sign(x)·log(1 + |x|). Then the record's own mean is subtracted, the record is divided by its
     L2 norm (a record of equal features becomes 0), and the constant `BIAS` is appended.
-
-    Each row of the result is bit-identical whatever other rows are present: see the module's docstring.
 
     Args:
         features: float64[n,d], finite; n may be 0.
@@ -41,78 +136,25 @@ def centred_unit(features: NDArray[np.float64], bounds: Bounds | None) -> NDArra
     Raises:
         DataError: the bounds are not declared for d features.
     """
-    rows = _private_copy(features)
-    if bounds is None:
-        rows = np.sign(rows) * np.log1p(np.abs(rows))
-    else:
-        low, high = _matching(bounds, rows.shape[1])
-        np.clip(rows, low, high, out=rows)
-        rows -= low
-        span = high - low
-        rows = np.divide(rows, span, out=np.zeros_like(rows), where=span > 0)
-    rows -= rows[:, :1].copy()  # makes equal features exactly 0, where the mean alone would leave rounding errors
-    rows -= rows.mean(axis=1, keepdims=True)
-    _divide_rows(rows, np.abs(rows).max(axis=1, keepdims=True))  # else the squares of tiny numbers underflow
-    _divide_rows(rows, np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
-    return np.hstack([rows, np.full((len(rows), 1), BIAS)])
+    return apply("centred-unit", features, bounds)
 
 
-def clamped(features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
-    """Clamp each feature to its declared range and change nothing else: the transform `none`.
-
-    Args:
-        features: float64[n,d], finite; n may be 0.
-        bounds: the declared range, float64[d] twice, or None to leave every value as it is.
-
-    Returns:
-        float64[n,d], a new array.
-
-    Raises:
-        DataError: the bounds are not declared for d features.
-    """
-    rows = _private_copy(features)
-    if bounds is not None:
-        np.clip(rows, *_matching(bounds, rows.shape[1]), out=rows)
-    return rows
-
-
-_TRANSFORMS: dict[TransformName, Callable[[NDArray[np.float64], Bounds | None], NDArray[np.float64]]] = {
-    "centred-unit": centred_unit,
-    "none": clamped,
-}
-
-
-def apply(name: TransformName, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
-    """Apply the declared transform.
-
-    Args:
-        name: `centred-unit` or `none`.
-        features: float64[n,d], finite.
-        bounds: the declared range, float64[d] twice, or None.
-
-    Returns:
-        float64[n,width(name, d)].
-
-    Raises:
-        DataError: the bounds are not declared for d features.
-    """
-    return _TRANSFORMS[name](features, bounds)
-
-
-def width(name: TransformName, d: int) -> int:
-    """Return the number of columns `apply` makes of d features."""
-    return d + 1 if name == "centred-unit" else d
-
-
-def _private_copy(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.array(features, dtype=np.float64, order="C", copy=True)  # numpy allocates aligned
-
-
-def _matching(bounds: Bounds, columns: int) -> Bounds:
-    if any(side.shape != (columns,) for side in bounds):
-        raise DataError(f"The bounds are not declared for {columns} features. Declare a low and a high value for each.")
-    return bounds
-
-
-def _divide_rows(rows: NDArray[np.float64], divisors: NDArray[np.float64]) -> None:
-    np.divide(rows, divisors, out=rows, where=divisors > 0)
+def _parsed_step(word: str) -> tuple[str, float]:
+    match = re.fullmatch(r"([a-z-]+)(?:\(([^()]*)\))?", word)
+    name = match[1] if match else word
+    if not match or name not in _STEPS:
+        near = difflib.get_close_matches(name, [*_STEPS, *_NAMED], n=1, cutoff=0.0)
+        raise DataError(f"There is no transform step {word!r}; the nearest is {near[0]!r}. Steps: {', '.join(_STEPS)}.")
+    kind = _STEPS[name].number
+    if (kind is None) != (match[2] is None):
+        example = f"{name}(2)" if kind else name
+        raise DataError(f"Transform step {word!r}: write it like {example}.")
+    if kind is None:
+        return name, 0.0
+    try:
+        number = float(match[2])
+    except ValueError:
+        number = math.nan
+    if not 0 < number <= 1e9 or (kind == "whole" and number != int(number)):
+        raise DataError(f"Transform step {word!r}: the number must be {kind}, and no more than 10⁹.")
+    return name, number

@@ -16,9 +16,9 @@ class Query:
 
     Attributes:
         learner: the name of the asking learner.
-        kind: what is asked for; `gradient` is a sum of clipped per-example gradients.
-        slot: the position in the learner's public schedule, from 0.
-        point: float64[P], already public: where the gradient is taken.
+        kind: what is asked for; `gradient` is a sum of clipped per-example gradients, `record` one perturbed record.
+        slot: the position in the learner's public schedule, or the record's place, from 0.
+        point: float64[P], already public: where the gradient is taken; empty for a record.
     """
 
     learner: str
@@ -58,7 +58,7 @@ class Refused:
 
     Attributes:
         query_id: the question refused.
-        reason: a stable word, for example `budget`.
+        reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not exist.
         explanation: the same in one sentence.
     """
 

@@ -4,8 +4,9 @@ A model is a stack of k linear binary models, `weights[N,k,d]`, with a counter `
 of updates t in its history, from which its step size 1/(λt) follows. A record is q[N,k,d], with q = y^(k)x + noise:
 both rules need y and x only as their product, which is why publishing q once is enough.
 
-Everything is elementwise or a sum along one row of adjacent numbers, so a node's result is the same to the last bit
-whatever other nodes are computed beside it. Results have the dtype of the weights.
+Everything is elementwise or a sum along one row of adjacent numbers, without BLAS, which may add up in an order that
+depends on an array's address. So a node's result is the same to the last bit whatever other nodes are computed beside
+it. Results have the dtype of the weights.
 """
 
 from collections.abc import Callable
@@ -80,11 +81,9 @@ def merge(
 
 
 def _updated(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float], slope: Slope) -> Model[Float]:
-    weights, records = np.ascontiguousarray(weights), np.ascontiguousarray(records)
-    product = weights * records
-    slopes = slope(np.add.reduce(product, axis=2))  # no BLAS: it may add up in an order that depends on addresses
+    margins = np.einsum("nkd,nkd->nk", np.ascontiguousarray(weights), np.ascontiguousarray(records))
     steps = steps + 1
-    rates = slopes.astype(np.float64) / (LAMBDA * steps)[:, np.newaxis]
-    np.multiply(records, rates.astype(weights.dtype)[:, :, np.newaxis], out=product)
-    product += weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]
-    return product, steps
+    rates = (slope(margins) / (LAMBDA * steps)[:, np.newaxis]).astype(weights.dtype)
+    updated = records * rates[:, :, np.newaxis]
+    updated += weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]
+    return updated, steps

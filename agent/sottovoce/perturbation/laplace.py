@@ -12,7 +12,7 @@ from typing import Literal
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
 
-_MOST_SCALE = 2**56  # noise beyond 2^63 would need a uniform number below e^-128
+_MOST_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from sottovoce.simulate.faults import Faults
 from sottovoce.simulate.simulation import Device, Simulation
-from sottovoce.simulate.topology import TOPOLOGIES, out_peers
+from sottovoce.simulate.topology import NEWSCAST, TOPOLOGIES, out_peers
 from sottovoce.simulate.trace import Trace, Witness
 
-__all__ = ["TOPOLOGIES", "Device", "Faults", "Simulation", "Trace", "Witness", "out_peers"]
+__all__ = ["NEWSCAST", "TOPOLOGIES", "Device", "Faults", "Simulation", "Trace", "Witness", "out_peers"]

@@ -1,11 +1,11 @@
 """NewsCast views of a whole fleet in one array: 10⁴ to 10⁷ devices, one push-pull exchange a device and cycle.
 
-The rule is that of sottovoce_bootstrap.membership (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based
-Peer Sampling", TOCS 25(3), 2007; NewsCast is its `rand`, `pushpull`, H = c/2 case): a device sends itself and the
-freshest 15 of its view, keeps the c freshest of what it has and gets, takes at most c/4 devices that are new to its view
-from one message, drops what is older than ten cycles when a message comes in, and draws another peer, twice at most,
-when no answer comes. Ages are whole cycles, and all exchanges of a round see the views from before it. What keeps single
-devices from harm is left out: failure counts, address book, limits per prefix. So the figures are a lower bound.
+The rule is that of sottovoce_bootstrap (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer
+Sampling", TOCS 25(3), 2007): a device sends itself and the freshest 15 of its view, keeps the c freshest of what it has
+and gets, takes at most c/4 devices that are new to its view from one message, drops what is older than nine cycles when
+a message comes in, and draws another peer, twice at most, when no answer comes. Ages are whole cycles, and exchanges of
+one round see the views from before it. What a device learns from its own failures, its address book and the limits per
+prefix are left out.
 """
 
 from typing import Final
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MESSAGE_ENTRIES: Final = 16
-HORIZON: Final = 10
-"""Cycles after which an entry is dropped; the age of an entry whose holder hears nobody stays at most 30."""
+HORIZON: Final = 9
+"""Cycles after which an entry is dropped, once its holder hears from somebody."""
 
 ATTEMPTS: Final = 3
 
@@ -85,7 +85,7 @@ class NewscastOverlay:
     def dead_share(self, online: NDArray[np.bool_]) -> float:
         """The share of entries in the views of devices online that are of devices which are not."""
         held = np.count_nonzero(self._view[online] != _EMPTY)
-        return 1.0 - np.count_nonzero(self._live(online)[online]) / max(held, 1)
+        return float(1.0 - np.count_nonzero(self._live(online)[online]) / np.maximum(held, 1))
 
     def in_degrees(self, online: NDArray[np.bool_]) -> NDArray[np.int64]:
         """int64[online devices]: in how many views of devices online each of them is."""
@@ -97,16 +97,15 @@ class NewscastOverlay:
 
     def _live(self, online: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """bool[n, c]: which entries are of devices online."""
-        return online[self._ids()] & (self._view != _EMPTY)
+        live: NDArray[np.bool_] = online[self._ids()] & (self._view != _EMPTY)
+        return live
 
     def _draw(self, nodes: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int32]:
         held = np.count_nonzero(self._view[nodes] != _EMPTY, axis=1)
         drawn = self._view[nodes, (rng.random(len(nodes)) * held).astype(np.int64)]
         return np.where(held > 0, _id(drawn).astype(np.int32), np.int32(-1))
 
-    def _exchange(
-        self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float
-    ) -> NDArray[np.int32]:
+    def _exchange(self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float) -> NDArray[np.int32]:
         """One round of push-pull; returns those who got no answer."""
         partners = self._draw(initiators, self._rng)
         heard = (partners >= 0) & online[partners] & (self._rng.random(len(initiators)) >= loss)
@@ -128,7 +127,7 @@ class NewscastOverlay:
         return initiators[~answered]
 
     def _merge(self, receivers: NDArray[np.int32], message: Entries) -> None:
-        """Merge into the view of each receiver, all different, its row of `message`, whose first entry is the sender."""
+        """Merge into the view of each receiver, all different, its row of `message`, which the sender itself begins."""
         size = self._view.shape[1]
         message[:, 1:] |= _NEWS
         message[_id(message) == receivers[:, None].astype(np.uint32)] = _EMPTY

@@ -26,12 +26,19 @@ def _disconnected(i: int, n: int) -> list[int]:
     return []
 
 
+def _seeds(i: int, n: int) -> list[int]:
+    """One seed each; peer sampling finds the others."""
+    return [(i + 1) % n]
+
+
+NEWSCAST = "newscast"
 TOPOLOGIES: dict[str, Callable[[int, int], list[int]]] = {
     "exponential": _exponential,
     "ring": _ring,
     "star": _star,
     "full": _full,
     "disconnected": _disconnected,
+    NEWSCAST: _seeds,
 }
 
 

@@ -14,24 +14,26 @@ from sottovoce.config import (
     AgentConfig,
     DataSection,
     LearnerSection,
+    MembershipSection,
     PrivacySection,
     TransportSection,
     checked,
 )
 from sottovoce.errors import PrivacyError, UsageError
-from sottovoce.simulate import TOPOLOGIES, Faults
+from sottovoce.simulate import NEWSCAST, TOPOLOGIES, Faults
 from sottovoce.vault import Budget
 
 _SECTIONS: dict[str, type[Struct]] = {
     "data": DataSection,
     "learner": LearnerSection,
+    "membership": MembershipSection,
     "privacy": PrivacySection,
     "transport": TransportSection,
 }
 _OWN = {"data.partition", "privacy.allow_unproved", "testbed.directory"}
 _DECIDED = {"data.source", "data.features", "data.classes", "learner.name", "learner.fidelity", "learner.model",
             "learner.period",
-            "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"}  # fmt: skip
+            "membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Options:
             raise UsageError(f"--period {self.period:g}: choose 0.001 to 3600 seconds")
         if self.topology not in TOPOLOGIES:
             raise UsageError(f"--topology {self.topology}: choose one of {', '.join(TOPOLOGIES)}")
+        if self.topology == NEWSCAST and self.transport == "memory":
+            raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
         if self.epsilon is not None and not self.epsilon > 0:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
         if not 0 < self.delta < 1:
@@ -126,6 +130,11 @@ class Options:
         mixing = max(self.cycles // 5, min(2 * self.agents.bit_length(), self.cycles * 2 // 5))
         return max(1, self.cycles - mixing)
 
+    @property
+    def _defaults(self) -> dict[str, Any]:
+        """What a short run needs, unless the command line says otherwise."""
+        return {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
+
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
         """One agent's configuration: what is given here, then the command line, then the schema's defaults.
 
@@ -138,11 +147,12 @@ class Options:
             "learner.fidelity": self.fidelity,
             "learner.model": self.model,
             "learner.period": self.period,
+            "membership.sampling": "newscast" if self.topology == NEWSCAST else "static",
             "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,
             "privacy.delta": self.delta,
         }
         chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
-        for key, value in {"learner.steps": self.steps, **chosen, **decided}.items():
+        for key, value in {**self._defaults, **chosen, **decided}.items():
             table, _, name = key.partition(".")
             tables.setdefault(table, {})[name] = value
         return checked(tables, "--set")

@@ -20,6 +20,7 @@ _MAX_STREAMS = 4
 _MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps nobody out
 _MAX_CONNECTIONS_REMEMBERED = 4096
 _CONNECTION_SECONDS = 3600
+_MOST_CHANNELS = 64  # to the peers last sent to; a connection costs both sides memory
 _HANDSHAKE_SECONDS = 2.0
 
 _CLOSED = (
@@ -73,7 +74,8 @@ class GrpcTransport:
         self._reconnect_ms = max(100, int(reconnect * 1000))
         self._credentials = grpc.ssl_channel_credentials(roots, key, chain)
         self._configuration = grpc.ssl_server_certificate_configuration([(key, chain)], roots)
-        self._channels: dict[Peer, grpc.aio.Channel] = {}
+        self._channels: OrderedDict[Peer, grpc.aio.Channel] = OrderedDict()
+        self._in_use: Counter[Peer] = Counter()
         self._server: grpc.aio.Server | None = None
         self._receive: Receive | None = None
         self._lock = threading.Lock()
@@ -112,6 +114,7 @@ class GrpcTransport:
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Hand a message over; see Transport.deliver. The deadline is gRPC's own: a cancelled call would leak."""
         call = self._channel(peer).unary_unary(METHOD)
+        self._in_use[peer] += 1
         try:
             answer: bytes = await call(message, timeout=timeout)
         except grpc.aio.AioRpcError as error:
@@ -120,6 +123,9 @@ class GrpcTransport:
                 own = f"this device's certificate expired on {self._expires:%Y-%m-%d}: run `sottovoce fleet join` again"
                 failure = DeliveryFailed("rejected", f"peer {peer.id} at {peer.address}: {own}")
             raise failure from error
+        finally:
+            self._in_use[peer] -= 1
+            await self._close_spare()
         return answer
 
     def listener(self) -> Listener:
@@ -155,11 +161,18 @@ class GrpcTransport:
                     ("grpc.max_receive_message_length", _MAX_MESSAGE),
                     ("grpc.enable_http_proxy", 0),
                     ("grpc.initial_reconnect_backoff_ms", 100),
-                    ("grpc.min_reconnect_backoff_ms", 100),
                     ("grpc.max_reconnect_backoff_ms", self._reconnect_ms),
                 ],
             )
+        self._channels.move_to_end(peer)
         return channel
+
+    async def _close_spare(self) -> None:
+        """Close the channels that were used longest ago, beyond the most that are kept."""
+        idle = [peer for peer in self._channels if not self._in_use[peer]]
+        for peer in idle[: max(0, len(self._channels) - _MOST_CHANNELS)]:
+            del self._in_use[peer]
+            await self._channels.pop(peer).close(None)
 
     async def _deliver(self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
         if self._receive is None:

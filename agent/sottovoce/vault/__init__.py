@@ -4,16 +4,18 @@ Other packages import from here and from nowhere inside; learners, wire and tran
 """
 
 from sottovoce.vault.accountant import gaussian_mu
-from sottovoce.vault.construction import Terms, build
+from sottovoce.vault.clipped_sum import calibrate
+from sottovoce.vault.construction import RecordTerms, Terms, build
 from sottovoce.vault.ledger import Budget, Ledger, Spending
-from sottovoce.vault.mechanism import calibrate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
+from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
 
 __all__ = [
     "Budget",
     "Ledger",
     "OperatingSystemNoise",
+    "RecordTerms",
     "SeededNoise",
     "Spending",
     "Terms",
@@ -21,4 +23,5 @@ __all__ = [
     "build",
     "calibrate",
     "gaussian_mu",
+    "simulate",
 ]

@@ -1,14 +1,21 @@
-"""Composition of Gaussian releases in closed form (Gaussian differential privacy).
+"""Composition: of Gaussian releases in closed form (Gaussian differential privacy), of pure ones by addition.
 
 A sequence of Gaussian releases, each with μᵢ = sensitivity / standard deviation and each chosen in view of the earlier
 ones, is exactly as private as one with μ = sqrt(Σ μᵢ²) (Dong, Roth & Su 2022, Corollary 3.3). Its curve is
 δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) (Balle & Wang 2018, Theorem 8).
+
+A pure release of ε adds its ε, whatever came before or comes after: when the others together are (ε′, δ), all are
+(ε + ε′, δ). A release that is computed from one record, and from nothing else that is private, costs the other records
+nothing, so that ε is counted record by record (parallel composition), and a ledger's ε is that of the record charged
+most.
 
 Every rounding here goes to the safe side: δ and ε up, μ down. The allowance in `gaussian_delta` is larger than what
 floating point can have lost, in it or in adding up the μᵢ².
 """
 
 import math
+
+from sottovoce.errors import PrivacyError
 
 MAX_EPSILON = 500.0
 _BISECTIONS = 200
@@ -56,6 +63,24 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
     return low
+
+
+def allowed_mu(epsilon: float, delta: float) -> float:
+    """The μ of all releases together that a budget pays for.
+
+    Raises:
+        PrivacyError: the budget promises nothing.
+    """
+    try:
+        return gaussian_mu(epsilon, delta)
+    except ValueError as error:
+        raise PrivacyError(f"this budget promises nothing: {error}. Set privacy.epsilon and privacy.delta") from error
+
+
+def composed(*epsilons: float) -> float:
+    """The sum of several ε, rounded up; exact when at most one of them is not 0."""
+    total = math.fsum(epsilons)
+    return total if sum(epsilon > 0 for epsilon in epsilons) <= 1 else math.nextafter(total, math.inf)
 
 
 def _phi(x: float) -> float:

@@ -1,21 +1,24 @@
 """From plain values to a working vault."""
 
+import math
 from dataclasses import dataclass
 
 from sottovoce.data import Records
-from sottovoce.errors import PrivacyError
+from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.vault.guarantee import guarantee
-from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.mechanism import Mechanism, calibrate, exact
+from sottovoce.perturbation import Scheme
+from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
+from sottovoce.vault.guarantee import Scaling, guarantee, record_guarantee
+from sottovoce.vault.ledger import Budget, Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import GradientSum
+from sottovoce.vault.programs import GradientSum, RecordRelease
+from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.vault import Room, Vault
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a learner asks of its vault, all of it public.
+    """What a learner of gradient sums asks of its vault, all of it public.
 
     Attributes:
         learner: `clipd2p`, or `push-sum`, which neither clips nor adds noise.
@@ -28,17 +31,46 @@ class Terms:
     clip: float
 
 
-def build(*, records: Records, kernel: Kernel, terms: Terms, ledger: Ledger, noise: NoiseSource) -> Vault:
+@dataclass(frozen=True, slots=True)
+class RecordTerms:
+    """What a learner of published records asks of its vault, all of it public.
+
+    Attributes:
+        learner: its name.
+        scheme: how each record is released, once; of no noise (`exact`) where the budget promises nothing.
+        scaling: how features were scaled before they reached the vault.
+    """
+
+    learner: str
+    scheme: Scheme
+    scaling: Scaling
+
+
+def build(*, records: Records, kernel: Kernel, terms: Terms | RecordTerms, ledger: Ledger, noise: NoiseSource) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
+
+    Args:
+        records: the private records.
+        kernel: the model whose gradients are summed; releases of records need none, and do not look at it.
+        terms: what will be asked.
+        ledger: opened for charging.
+        noise: the source of randomness.
 
     Raises:
         PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
+        DataError: the records are not of the shape that the terms declare.
     """
+    if isinstance(terms, RecordTerms):
+        return Vault(_record_room(records, terms, ledger, noise))
+    return Vault(_gradient_room(records, kernel, terms, ledger, noise))
+
+
+def _gradient_room(records: Records, kernel: Kernel, terms: Terms, ledger: Ledger, noise: NoiseSource) -> Room:
     budget = ledger.budget
     clip = None if terms.learner == "push-sum" else terms.clip
-    mechanism: Mechanism
+    mechanism: ClippedSum
     if budget.epsilon is None:
-        mechanism = exact(clip=clip)
+        mechanism = exact(clip=clip, size=kernel.size)
     elif clip is None:
         raise PrivacyError(
             f"learner `{terms.learner}` adds no noise, so no ε holds for it: use `clipd2p`, "
@@ -53,5 +85,38 @@ def build(*, records: Records, kernel: Kernel, terms: Terms, ledger: Ledger, noi
             delta=budget.delta,
             neighbouring=budget.neighbouring,
         )
-    room = Room(records, GradientSum(kernel, mechanism), ledger, noise, guarantee(budget, mechanism, clip))
-    return Vault(room)
+    return Room(records, GradientSum(kernel, mechanism), ledger, noise, guarantee(budget, mechanism, clip))
+
+
+def _record_room(records: Records, terms: RecordTerms, ledger: Ledger, noise: NoiseSource) -> Room:
+    scheme = terms.scheme
+    _check_promise(terms, ledger.budget)
+    if records.features.shape[1] != scheme.features or (records.labels >= scheme.classes).any():
+        raise DataError(
+            f"the records are not of the {scheme.features} features and {scheme.classes} classes that learner "
+            f"`{terms.learner}` publishes: correct data.features, data.classes or data.transform"
+        )
+    epsilon = math.inf if scheme.epsilon is None else scheme.epsilon
+    program = RecordRelease(RecordMechanism(scheme), len(records), epsilon)
+    return Room(records, program, ledger, noise, record_guarantee(ledger.budget, scheme, terms.scaling))
+
+
+def _check_promise(terms: RecordTerms, budget: Budget) -> None:
+    scheme = terms.scheme
+    if (scheme.epsilon is None) != (budget.epsilon is None):
+        raise PrivacyError(
+            f"learner `{terms.learner}` with scheme `{scheme.name}` does not fit this budget: releases without noise "
+            "go with `--epsilon inf` in the testbed, all others with an ε"
+        )
+    if scheme.epsilon is None or budget.epsilon is None:
+        return
+    if budget.neighbouring != "replace-one":
+        raise PrivacyError(
+            f"learner `{terms.learner}` publishes record by record, which shows how many there are, so no ε holds "
+            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, where the number is public"
+        )
+    if scheme.epsilon > budget.epsilon:
+        raise PrivacyError(
+            f"one release of a record costs ε = {scheme.epsilon:g} and the budget is {budget.epsilon:g}: "
+            "make the scheme for the budget's ε"
+        )

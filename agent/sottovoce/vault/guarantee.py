@@ -1,29 +1,33 @@
-"""The statement of what a run of gradient sums promises."""
+"""The statement of what a run promises."""
+
+import math
+from typing import Literal
 
 from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import InternalError
+from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme
+from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 from sottovoce.vault.ledger import Budget
-from sottovoce.vault.mechanism import DiscreteGaussian, Mechanism
+
+Scaling = Literal["declared", "training-min-max"]
+"""How features were scaled before they reached the vault: by declared ranges, or by those of all training records."""
 
 _THREAT_MODEL = (
     "local: anybody who reads every message of a device, any coalition of the others included; the device itself, its "
     "disk and who takes part are not hidden"
 )
+_REFUTED = (
+    "refuted: features were scaled by the smallest and largest values of all training records, a query on private data "
+    "that no noise covers. One outlier that raises a feature's largest value from 5 to 250 moves everybody else's 2.5 "
+    "from 0.5 to 0.01, so it is recognised with certainty at any ε; docs/explanation/privacy-model.md"
+)
 
 
-def guarantee(budget: Budget, mechanism: Mechanism, clip: float | None) -> PrivacyStatement:
-    """The guarantee of all releases the budget allows, made by `mechanism`."""
+def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None) -> PrivacyStatement:
+    """The guarantee of all sums of gradients the budget allows, made by `mechanism`."""
     if not isinstance(mechanism, DiscreteGaussian):
-        words = "none: exact sums" + ("" if clip is None else f" of gradients clipped per example at {clip:g}")
-        return PrivacyStatement(
-            unit=budget.unit,
-            neighbouring=budget.neighbouring,
-            mechanism=words,
-            composition="none",
-            epsilon=None,
-            delta=None,
-            threat_model=_THREAT_MODEL,
-            status=Status.NONE,
-            reason="the noiseless baseline: every message may reveal records",
+        return _nothing(
+            budget, "exact sums" + ("" if clip is None else f" of gradients clipped per example at {clip:g}")
         )
     return PrivacyStatement(
         unit=budget.unit,
@@ -39,3 +43,59 @@ def guarantee(budget: Budget, mechanism: Mechanism, clip: float | None) -> Priva
         status=Status.PROVED,
         reason="docs/explanation/privacy-model.md; docs/decisions/0003-discrete-gaussian.md",
     )
+
+
+def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
+    """The guarantee of every record's release by `scheme`, one each."""
+    if scheme.epsilon is None:
+        return _nothing(budget, "every record as it is, scaled to length 1")
+    refuted = scaling == "training-min-max"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=f"{_words(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
+        composition="each record is released once: parallel over records",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=_THREAT_MODEL + "; how many records there are is public",
+        status=Status.REFUTED if refuted else Status.PROVED,
+        reason=_REFUTED if refuted else "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md",
+    )
+
+
+def _nothing(budget: Budget, what: str) -> PrivacyStatement:
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=f"none: {what}",
+        composition="none",
+        epsilon=None,
+        delta=None,
+        threat_model=_THREAT_MODEL,
+        status=Status.NONE,
+        reason="the noiseless baseline: every message may reveal records",
+    )
+
+
+def _words(scheme: Scheme) -> str:
+    match scheme:
+        case LaplaceCopies():
+            law, where = _laplace(scheme), f"on {scheme.copies} copies of a record of L1 length 1"
+        case Laplace():
+            law, where = _laplace(scheme), "on record ⊗ label, of L1 length 1"
+        case PrivUnit():
+            law, where = _priv_unit(scheme.cap), "on record ⊗ label"
+        case LabelledPrivUnit():
+            law = f"randomised response on the label at ε = {scheme.label.epsilon:g} and {_priv_unit(scheme.cap)}"
+            where = "on the features"
+        case _:
+            raise InternalError(f"no words for scheme `{scheme.name}`: report this")
+    return f"{law} {where}, on the grid 2^{scheme.exponent}"
+
+
+def _laplace(scheme: Laplace | LaplaceCopies) -> str:
+    return f"exact discrete Laplace, scale {math.ldexp(scheme.scale, scheme.exponent):.6g},"
+
+
+def _priv_unit(cap: Cap) -> str:
+    return f"exact PrivUnit, γ = {cap.gamma:.6g}, p = {cap.probability:.6g},"

@@ -10,7 +10,7 @@ from sottovoce.door import PrivacyStatement
 
 @dataclass(frozen=True, slots=True)
 class SealedRelease:
-    """A charged, stored and privatised sum. See sottovoce.door.Release."""
+    """A charged, stored and privatised array. See sottovoce.door.Release."""
 
     query_id: bytes
     value: NDArray[np.int64]

@@ -8,7 +8,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.perturbation import Cap, Exact, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, RandomisedLabel, Scheme
+from sottovoce.perturbation import (
+    Cap,
+    Exact,
+    LabelledPrivUnit,
+    Laplace,
+    LaplaceCopies,
+    PrivUnit,
+    RandomisedLabel,
+    Scheme,
+)
 
 Rows = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -53,9 +62,7 @@ def _simulated(scheme: Scheme, features: Rows, labels: Labels, generator: np.ran
     raise TypeError(f"no simulation of scheme `{scheme.name}`: add one here")
 
 
-def _laplace(
-    scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: np.random.Generator
-) -> Values:
+def _laplace(scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: np.random.Generator) -> Values:
     lengths = np.abs(features).sum(axis=1, keepdims=True)
     units = np.trunc(_divided(features, lengths) * scheme.unit)
     noise = generator.laplace(scale=scheme.scale, size=(len(labels), scheme.copies, scheme.features))

@@ -3,18 +3,15 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
-from sottovoce.vault.clipping import clipped_units
-from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.ledger import Ledger, Spending, Stored
-from sottovoce.vault.mechanism import DiscreteGaussian, Mechanism
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import Plan, Program
+from sottovoce.vault.programs import Program
 from sottovoce.vault.release import SealedRelease
 
 
@@ -31,7 +28,7 @@ class Room:
     """
 
     records: Records
-    program: Program
+    program: Program[Any]
     ledger: Ledger
     noise: NoiseSource
     statement: PrivacyStatement
@@ -42,7 +39,6 @@ class Vault:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self._samplers: dict[int, DiscreteGaussianSampler] = {}
         self._thread: ThreadPoolExecutor | None = None
 
     @property
@@ -69,23 +65,20 @@ class Vault:
         Raises:
             LedgerError: the ledger failed, or holds a charge for this query under other terms; nothing was released.
         """
-        query_id = query.id
-        plan = self._room.program.plan(query)
-        if plan is None:
-            return Refused(query_id, "query", "the vault's program does not answer such a query")
-        if (stored := self._room.ledger.stored(query_id)) is not None:
-            value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)
-            if len(value) != plan.size:
-                return Refused(query_id, "query", "this query was answered before, for a model of another size")
-            return self._release(query_id, value, stored.exponent, stored.simulated)
-        mechanism = plan.mechanism
-        charge = (mechanism.sensitivity_squared, mechanism.sigma) if isinstance(mechanism, DiscreteGaussian) else (1, 0)
-        if not self._room.ledger.charge(query_id, *charge):
-            return Refused(query_id, "budget", "the privacy budget is spent")
-        value = self._noised(self._sum(query, plan), mechanism)
-        stored = Stored(mechanism.exponent, value.astype("<i8").tobytes(), self._room.noise.simulated)
-        self._room.ledger.store(query_id, stored)
-        return self._release(query_id, value, stored.exponent, stored.simulated)
+        query_id, room = query.id, self._room
+        plan = room.program.plan(query)
+        if isinstance(plan, Refused):
+            return plan
+        stored = room.ledger.stored(query_id)
+        if stored is None:
+            if not room.ledger.charge(query_id, plan.event):
+                return Refused(query_id, "budget", "the privacy budget is spent")
+            value = plan.mechanism.apply(room.program.compute(query, room.records), room.noise)
+            stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
+            room.ledger.store(query_id, stored)
+        elif not room.ledger.charged(query_id, plan.event) or len(stored.value) != 8 * plan.mechanism.size:
+            return Refused(query_id, "query", "this query was answered before, under other terms or for another model")
+        return self._release(query_id, stored)
 
     def close(self) -> None:
         """Finish what is being answered, then close the ledger."""
@@ -93,22 +86,7 @@ class Vault:
             self._thread.shutdown(wait=True)
         self._room.ledger.close()
 
-    def _sum(self, query: Query, plan: Plan) -> NDArray[np.int64]:
-        """The sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
-        total = np.zeros(plan.size, dtype=np.int64)
-        for rows in self._room.program.compute(query, self._room.records):
-            units = clipped_units(rows, plan.mechanism.step, plan.mechanism.clip_squared)
-            total += np.add.reduce(units, axis=0).astype(np.int64)
-        return total
-
-    def _noised(self, total: NDArray[np.int64], mechanism: Mechanism) -> NDArray[np.int64]:
-        if not isinstance(mechanism, DiscreteGaussian):
-            return total
-        sampler = self._samplers.get(mechanism.sigma)
-        if sampler is None:
-            sampler = self._samplers[mechanism.sigma] = DiscreteGaussianSampler(mechanism.sigma, self._room.noise)
-        return total + sampler.draw(len(total))
-
-    def _release(self, query_id: bytes, value: NDArray[np.int64], exponent: int, simulated: bool) -> Release:
+    def _release(self, query_id: bytes, stored: Stored) -> Release:
+        value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)
         value.flags.writeable = False
-        return SealedRelease(query_id, value, 2.0**exponent, self._room.statement, simulated)
+        return SealedRelease(query_id, value, 2.0**stored.exponent, self._room.statement, stored.simulated)

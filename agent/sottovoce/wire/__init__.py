@@ -3,14 +3,18 @@
 from sottovoce.wire.codec import decode, decode_receipt, encode, encode_receipt
 from sottovoce.wire.envelope import Opened, seal, unseal
 from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
 from sottovoce.wire.published import from_wire, to_wire
 
 __all__ = [
     "MAX_PARAMETERS",
+    "PEER_EXCHANGE",
     "Opened",
     "decode",
+    "decode_exchange",
     "decode_receipt",
     "encode",
+    "encode_exchange",
     "encode_receipt",
     "from_wire",
     "seal",

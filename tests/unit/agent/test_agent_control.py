@@ -15,6 +15,8 @@ from sottovoce.agent.control import ControlServer, ask, parameters
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import NetworkError
 
+from tests.support.waiting import PATIENCE
+
 
 class Agent:
     """Implements sottovoce.agent.control.Controlled."""
@@ -47,7 +49,7 @@ async def serving(state: Path, agent: Agent) -> AsyncIterator[None]:
 
 
 async def asked(state: Path, question: str) -> dict[str, Any]:
-    return await asyncio.to_thread(ask, state, question)
+    return await asyncio.to_thread(ask, state, question, PATIENCE)
 
 
 async def test_status_and_stop(tmp_path: Path, agent: Agent) -> None:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from sottovoce.agent.link import Link
@@ -14,6 +15,8 @@ from sottovoce.errors import InternalError
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.wire import encode_receipt
+
+from tests.support.waiting import PATIENCE
 
 PEER = Peer("p" * 32, "192.0.2.7:7400", "p.fleet.internal")
 APPLIED, DUPLICATE = encode_receipt(duplicate=False), encode_receipt(duplicate=True)
@@ -55,10 +58,12 @@ class Bench:
         self.transport = Scripted(list(script))
         self.counters, self.waits = Counters(), Waits()
         self.confirmed: list[Outgoing] = []
+        self.missed: list[str] = []
         self.link = Link(
             peer=PEER,
             transport=self.transport,
             confirmed=self._confirmed,
+            missed=self.missed.append,
             counters=self.counters,
             waits=self.waits,
             timeout=3.0,
@@ -73,11 +78,16 @@ class Bench:
             yield
         finally:
             self.link.stop()
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, PATIENCE)
 
     async def until_confirmed(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while len(self.confirmed) < count:  # noqa: ASYNC110 - a deadline is all that is needed
+                await asyncio.sleep(0.001)
+
+    async def until_failed(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not self.link.failures:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.001)
 
     async def _confirmed(self, outgoing: Outgoing) -> None:
@@ -117,7 +127,10 @@ async def test_a_retry_sends_the_same_bytes_until_one_gets_through() -> None:
     assert (bench.link.failures, bench.link.last_failure) == (0, "")
 
 
-async def test_each_cause_is_told_once_however_often_it_happens(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sottovoce.agent.link.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(*[failure()] * 20, *[failure("tls")] * 20)
     with caplog.at_level(logging.WARNING, logger="sottovoce"):
         async with bench.running():
@@ -156,38 +169,44 @@ async def test_a_thousand_failures_in_a_row_overflow_nothing() -> None:
     assert bench.counters.retries == 1100
 
 
-async def test_what_it_waits_for_is_told_with_reason_and_end() -> None:
-    bench = Bench(failure(), backoff=0.2, backoff_max=0.2)
+async def test_what_it_waits_for_is_told_with_reason_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock of its own that stands still."""
+    monkeypatch.setattr("sottovoce.agent.waits.time", SimpleNamespace(monotonic=lambda: 100.0))
+    bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
     seen = []
     bench.transport.look = lambda: seen.extend(bench.waits.document())
     async with bench.running():
         bench.link.offer(share(7))
-        await asyncio.sleep(0)
-        async with asyncio.timeout(5):
-            while not bench.link.failures:  # noqa: ASYNC110 - a deadline is all that is needed
-                await asyncio.sleep(0.001)
+        await bench.until_failed()
         (pause,) = bench.waits.document()
         assert bench.link.last_failure == f"peer {PEER.id}: unreachable"
-        await bench.until_confirmed(1)
-    assert seen[0]["reason"] == f"{PEER.address} to confirm share 7"
-    assert 2.9 < float(seen[0]["left_s"]) <= 3.0
+    (attempt,) = seen
+    assert attempt["reason"] == f"{PEER.address} to confirm share 7"
+    assert attempt["left_s"] == 3.0
     assert str(pause["reason"]).startswith(f"pause before trying {PEER.address} again: peer {PEER.id}: unreachable")
-    assert 0 < float(pause["left_s"]) <= 0.2
-    assert bench.waits.document() == []
+    assert 100 <= float(pause["left_s"]) <= 1000
+    assert bench.waits.document() == [], "stopped, it waits for nothing"
+
+
+async def test_what_it_waited_for_is_forgotten_once_it_is_there() -> None:
+    bench = Bench(failure())
+    async with bench.running():
+        bench.link.offer(share(7))
+        await bench.until_confirmed(1)
+        assert bench.waits.document() == []
 
 
 async def test_stopped_in_a_pause_it_ends_at_once_and_confirms_nothing() -> None:
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
-    async with asyncio.timeout(5), bench.running():
+    async with asyncio.timeout(PATIENCE), bench.running():  # the pause is 100 s at least
         bench.link.offer(share(1))
-        while not bench.link.failures:  # noqa: ASYNC110 - a deadline is all that is needed
-            await asyncio.sleep(0.001)
+        await bench.until_failed()
     assert bench.confirmed == []
 
 
 async def test_stopped_while_idle_it_ends() -> None:
     bench = Bench()
-    async with asyncio.timeout(5), bench.running():
+    async with asyncio.timeout(PATIENCE), bench.running():
         await asyncio.sleep(0)
     assert bench.transport.sent == []
 
@@ -206,5 +225,5 @@ async def test_what_is_not_sealed_never_reaches_a_transport() -> None:
     bench = Bench()
     bench.link.offer(Outgoing(PEER.id, 1, PushSumShare(np.zeros(1, dtype=np.int64), 1)))
     with pytest.raises(InternalError, match="only sealed envelopes"):
-        await asyncio.wait_for(bench.link.run(), 5)
+        await asyncio.wait_for(bench.link.run(), PATIENCE)
     assert bench.transport.sent == []

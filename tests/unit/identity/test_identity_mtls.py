@@ -53,7 +53,7 @@ async def _call(port: int, name: str, ca: bytes, client: Identity | None) -> byt
     credentials = grpc.ssl_channel_credentials(ca, *pair)
     options = [("grpc.ssl_target_name_override", name)]
     async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
-        return bytes(await channel.unary_unary(METHOD)(b"hush", timeout=10))
+        return bytes(await channel.unary_unary(METHOD)(b"hush", timeout=60))
 
 
 def test_devices_of_one_fleet_meet(fleet: Fleet, device: Identity, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ def options(**changes: Any) -> Options:
     usual: dict[str, Any] = {
         "agents": 4,
         "learner": "clipd2p",
+        "fidelity": "sound",
+        "model": None,
         "data": "digits",
         "transport": "grpc",
         "epsilon": 2.0,

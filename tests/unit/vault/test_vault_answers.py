@@ -14,9 +14,10 @@ from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Terms, Vault, build
+from sottovoce.vault.clipped_sum import exact
+from sottovoce.vault.events import Event, GaussianSum
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Stored
-from sottovoce.vault.mechanism import DiscreteGaussian, exact
 from sottovoce.vault.programs import GradientSum
 from sottovoce.vault.vault import Room
 
@@ -54,12 +55,11 @@ class Witness(Counted):
         return super().words(count)
 
 
-def terms_of(vault: Vault) -> tuple[int, int]:
+def event_of(vault: Vault) -> Event:
     """What a release of this vault is charged as."""
     plan = vault._room.program.plan(question(0))
-    assert plan is not None
-    assert isinstance(plan.mechanism, DiscreteGaussian)
-    return plan.mechanism.sensitivity_squared, plan.mechanism.sigma
+    assert not isinstance(plan, Refused)
+    return plan.event
 
 
 def question(slot: int, kind: str = "gradient", point: NDArray[np.float64] | None = None) -> Query:
@@ -199,7 +199,7 @@ def test_without_noise_only_without_a_promise(records: Records, path: Path, budg
     """A vault whose mechanism adds no noise gets nothing out of a ledger with an ε, charged or not."""
     kernel = Softmax(3, 4)
     ledger = Ledger.open(path, OWNER, budget)
-    noiseless = exact(clip=1.0)
+    noiseless = exact(clip=1.0, size=SIZE)
     vault = Vault(
         Room(
             records,
@@ -212,7 +212,7 @@ def test_without_noise_only_without_a_promise(records: Records, path: Path, budg
     refusal = vault.answer(question(0))
     assert isinstance(refusal, Refused)
     assert refusal.reason == "budget"
-    ledger.charge(question(1).id, 100, 10_000)
+    ledger.charge(question(1).id, GaussianSum(100, 10_000))
     with pytest.raises(LedgerError, match="other terms"):
         vault.answer(question(1))
     assert vault.spending().releases == 0
@@ -274,7 +274,7 @@ def test_a_charge_without_its_release_pays_for_one(make_vault: MakeVault, path: 
 def test_it_does_not_pay_for_less_noise(make_vault: MakeVault) -> None:
     """Nor does it when the configuration asks for fewer releases, hence less noise, after the crash."""
     vault = make_vault(releases=50)
-    vault._room.ledger.charge(question(0).id, *terms_of(vault))
+    vault._room.ledger.charge(question(0).id, event_of(vault))
     vault.close()
     noise = Counted()
     vault = make_vault(releases=2, noise=noise)

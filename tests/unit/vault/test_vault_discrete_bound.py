@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.vault.accountant import gaussian_delta
-from sottovoce.vault.mechanism import SMOOTHING_VARIANCE, mu_squared
+from sottovoce.vault.events import SMOOTHING_VARIANCE, GaussianSum
 
 
 def masses(sigma: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -40,7 +40,7 @@ SHIFTS = [(0, 1), (1, 1), (3, 4), (5, 12), (40, 9), (0, 200), (200, 150), (0, 60
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_the_closed_form_is_never_exceeded(sigma: int, shift: tuple[int, int]) -> None:
     x, y = shift
-    mu = math.sqrt(mu_squared(x * x + y * y, sigma))
+    mu = math.sqrt(GaussianSum(x * x + y * y, sigma).mu_squared)
     for share in (0.0, 0.1, 0.5, 1.0, 2.0, 3.0):
         epsilon = share * mu
         exact, bound = exact_delta(sigma, (x, y), epsilon), gaussian_delta(epsilon, mu)
@@ -51,14 +51,14 @@ def test_the_closed_form_is_never_exceeded(sigma: int, shift: tuple[int, int]) -
 @pytest.mark.parametrize("sigma", [5, 6, 8, 20])
 @pytest.mark.parametrize("shift", [(0, 1), (1, 1), (2, 3), (0, 7), (12, 5)])
 def test_nor_at_the_smallest_sigma_that_has_a_bound(sigma: int, shift: tuple[int, int]) -> None:
-    mu = math.sqrt(mu_squared(shift[0] ** 2 + shift[1] ** 2, sigma))
+    mu = math.sqrt(GaussianSum(shift[0] ** 2 + shift[1] ** 2, sigma).mu_squared)
     for epsilon in (0.0, 0.05, 0.3, 1.0, 3.0, 8.0):
         assert exact_delta(sigma, shift, epsilon) <= gaussian_delta(epsilon, mu) + 1e-15
 
 
 @pytest.mark.parametrize("sigma", [0, 1, 4])
 def test_below_it_a_release_costs_everything(sigma: int) -> None:
-    assert mu_squared(1, sigma) == math.inf
+    assert GaussianSum(1, sigma).mu_squared == math.inf
 
 
 def test_the_oracle_knows_a_published_figure() -> None:

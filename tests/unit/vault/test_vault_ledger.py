@@ -9,8 +9,9 @@ import pytest
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.accountant import gaussian_delta, gaussian_epsilon
+from sottovoce.vault.clipped_sum import calibrate
+from sottovoce.vault.events import GaussianSum
 from sottovoce.vault.ledger import Stored
-from sottovoce.vault.mechanism import calibrate, mu_squared
 
 OWNER = "meter-17"
 RELEASE = Stored(-3, b"\x01" * 16, False)
@@ -35,7 +36,7 @@ def test_a_new_ledger_is_empty_and_private(path: Path, ledger: Ledger) -> None:
 
 def test_what_is_written_is_there_after_a_restart(path: Path, budget: Budget) -> None:
     first = Ledger.open(path, OWNER, budget)
-    assert first.charge(query(1), 100, 1000)
+    assert first.charge(query(1), GaussianSum(100, 1000))
     first.store(query(1), RELEASE)
     first.close()
     second = Ledger.open(path, OWNER, budget)
@@ -46,7 +47,7 @@ def test_what_is_written_is_there_after_a_restart(path: Path, budget: Budget) ->
 
 
 def test_a_charge_is_on_the_disk_when_charge_returns(path: Path, ledger: Ledger) -> None:
-    ledger.charge(query(1), 100, 1000)
+    ledger.charge(query(1), GaussianSum(100, 1000))
     reader, owner = Ledger.read(path)
     assert owner == OWNER
     assert reader.spending().charges == 1
@@ -86,11 +87,11 @@ def test_any_path_will_do(tmp_path: Path, budget: Budget, name: str) -> None:
     place.parent.mkdir()
     Ledger.create(place, OWNER, budget)
     opened = Ledger.open(place, OWNER, budget)
-    assert opened.charge(query(1), 100, 1000)
+    assert opened.charge(query(1), GaussianSum(100, 1000))
     reader, _ = Ledger.read(place)
     assert reader.spending().charges == 1
     with pytest.raises(LedgerError):
-        reader.charge(query(2), 100, 1000)
+        reader.charge(query(2), GaussianSum(100, 1000))
     reader.close()
     opened.close()
 
@@ -140,7 +141,7 @@ def test_a_second_opener_is_refused_and_a_reader_is_not(path: Path, ledger: Ledg
 
 def test_reading_changes_nothing(path: Path, budget: Budget) -> None:
     opened = Ledger.open(path, OWNER, budget)
-    opened.charge(query(1), 100, 1000)
+    opened.charge(query(1), GaussianSum(100, 1000))
     opened.store(query(1), RELEASE)
     opened.close()
     before = path.read_bytes()
@@ -149,7 +150,7 @@ def test_reading_changes_nothing(path: Path, budget: Budget) -> None:
         reader.spending()
         reader.stored(query(1))
         with pytest.raises(LedgerError):
-            reader.charge(query(2), 100, 1000)
+            reader.charge(query(2), GaussianSum(100, 1000))
         with pytest.raises(LedgerError):
             reader.store(query(1), RELEASE)
         reader.close()
@@ -159,7 +160,7 @@ def test_reading_changes_nothing(path: Path, budget: Budget) -> None:
 @pytest.mark.parametrize("table", ["charge", "release", "budget"])
 @pytest.mark.parametrize("change", ["UPDATE {} SET rowid = 9", "DELETE FROM {}"])
 def test_what_is_written_stays(ledger: Ledger, table: str, change: str) -> None:
-    ledger.charge(query(1), 100, 1000)
+    ledger.charge(query(1), GaussianSum(100, 1000))
     ledger.store(query(1), RELEASE)
     with pytest.raises(sqlite3.IntegrityError, match="append only"):
         ledger._connection.execute(change.format(table))
@@ -167,30 +168,30 @@ def test_what_is_written_stays(ledger: Ledger, table: str, change: str) -> None:
 
 def test_a_query_is_charged_once(ledger: Ledger) -> None:
     for _ in range(3):
-        assert ledger.charge(query(1), 100, 1000)
+        assert ledger.charge(query(1), GaussianSum(100, 1000))
     assert ledger.spending().charges == 1
 
 
 @pytest.mark.parametrize("terms", [(100, 999), (101, 1000), (1, 0), (100, 1001)])
 def test_a_charge_pays_for_nothing_else(ledger: Ledger, terms: tuple[int, int]) -> None:
     """A device that died between charge and release may come back with another clip, or with none."""
-    ledger.charge(query(1), 100, 1000)
+    ledger.charge(query(1), GaussianSum(100, 1000))
     with pytest.raises(LedgerError, match="other terms"):
-        ledger.charge(query(1), *terms)
+        ledger.charge(query(1), GaussianSum(*terms))
     assert ledger.spending().charges == 1
 
 
 @pytest.mark.parametrize("terms", [(0, 1000), (-100, 1000), (100, -5)])
 def test_a_charge_costs_something(ledger: Ledger, terms: tuple[int, int]) -> None:
-    with pytest.raises(LedgerError):
-        ledger.charge(query(1), *terms)
+    with pytest.raises(PrivacyError):
+        ledger.charge(query(1), GaussianSum(*terms))
     assert ledger.spending().charges == 0
 
 
 def test_a_release_needs_its_charge_and_is_stored_once(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="without its charge"):
         ledger.store(query(1), RELEASE)
-    ledger.charge(query(1), 100, 1000)
+    ledger.charge(query(1), GaussianSum(100, 1000))
     ledger.store(query(1), RELEASE)
     with pytest.raises(LedgerError):
         ledger.store(query(1), Stored(-3, b"\x02" * 16, False))
@@ -205,40 +206,40 @@ def test_the_budget_pays_for_exactly_as_many_releases_as_it_covers(
     budget = Budget(epsilon, 1e-5, "record", neighbouring)
     ledger = Ledger.in_memory(OWNER, budget)
     mechanism = calibrate(clip=1.0, size=10, releases=releases, epsilon=epsilon, delta=1e-5, neighbouring=neighbouring)
-    terms = (mechanism.sensitivity_squared, mechanism.sigma)
+    event = mechanism.event
     paid = 0
-    while ledger.charge(query(paid), *terms):
+    while ledger.charge(query(paid), event):
         paid += 1
         assert ledger.spending().epsilon <= epsilon
-    mu = [math.sqrt(count * mu_squared(*terms)) for count in (paid, paid + 1)]
+    mu = [math.sqrt(count * event.mu_squared) for count in (paid, paid + 1)]
     assert gaussian_delta(epsilon, mu[0]) <= 1e-5 < gaussian_delta(epsilon, mu[1])
     assert paid == releases
     before = ledger.spending()
     for number in range(5):
-        assert not ledger.charge(query(10_000 + number), *terms)
+        assert not ledger.charge(query(10_000 + number), event)
     assert ledger.spending() == before
     assert before.charges == paid
     ledger.close()
 
 
 def test_a_cheaper_release_may_still_fit(ledger: Ledger) -> None:
-    assert not ledger.charge(query(1), 10**6, 100)
-    assert ledger.charge(query(2), 10**6, 4000)
-    assert not ledger.charge(query(3), 10**6, 1000)
+    assert not ledger.charge(query(1), GaussianSum(10**6, 100))
+    assert ledger.charge(query(2), GaussianSum(10**6, 4000))
+    assert not ledger.charge(query(3), GaussianSum(10**6, 1000))
 
 
 def test_spending_is_what_the_accountant_says(ledger: Ledger) -> None:
     for number in range(4):
-        assert ledger.charge(query(number), 10**6, 5000)
-    assert ledger.charge(query(9), 10**4, 900)
+        assert ledger.charge(query(number), GaussianSum(10**6, 5000))
+    assert ledger.charge(query(9), GaussianSum(10**4, 900))
     mu = math.sqrt(4 * 10**6 / (5000**2 - 16) + 10**4 / (900**2 - 16))
     assert ledger.spending().epsilon == pytest.approx(gaussian_epsilon(mu, 1e-5), rel=1e-12)
 
 
 @pytest.mark.parametrize("sigma", [0, 1, 4])
 def test_next_to_no_noise_is_for_unlimited_budgets_alone(ledger: Ledger, sigma: int) -> None:
-    assert not ledger.charge(query(1), 1, sigma)
+    assert not ledger.charge(query(1), GaussianSum(1, sigma))
     unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
-    assert unlimited.charge(query(1), 1, sigma)
+    assert unlimited.charge(query(1), GaussianSum(1, sigma))
     assert unlimited.spending().epsilon == math.inf
     unlimited.close()

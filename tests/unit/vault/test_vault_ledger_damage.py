@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Budget, Ledger
+from sottovoce.vault.events import GaussianSum
 from sottovoce.vault.ledger import Stored
 
 OWNER = "meter-17"
@@ -25,7 +26,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Ledger.create(path, OWNER, budget)
     ledger = Ledger.open(path, OWNER, budget)
     for number in range(40):
-        ledger.charge(bytes([number]) * 32, 10**4, 5000)
+        ledger.charge(bytes([number]) * 32, GaussianSum(10**4, 5000))
         ledger.store(bytes([number]) * 32, Stored(-3, os.urandom(800), False))
     ledger.close()
     return path
@@ -81,7 +82,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     ),
     "text": lambda path: path.write_text("ε = 0"),
     "another program's": lambda path: alter(path, "PRAGMA application_id = 7"),
-    "a later version": lambda path: alter(path, "PRAGMA user_version = 2"),
+    "an earlier version": lambda path: alter(path, "PRAGMA user_version = 1"),
+    "a later version": lambda path: alter(path, "PRAGMA user_version = 3"),
     "an index that forgot": forget_in_an_index,
     "two budgets": lambda path: alter(
         path, "INSERT INTO budget VALUES ('meter-17', 9.0, 1e-5, 'record', 'add-remove')"
@@ -159,7 +161,7 @@ def failing_disk(ledger: Ledger) -> Iterator[None]:
 def fill(ledger: Ledger) -> None:
     for number in range(2, 200):
         query = number.to_bytes(32, "big")
-        ledger.charge(query, 100, 10**6)
+        ledger.charge(query, GaussianSum(100, 10**6))
         ledger.store(query, Stored(-3, bytes(5000), False))
 
 
@@ -168,12 +170,12 @@ def test_a_full_disk_stops_releases_and_keeps_what_there_is(
     path: Path, budget: Budget, disk: Callable[[Ledger], AbstractContextManager[None]]
 ) -> None:
     ledger = Ledger.open(path, OWNER, budget)
-    ledger.charge(b"1" * 32, 100, 1000)
+    ledger.charge(b"1" * 32, GaussianSum(100, 1000))
     with disk(ledger), pytest.raises(LedgerError, match="make room on its disk"):
         fill(ledger)
     charges = ledger.spending().charges
     assert charges < 200
-    assert ledger.charge(b"2" * 32, 100, 1000)
+    assert ledger.charge(b"2" * 32, GaussianSum(100, 1000))
     ledger.store(b"2" * 32, Stored(-3, bytes(5000), False))
     assert ledger.spending().charges == charges + 1
     ledger.close()

@@ -45,6 +45,9 @@ def _ranked(
     keys.sort()
     order = (keys & positions).astype(np.int64)
     sorted_receivers = keys >> np.uint64(63 - high)
-    first = np.flatnonzero(np.diff(sorted_receivers, prepend=nodes))
-    ranks = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
-    return order, ranks.astype(np.uint32)
+    ranks = np.zeros(len(order), dtype=np.uint32)
+    again = np.flatnonzero(sorted_receivers[1:] == sorted_receivers[:-1]) + 1
+    while again.size:  # as many rounds as the busiest receiver has messages
+        ranks[again] += np.uint32(1)
+        again = again[1:][np.diff(again) == 1]
+    return order, ranks

@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,16 @@ class TravellingModels:
     @property
     def message_bytes(self) -> int:
         """A model as float32, and its counter."""
-        return self.weights[0].nbytes + 8
+        return int(self.weights[0].nbytes) + 8
+
+    copied = 0  # records travel in no message
+
+    def described(self) -> list[dict[str, Any]]:
+        """The state of every device, JSON-ready."""
+        return [
+            {"parameters": weights.ravel().tolist(), "age": int(t)}
+            for weights, t in zip(self.weights, self.steps, strict=True)
+        ]
 
     def sent(self) -> Parcel:
         """See State.sent: the weights and counters of all devices."""

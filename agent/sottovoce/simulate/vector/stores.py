@@ -5,6 +5,7 @@ for each record of the fleet, so a fleet of N devices takes N²/8 bytes, and as 
 """
 
 import hashlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,10 @@ class RecordStores:
     def held(self, node: int) -> NDArray[np.bool_]:
         """bool[nodes]: whose records a device holds."""
         return np.unpackbits(self.bits[node].view(np.uint8), count=self.nodes, bitorder="little").view(np.bool_)
+
+    def described(self) -> list[dict[str, Any]]:
+        """The state of every device, JSON-ready: whose records it holds."""
+        return [{"records": np.flatnonzero(self.held(node)).tolist()} for node in range(self.nodes)]
 
     def digest(self) -> str:
         """SHA-256 of all stores, in hexadecimal."""

@@ -2,5 +2,6 @@
 
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.programs.program import Plan, Program
+from sottovoce.vault.programs.record import RecordRelease
 
-__all__ = ["GradientSum", "Plan", "Program"]
+__all__ = ["GradientSum", "Plan", "Program", "RecordRelease"]

@@ -3,16 +3,14 @@
 AdaD²P (2024), Section 4: ClipD²P with the clip taken per example and every record in every step.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.data import Records
-from sottovoce.door import Query
+from sottovoce.door import Query, Refused
 from sottovoce.kernels import Kernel
-from sottovoce.vault.mechanism import Mechanism
+from sottovoce.vault.clipped_sum import Batches, ClippedSum
 from sottovoce.vault.programs.program import Plan
 
 _BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
@@ -28,16 +26,16 @@ class GradientSum:
     """
 
     kernel: Kernel
-    mechanism: Mechanism
+    mechanism: ClippedSum
 
-    def plan(self, query: Query) -> Plan | None:
-        """A plan for a finite point of the model's size; None otherwise."""
+    def plan(self, query: Query) -> Plan[Batches] | Refused:
+        """A plan for a finite point of the model's size."""
         point = query.point
         if query.kind != "gradient" or point.shape != (self.kernel.size,) or not np.isfinite(point).all():
-            return None
-        return Plan(self.mechanism, self.kernel.size)
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        return Plan(self.mechanism.event, self.mechanism)
 
-    def compute(self, query: Query, records: Records) -> Iterator[NDArray[np.float64]]:
+    def compute(self, query: Query, records: Records) -> Batches:
         """Per-example gradients at the query's point, in batches of about a megabyte."""
         batch = max(1, _BATCH_NUMBERS // self.kernel.size)
         for start in range(0, len(records), batch):

@@ -1,37 +1,36 @@
 """What the vault needs to know of a computation before it may touch a record, and the computation itself."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Generic, Protocol, TypeVar
 
 from sottovoce.data import Records
-from sottovoce.door import Query
+from sottovoce.door import Query, Refused
+from sottovoce.vault.events import Event
 from sottovoce.vault.mechanism import Mechanism
+
+Raw = TypeVar("Raw")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How a query will be answered, made before any record is read. It touches every record once.
+class Plan(Generic[Raw]):
+    """How a query will be answered, made before any record is read.
 
     Attributes:
+        event: what is charged, and to which record.
         mechanism: bound and noise of the release.
-        size: coordinates of the release.
     """
 
-    mechanism: Mechanism
-    size: int
+    event: Event
+    mechanism: Mechanism[Raw]
 
 
-class Program(Protocol):
-    """Pure: it never draws noise, never sends, never sees the ledger. The vault clips, sums and noises its rows."""
+class Program(Protocol[Raw]):
+    """Pure: it never draws noise, never sends, never sees the ledger. The vault applies the plan's mechanism."""
 
-    def plan(self, query: Query) -> Plan | None:
-        """The plan for this query, or None when this program does not answer such queries."""
+    def plan(self, query: Query) -> Plan[Raw] | Refused:
+        """The plan for this query, or why there is none; no record is read for either."""
         ...
 
-    def compute(self, query: Query, records: Records) -> Iterator[NDArray[np.float64]]:
-        """Batches float64[n, P] with one row a record, in any order; their sum is what will be privatised."""
+    def compute(self, query: Query, records: Records) -> Raw:
+        """What will be privatised, computed from the records that the plan's event touches."""
         ...
