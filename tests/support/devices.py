@@ -82,6 +82,7 @@ class Device:
                 "backoff_max": 0.3,
                 "peers": list(peers),
             },
+            "membership": {"sampling": "static"},
         }
         self.config.write_text(tomlkit.dumps({name: {**usual[name], **tables.get(name, {})} for name in usual}))
         return self
@@ -100,9 +101,10 @@ def new_device(
     records: int = 60,
     epsilon: float = 2.0,
     validity: Validity | None = None,
+    neighbouring: str = "add-remove",
 ) -> Device:
     """A device with records and a ledger, not yet configured."""
-    identity = join(fleet, state, Budget(epsilon, 1e-5, "record", "add-remove"), validity)
+    identity = join(fleet, state, Budget(epsilon, 1e-5, "record", neighbouring), validity)
     return Device(state, identity, free_port()).hold(*some_records(records, seed))
 
 

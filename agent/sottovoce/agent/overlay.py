@@ -1,0 +1,170 @@
+"""Peer sampling at work: the membership's exchanges over this device's transport, and whom the learner may send to.
+
+Runs on the event loop; only the address book is written elsewhere, because the disk may be slow.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce_bootstrap import (
+    AddressBook,
+    BootCounter,
+    Contact,
+    DuplicateIdentity,
+    Effect,
+    Membership,
+    Remember,
+    Request,
+)
+
+from sottovoce.agent.waits import Waits
+from sottovoce.errors import MessageRefused
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed, Peer, Transport
+from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
+
+_log = logging.getLogger(__name__)
+_WAIT = "membership"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What the overlay needs of its agent.
+
+    Attributes:
+        seal: makes the envelope of a payload for (recipient, payload type, payload).
+        peer: how to reach a contact.
+        meet: told whom the learner may send to, when that changes.
+        spawn: runs something beside.
+        disk: where to write.
+        waits: told what is waited for.
+    """
+
+    seal: Callable[[str, str, bytes], bytes]
+    peer: Callable[[Contact], Peer]
+    meet: Callable[[list[Peer]], Coroutine[Any, Any, None]]
+    spawn: Callable[[Coroutine[Any, Any, None]], None]
+    disk: Executor
+    waits: Waits
+
+
+class Overlay:
+    """Drives one device's membership.
+
+    Args:
+        membership: the state machine.
+        book: where contacts are remembered.
+        boots: where an incarnation is made durable.
+        transport: carries exchanges.
+        counters: counts their bytes.
+        timeout: seconds for one exchange.
+    """
+
+    def __init__(
+        self,
+        *,
+        membership: Membership,
+        book: AddressBook,
+        boots: BootCounter,
+        transport: Transport,
+        counters: Counters,
+        timeout: float,
+    ) -> None:
+        self.membership = membership
+        self._book = book
+        self._boots = boots
+        self._transport = transport
+        self._counters = counters
+        self._timeout = timeout
+        self._door: Door
+        self._loop: asyncio.AbstractEventLoop
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._met: list[Peer] | None = None
+
+    async def run(self, door: Door) -> None:
+        """Exchange views, period by period, until stopped."""
+        self._door, self._loop = door, asyncio.get_running_loop()
+        while not self._stopping:
+            now = self._loop.time()
+            if now >= self.membership.due:
+                self._perform(self.membership.tick(now))
+            pause = max(0.0, self.membership.due - self._loop.time())
+            self._door.waits.begin(_WAIT, "the next exchange of views", pause)
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+        self._door.waits.end(_WAIT)
+
+    def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping = True
+        self._wake.set()
+
+    def receive(self, sender: str, payload: bytes) -> bytes:
+        """Answer a peer's exchange.
+
+        Raises:
+            MessageRefused: it is malformed, or comes too often, or its own record does not hold; nothing changed.
+        """
+        reply, effects = self.membership.on_request(sender, decode_exchange(payload), self._loop.time())
+        self._perform(effects)
+        return encode_exchange(reply)
+
+    def reached(self, peer: str) -> None:
+        """A link has delivered something."""
+        self.membership.on_success(peer)
+
+    def missed(self, peer: str) -> None:
+        """A link could not deliver something."""
+        self._perform(self.membership.on_failure(peer, self._loop.time()))
+
+    def close(self) -> None:
+        """Close the address book."""
+        self._book.close()
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Request():
+                    self._door.spawn(self._request(effect))
+                case Remember(contact):
+                    self._door.spawn(self._remember(contact))
+                case DuplicateIdentity(incarnation):
+                    _log.error("duplicate-identity %s", effect)
+                    self._door.spawn(self._adopt(incarnation))
+        met = [self._door.peer(contact) for contact in self.membership.warm()]
+        if met != self._met:
+            self._met = met
+            self._door.spawn(self._door.meet(met))
+        self._wake.set()
+
+    async def _request(self, request: Request) -> None:
+        contact = request.contact
+        raw = self._door.seal(contact.node_id, PEER_EXCHANGE, encode_exchange(request.exchange))
+        for endpoint in contact.endpoints:
+            peer = self._door.peer(Contact(contact.node_id, (endpoint,)))
+            try:
+                self._counters.wire_bytes += len(raw)
+                answer = await self._transport.deliver(peer, raw, self._timeout)
+                effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
+            except (DeliveryFailed, MessageRefused) as failure:
+                _log.debug("exchange-failed peer=%s %s", contact.node_id, failure)
+                continue
+            self._perform(effects)
+            return
+        self._perform(self.membership.on_failure(contact.node_id, self._loop.time()))
+
+    async def _remember(self, contact: Contact) -> None:
+        now = self._loop.time()
+        await self._loop.run_in_executor(self._door.disk, lambda: self._book.remember(contact, now))
+
+    async def _adopt(self, incarnation: int) -> None:
+        await self._loop.run_in_executor(self._door.disk, lambda: self._boots.advance(incarnation))
+        self.membership.adopt(incarnation, self._loop.time())

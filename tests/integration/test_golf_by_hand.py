@@ -1,0 +1,151 @@
+"""Golf agents as an operator runs them: records are published once, travel signed, and serve any model later."""
+
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.record_book import read
+from sottovoce.identity import Fleet
+
+from tests.support.devices import Device, new_device, some_records
+from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.waiting import until
+
+RECORDS = 40
+EPSILON = 40.0  # so that a few records are enough to learn from
+GOLF = {"name": "golf", "period": 0.05}
+
+
+def golfer(fleet: Fleet, state: Path, seed: int, records: int = RECORDS) -> Device:
+    return new_device(fleet, state, seed=seed, records=records, epsilon=EPSILON, neighbouring="replace-one")
+
+
+@pytest.fixture(scope="module")
+def devices(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> list[Device]:
+    """Two devices with records, and an analyst with a certificate and none."""
+    directory = tmp_path_factory.mktemp("golf")
+    made = [golfer(fleet, directory / name, seed) for seed, name in enumerate("ab")]
+    analyst = golfer(fleet, directory / "analyst", 9, records=0)
+    everybody = [*made, analyst]
+    for device in everybody:
+        others = [other.entry() for other in everybody if other is not device]
+        device.configure(others, learner=GOLF, privacy={"epsilon": EPSILON})
+    return everybody
+
+
+@pytest.fixture(scope="module")
+def agents(devices: list[Device]) -> Iterator[list[AgentProcess]]:
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["records_held"] == 2 * RECORDS, "it holds every record")  # type: ignore[misc]
+        yield agents
+
+
+@pytest.fixture(scope="module")
+def test_set(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("test") / "test.npz"
+    features, labels = some_records(500, 2**31)
+    np.savez(path, X=features, y=labels, classes=np.array(3), bounds=np.array([np.zeros(4), np.ones(4)]))
+    return f"npz:{path}"
+
+
+def test_all_come_to_the_same_model_the_analyst_too(agents: list[AgentProcess]) -> None:
+    one, other, analyst = agents
+    until(lambda: np.abs(one.model() - other.model()).max() < 1e-9, "both hold the same model")
+    until(lambda: np.abs(one.model() - analyst.model()).max() < 1e-9, "and so does the analyst")
+
+
+@pytest.mark.parametrize("model", ["ridge", "logistic", "pegasos"])
+def test_the_analyst_fits_any_model_at_no_further_cost(agents: list[AgentProcess], test_set: str, model: str) -> None:
+    charges = [agent.status()["privacy"]["charges"] for agent in agents]
+    analyst = agents[2].device
+    fitted = sottovoce(
+        "model", "fit", "--from-records", analyst.state, "--model", model, "--test", test_set, "--epochs", 20, "--json"
+    )
+    assert fitted.returncode == 0, fitted.stderr
+    facts = document(fitted.stdout)
+    assert (facts["records"], facts["owners"], facts["further_epsilon"]) == (2 * RECORDS, 2, 0.0)
+    assert facts["epsilon"] == EPSILON
+    assert facts["accuracy"] > 0.8
+    assert [agent.status()["privacy"]["charges"] for agent in agents] == charges == [RECORDS, RECORDS, 0]
+
+
+def test_the_ledger_holds_one_charge_a_record(agents: list[AgentProcess]) -> None:
+    for agent, expected in zip(agents, (RECORDS, RECORDS, 0), strict=True):
+        shown = document(sottovoce("ledger", "show", "--state", agent.device.state, "--json").stdout)
+        assert shown["charges"] == shown["releases"] == expected
+        assert shown["spent_epsilon"] == pytest.approx(EPSILON if expected else 0.0)
+        assert shown["neighbouring"] == "replace-one"
+
+
+def test_the_model_is_written_for_whoever_wants_it(agents: list[AgentProcess], tmp_path: Path) -> None:
+    out = tmp_path / "model.npz"
+    fitted = sottovoce("model", "fit", "--from-records", agents[0].device.state, "--out", out)
+    assert fitted.returncode == 0, fitted.stderr
+    with np.load(out) as found:
+        assert found["weights"].shape == (3, 5)
+        assert int(found["classes"]) == 3
+
+
+def test_a_restart_publishes_the_same_again_and_charges_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    device = golfer(fleet, tmp_path / "d", 3).configure(learner=GOLF, privacy={"epsilon": EPSILON})
+    with running(device) as (agent,):
+        until(lambda: agent.status()["steps_done"] == RECORDS, "all records are released")
+        until(lambda: len(read(device.state / "records.db")) == RECORDS, "and kept")
+        agent.end(signal.SIGKILL)
+    before = {record.key: (record.values.tolist(), record.signature) for record in read(device.state / "records.db")}
+    (device.state / "records.db").unlink()
+    for left in ("records.db-wal", "records.db-shm"):
+        (device.state / left).unlink(missing_ok=True)
+    with running(device) as (agent,):
+        until(lambda: agent.status()["state"] == "mixing", "all records are released again")
+        assert agent.status()["privacy"]["charges"] == RECORDS
+        until(lambda: len(read(device.state / "records.db")) == RECORDS, "and kept again")
+    after = {record.key: (record.values.tolist(), record.signature) for record in read(device.state / "records.db")}
+    assert after == before, "the same record is never perturbed twice"
+
+
+def test_records_that_somebody_altered_on_the_disk_are_not_fitted(agents: list[AgentProcess], tmp_path: Path) -> None:
+    source = agents[0].device
+    copy = tmp_path / "records.db"
+    with closing(sqlite3.connect(source.state / "records.db")) as book, closing(sqlite3.connect(copy)) as target:
+        book.backup(target)
+        rows = target.execute("SELECT owner, slot, published FROM record LIMIT 2").fetchall()
+        owner, slot, published = rows[1]
+        target.execute("UPDATE record SET published = ? WHERE owner = ? AND slot = ?", (_bent(published), owner, slot))
+        target.commit()
+    fitted = sottovoce("model", "fit", "--from-records", copy, "--state", source.state)
+    assert fitted.returncode == 4
+    assert "was not signed by its owner; nothing was fitted" in fitted.stderr
+    assert fitted.stderr.count("\n") == 1
+
+
+def _bent(published: bytes) -> bytes:
+    from sottovoce.wire.v1 import golf_pb2
+
+    group = golf_pb2.PublishedRecords.FromString(published)
+    group.records[0].values[0] += 1
+    return group.SerializeToString()
+
+
+def test_golf_wants_a_ledger_for_replacing_records(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "d").configure(learner=GOLF)
+    ended = sottovoce("agent", "run", "--config", device.config)
+    assert ended.returncode == 5
+    assert "the ledger was made for" in ended.stderr
+    chosen = device.configure(learner=GOLF, privacy={"neighbouring": "add-remove"})
+    ended = sottovoce("agent", "run", "--config", chosen.config)
+    assert ended.returncode == 5
+    assert "publishes record by record, which shows how many there are" in ended.stderr
+
+
+def test_no_records_no_fit(fleet: Fleet, tmp_path: Path) -> None:
+    device = golfer(fleet, tmp_path / "d", 1)
+    ended = sottovoce("model", "fit", "--from-records", device.state)
+    assert (ended.returncode, ended.stderr.count("\n")) == (4, 1)
+    assert "no published records are kept here" in ended.stderr
+    assert not (device.state / "records.db").exists()

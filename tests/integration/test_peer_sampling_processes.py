@@ -1,0 +1,101 @@
+"""Peer sampling among real agents: from one seed each everybody finds everybody, also after restarts and moves."""
+
+import signal
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.identity import Fleet
+
+from tests.support.devices import Device, free_port, new_device
+from tests.support.processes import AgentProcess, running
+from tests.support.waiting import until
+
+MANY = 30
+SAMPLED = {"sampling": "newscast", "period": 0.3}
+
+
+def sampled(device: Device, seeds: Iterable[Device]) -> Device:
+    """A device that knows nobody but its seeds, and soon only mixes."""
+    return device.configure([seed.entry() for seed in seeds], membership=SAMPLED, learner={"period": 0.5, "steps": 1})
+
+
+def view(agent: AgentProcess) -> dict[str, str]:
+    """Whom an agent knows of, and where."""
+    return {entry["id"]: entry["address"] for entry in agent.status()["membership"]["view"]}
+
+
+def finds(agent: AgentProcess, others: Iterable[Device]) -> bool:
+    known = view(agent)
+    return all(known.get(other.id) == other.address for other in others)
+
+
+@pytest.mark.timeout(300)
+def test_thirty_agents_with_one_seed_each_find_everybody(fleet: Fleet, tmp_path: Path) -> None:
+    """The seeds form a ring, in which every agent has one and is one."""
+    devices = [new_device(fleet, tmp_path / f"d{i:02}", records=3) for i in range(MANY)]
+    for i, device in enumerate(devices):
+        sampled(device, [devices[(i + 1) % MANY]])
+    with running(*devices) as agents:
+        for agent in agents:
+            others = [device for device in devices if device is not agent.device]
+            until(lambda agent=agent, others=others: finds(agent, others), "it knows everybody", 120.0)  # type: ignore[misc]
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it learns from others", 120.0)  # type: ignore[misc]
+            status = agent.status()
+            assert len(status["peers"]) >= 6
+            assert status["membership"]["refused"] == {}
+
+
+def test_an_agent_that_moved_is_found_at_its_new_address(fleet: Fleet, tmp_path: Path) -> None:
+    first, second, third = (new_device(fleet, tmp_path / name, records=3) for name in "abc")
+    sampled(first, [second])
+    sampled(second, [third])
+    sampled(third, [first])
+    with running(first, second, third) as agents:
+        for agent in agents:
+            others = [device for device in (first, second, third) if device is not agent.device]
+            until(lambda agent=agent, others=others: finds(agent, others), "it knows both others")  # type: ignore[misc]
+        agents[2].end(signal.SIGKILL)
+        moved = sampled(replace(third, port=free_port()), [])  # it has an address book instead of a seed
+        with running(moved) as (back,):
+            until(lambda: finds(back, (first, second)), "it found its fleet again")
+            for agent in agents[:2]:
+                until(lambda agent=agent: view(agent).get(third.id) == moved.address, "its new address is known")  # type: ignore[misc]
+
+
+def test_two_agents_by_seed_alone_come_to_agree(fleet: Fleet, tmp_path: Path) -> None:
+    one, other = (new_device(fleet, tmp_path / name, seed=seed) for seed, name in enumerate("ab"))
+    learner = {"period": 0.05, "steps": 20}
+    one.configure([], membership=SAMPLED, learner=learner)
+    other.configure([one.entry()], membership=SAMPLED, learner=learner)
+    with running(one, other) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
+        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < 1e-9, "both hold the same model")
+
+
+def test_an_agent_with_static_peers_answers_no_exchange(fleet: Fleet, tmp_path: Path) -> None:
+    static, curious = (new_device(fleet, tmp_path / name, records=3) for name in "ab")
+    static.configure([])
+    sampled(curious, [static])
+    with running(static, curious) as agents:
+        until(lambda: agents[0].status()["refused"]["messages"].get("membership"), "the exchange is refused")
+        until(lambda: agents[1].status()["membership"]["exchanges"].get("failed"), "and that is counted")
+        assert view(agents[1]) == {}
+
+
+@pytest.mark.parametrize("left", ["peers.db", "boots"])
+def test_a_lost_cache_is_no_loss(fleet: Fleet, tmp_path: Path, left: str) -> None:
+    one, other = (new_device(fleet, tmp_path / name, records=3) for name in "ab")
+    sampled(one, [other])
+    sampled(other, [one])
+    with running(one, other) as agents:
+        until(lambda: finds(agents[0], [other]), "they know each other")
+        agents[1].end()
+        (other.state / left).unlink()
+        with running(other) as (back,):
+            until(lambda: finds(back, [one]), "they know each other again")
+            until(lambda: finds(agents[0], [other]), "on both sides")
