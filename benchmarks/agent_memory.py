@@ -25,7 +25,7 @@ from sottovoce.vault import Budget
 NAMES = ("one", "two")
 FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model, 650 parameters, and a share of its records
 LIMIT_MIB = 80.0
-READY_SECONDS = 60.0
+READY_SECONDS = 90.0
 FLOOR = "import sys, numpy, grpc.aio; print(flush=True); sys.stdin.read()"
 
 
@@ -69,13 +69,14 @@ def configure(directory: Path) -> None:
             f'[agent]\nstate = "{name}"\n'
             f'[data]\nsource = "npz:{directory / name}.npz"\n'
             f"features = {FEATURES}\nclasses = {CLASSES}\nexpected_records = {RECORDS}\n"
+            "[learner]\nperiod = 1.0\n[membership]\nperiod = 1.0\n"
             f'[transport]\nlisten = "127.0.0.1:{ports[i]}"\n'
             f'peers = [{{ id = "{ids[1 - i]}", address = "127.0.0.1:{ports[1 - i]}" }}]\n'
         )
 
 
 def agents_mib(directory: Path, settle: float) -> list[float]:
-    """Resident memory of the two agents, `settle` seconds after both are ready."""
+    """Resident memory of the two agents, `settle` seconds after both are at work."""
     with ExitStack() as stack:
         processes = []
         for name in NAMES:
@@ -84,24 +85,20 @@ def agents_mib(directory: Path, settle: float) -> list[float]:
             stack.callback(processes[-1].terminate)
         deadline = time.monotonic() + READY_SECONDS
         for name in NAMES:
-            while not ready(directory / name):
+            while not at_work(directory / name):
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"agent {name} was not ready within {READY_SECONDS:g} s")
+                    raise RuntimeError(f"agent {name} received nothing within {READY_SECONDS:g} s: it is not at work")
                 time.sleep(0.05)
         time.sleep(settle)
-        for name in NAMES:
-            if not ask(directory / name, "status")["traffic"]["received"]:
-                raise RuntimeError(f"agent {name} has received nothing: it is not the agent that was to be measured")
         return [resident_mib(process.pid) for process in processes]
 
 
-def ready(state: Path) -> bool:
-    """Whether the agent of a state directory answers."""
+def at_work(state: Path) -> bool:
+    """Whether the agent of a state directory has found the other one and learns from it."""
     try:
-        ask(state, "status")
+        return bool(ask(state, "status")["traffic"]["received"])
     except NetworkError:
         return False
-    return True
 
 
 def main() -> int:

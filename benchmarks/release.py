@@ -127,7 +127,7 @@ def charge(repetitions: int, directory: Path) -> None:
     numbers = count()
 
     def pay() -> None:
-        if not ledger.charge(next(numbers).to_bytes(32, "big"), mechanism.sensitivity_squared, mechanism.sigma):
+        if not ledger.charge(next(numbers).to_bytes(32, "big"), mechanism.event):
             raise RuntimeError("the budget is spent")
 
     with (directory / "append").open("ab", buffering=0) as file:

@@ -169,6 +169,16 @@ def test_restarted_in_the_midst_it_goes_on_where_it_was(
     assert "Traceback" not in again.log()
 
 
+def test_stopped_while_a_cycle_is_under_way_it_ends_cleanly(fleet: Fleet, tmp_path: Path) -> None:
+    """With the shortest of periods one always is."""
+    device = new_device(fleet, tmp_path / "a").configure(learner={"steps": 3000, "period": 0.001})
+    for steps in (5, 10, 15, 20):
+        with running(device) as (agent,):
+            until(lambda agent=agent, n=steps: agent.status()["steps_done"] >= n, "some steps are done")  # type: ignore[misc]
+            assert agent.end() == 0, agent.log()
+            assert "Traceback" not in agent.log()
+
+
 def test_a_share_for_a_peer_no_longer_listed_waits_until_it_is_listed_again(fleet: Fleet, tmp_path: Path) -> None:
     device, peer = (new_device(fleet, tmp_path / name) for name in "ab")
     with running(device.configure([peer.entry()])) as (agent,):

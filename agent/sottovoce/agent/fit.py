@@ -83,9 +83,7 @@ def _ridge(grouped: list[tuple[Perturbation, NDArray[np.int64]]]) -> NDArray[np.
     return ridge(sum(parts[1:], parts[0]))
 
 
-def _walked(
-    grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int
-) -> NDArray[np.float64]:
+def _walked(grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int) -> NDArray[np.float64]:
     """Sequential passes in one random, reproducible order."""
     rule, first = RULES[model], _scheme(grouped[0][0])
     weights, steps = np.zeros((1, first.copies, first.features)), np.zeros(1, dtype=np.int64)

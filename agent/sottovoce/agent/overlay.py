@@ -4,6 +4,7 @@ Runs on the event loop; only the address book is written elsewhere, because the 
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -22,13 +23,14 @@ from sottovoce_bootstrap import (
 )
 
 from sottovoce.agent.waits import Waits
-from sottovoce.errors import MessageRefused
+from sottovoce.errors import DataError, MessageRefused
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Peer, Transport
 from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
 
 _log = logging.getLogger(__name__)
 _WAIT = "membership"
+_FAREWELL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,23 @@ class Overlay:
 
     def missed(self, peer: str) -> None:
         """A link could not deliver something."""
-        self._perform(self.membership.on_failure(peer, self._loop.time()))
+        self.membership.on_missed(peer, self._loop.time())
+        self._perform([])
+
+    async def leave(self) -> None:
+        """Say goodbye to the warm peers, who tell others: at most a second, and no harm if nobody hears it."""
+        if not hasattr(self, "_door"):
+            return
+        farewells = [
+            self._farewell(effect) for effect in self.membership.leave(self._loop.time()) if isinstance(effect, Request)
+        ]
+        await asyncio.gather(*farewells)
+
+    async def _farewell(self, request: Request) -> None:
+        node = request.contact.node_id
+        raw = self._door.seal(node, PEER_EXCHANGE, encode_exchange(request.exchange))
+        with contextlib.suppress(DeliveryFailed):
+            await self._transport.deliver(self._door.peer(request.contact), raw, _FAREWELL_SECONDS)
 
     def close(self) -> None:
         """Close the address book."""
@@ -163,7 +181,10 @@ class Overlay:
 
     async def _remember(self, contact: Contact) -> None:
         now = self._loop.time()
-        await self._loop.run_in_executor(self._door.disk, lambda: self._book.remember(contact, now))
+        try:
+            await self._loop.run_in_executor(self._door.disk, lambda: self._book.remember(contact, now))
+        except DataError as error:
+            _log.warning("contact-forgotten %s", error)  # a cache: seeds and the view go on without it
 
     async def _adopt(self, incarnation: int) -> None:
         await self._loop.run_in_executor(self._door.disk, lambda: self._boots.advance(incarnation))

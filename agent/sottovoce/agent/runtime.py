@@ -319,6 +319,7 @@ class Agent:
             link.stop()
         if self.overlay is not None:
             self.overlay.stop()
+            await self.overlay.leave()
         await self.transport.stop(_GRACE_SECONDS)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)

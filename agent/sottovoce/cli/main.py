@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import sottovoce
-from sottovoce.cli import agent, config, fleet, ledger, model, privacy, testbed
+from sottovoce.cli import agent, config, fleet, ledger, model, privacy, reproduce, simulate, testbed
 from sottovoce.errors import ExitCode, SottovoceError
 
 app = typer.Typer(
@@ -18,6 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("testbed")(testbed.run_testbed)
+app.command("simulate")(simulate.run_simulate)
+app.command("reproduce")(reproduce.run_reproduce)
 app.add_typer(agent.app, name="agent")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(ledger.app, name="ledger")

@@ -19,30 +19,45 @@ def _group() -> None:
 @app.command()
 def calibrate(
     epsilon: Annotated[float, typer.Option(help="ε.")],
-    delta: Annotated[float, typer.Option(help="δ.")],
-    mechanism: Annotated[Literal["gaussian"], typer.Option(help="The mechanism.")] = "gaussian",
-    sensitivity: Annotated[float, typer.Option(help="L2 sensitivity of what is released.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="δ; Laplace noise needs none.")] = 0.0,
+    mechanism: Annotated[Literal["gaussian", "laplace"], typer.Option(help="The mechanism.")] = "gaussian",
+    sensitivity: Annotated[float, typer.Option(help="Sensitivity of what is released: L2, for Laplace L1.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Print the least standard deviation with which one release is (ε, δ)-differentially private."""
-    from sottovoce.vault import gaussian_mu
-
+    """Print the least noise with which one release is (ε, δ)-differentially private: sigma, or Laplace's scale."""
     if not 0 < sensitivity < math.inf:
         raise UsageError(f"--sensitivity {sensitivity:g}: choose a positive number")
-    try:
-        sigma = sensitivity / gaussian_mu(epsilon, delta)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    if mechanism == "gaussian":
+        name, size, accountant = "sigma", sensitivity * _sigma(epsilon, delta), "analytic Gaussian (Balle & Wang 2018)"
+    else:
+        name, size, accountant = "scale", sensitivity * _scale(epsilon, delta), "pure: sensitivity / scale"
     statement = {
         "mechanism": mechanism,
         "sensitivity": sensitivity,
         "epsilon": epsilon,
         "delta": delta,
-        "accountant": "analytic Gaussian (Balle & Wang 2018)",
+        "accountant": accountant,
         "status": "proved",
     }
     if as_json:
-        typer.echo(json.dumps({"sigma": sigma, "statement": statement}))
+        typer.echo(json.dumps({name: size, "statement": statement}))
     else:
-        digits = max(0, 9 - math.floor(math.log10(sigma)))
-        typer.echo(f"sigma {sigma:.{digits}f} at sensitivity {sensitivity:g} for ε = {epsilon:g}, δ = {delta:g}")
+        digits = max(0, 9 - math.floor(math.log10(size)))
+        typer.echo(f"{name} {size:.{digits}f} at sensitivity {sensitivity:g} for ε = {epsilon:g}, δ = {delta:g}")
+
+
+def _sigma(epsilon: float, delta: float) -> float:
+    from sottovoce.vault import gaussian_mu
+
+    try:
+        return 1 / gaussian_mu(epsilon, delta)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _scale(epsilon: float, delta: float) -> float:
+    if not 0 < epsilon < math.inf:
+        raise UsageError(f"--epsilon {epsilon:g}: choose a positive number")
+    if not 0 <= delta < 1:
+        raise UsageError(f"--delta {delta:g}: choose 0, or a number below 1")
+    return 1 / epsilon

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import signal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -53,6 +52,7 @@ def run_testbed(
     ] = False,
 ) -> None:
     """Let a fleet of agents on this machine learn a data set under a privacy budget, and report."""
+    from sottovoce.cli.output import check_writable, write
     from sottovoce.cli.table import ConsoleWatcher
     from sottovoce.simulate import Faults, Trace
     from sottovoce.testbed import memory, processes
@@ -83,7 +83,7 @@ def run_testbed(
         raise UsageError(f"--trace is for --transport memory and at most {_LARGEST_TRACE} agents times cycles")
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
-            _check_writable(option, path)
+            check_writable(option, path)
     witness = None if trace is None else Trace()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or keys and records of the fleet would stay behind
     with ConsoleWatcher(quiet=as_json) as watcher:
@@ -96,21 +96,6 @@ def run_testbed(
     else:
         watcher.summary(document)
     if report is not None:
-        _write("--report", report, text)
+        write("--report", report, text)
     if trace is not None and witness is not None:
-        _write("--trace", trace, json.dumps(witness.document()))
-
-
-def _check_writable(option: str, path: Path) -> None:
-    """Before the run, not after it."""
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no such directory; make it first")
-    if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise UsageError(f"{option} {path}: cannot be written; name a file in a directory of yours")
-
-
-def _write(option: str, path: Path, text: str) -> None:
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error
+        write("--trace", trace, json.dumps(witness.document()))

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from sottovoce.data import Records
-from sottovoce.errors import DataError, PrivacyError
+from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.perturbation import Scheme
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
@@ -46,12 +46,14 @@ class RecordTerms:
     scaling: Scaling
 
 
-def build(*, records: Records, kernel: Kernel, terms: Terms | RecordTerms, ledger: Ledger, noise: NoiseSource) -> Vault:
+def build(
+    *, records: Records, kernel: Kernel | None, terms: Terms | RecordTerms, ledger: Ledger, noise: NoiseSource
+) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
 
     Args:
         records: the private records.
-        kernel: the model whose gradients are summed; releases of records need none, and do not look at it.
+        kernel: the model whose gradients are summed; None for releases of records, which need none.
         terms: what will be asked.
         ledger: opened for charging.
         noise: the source of randomness.
@@ -62,6 +64,8 @@ def build(*, records: Records, kernel: Kernel, terms: Terms | RecordTerms, ledge
     """
     if isinstance(terms, RecordTerms):
         return Vault(_record_room(records, terms, ledger, noise))
+    if kernel is None:
+        raise InternalError("a vault of gradient sums needs a kernel: report this defect")
     return Vault(_gradient_room(records, kernel, terms, ledger, noise))
 
 

@@ -26,7 +26,7 @@ Values = NDArray[np.int64]
 _CHUNK_NUMBERS = 2**21  # numbers drawn at a time: 16 MiB of float64
 
 
-def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: np.random.Generator) -> Values:
+def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
     """One release of each row, in memory bounded but for the result.
 
     Args:
@@ -46,7 +46,7 @@ def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: np.rando
     return values
 
 
-def _simulated(scheme: Scheme, features: Rows, labels: Labels, generator: np.random.Generator) -> Values:
+def _simulated(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
     match scheme:
         case LaplaceCopies() | Laplace():
             return _laplace(scheme, features, labels, generator)
@@ -62,7 +62,7 @@ def _simulated(scheme: Scheme, features: Rows, labels: Labels, generator: np.ran
     raise TypeError(f"no simulation of scheme `{scheme.name}`: add one here")
 
 
-def _laplace(scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: np.random.Generator) -> Values:
+def _laplace(scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
     lengths = np.abs(features).sum(axis=1, keepdims=True)
     units = np.trunc(_divided(features, lengths) * scheme.unit)
     noise = generator.laplace(scale=scheme.scale, size=(len(labels), scheme.copies, scheme.features))
@@ -98,7 +98,7 @@ def _rounded(points: NDArray[np.floating], exponent: int) -> Values:
     return np.rint(points * points.dtype.type(2.0**-exponent)).astype(np.int64)
 
 
-def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: np.random.Generator) -> NDArray[np.float32]:
+def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.random.Generator") -> NDArray[np.float32]:
     """PrivUnit of each row of `units`, which stands in block `at` of zeros: float32[n, D]. Zero rows: anywhere."""
     count, width = len(units), blocks * units.shape[1]
     rows = np.arange(count)
@@ -115,7 +115,7 @@ def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: np.ran
     return points.reshape(count, width)
 
 
-def _heights(cap: Cap, inside: NDArray[np.bool_], generator: np.random.Generator) -> Rows:
+def _heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
     """t = ⟨V, u⟩, float64[n], of the cap or of the rest, each by rejection; D ≥ 2."""
     t = np.empty(len(inside))
     for chosen, draw in ((inside, _of_the_cap), (~inside, _of_the_rest)):
@@ -127,13 +127,13 @@ def _heights(cap: Cap, inside: NDArray[np.bool_], generator: np.random.Generator
     return t
 
 
-def _of_the_rest(cap: Cap, count: int, generator: np.random.Generator) -> tuple[Rows, NDArray[np.bool_]]:
+def _of_the_rest(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
     half = (cap.dimension - 1) / 2
     t = 2 * generator.beta(half, half, count) - 1
     return t, t < cap.gamma
 
 
-def _of_the_cap(cap: Cap, count: int, generator: np.random.Generator) -> tuple[Rows, NDArray[np.bool_]]:
+def _of_the_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
     """As sottovoce.vault.cap_height, which explains it."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
@@ -141,7 +141,7 @@ def _of_the_cap(cap: Cap, count: int, generator: np.random.Generator) -> tuple[R
     return np.tanh(v), generator.standard_exponential(count) > below
 
 
-def _answers(label: RandomisedLabel, labels: Labels, generator: np.random.Generator) -> Values:
+def _answers(label: RandomisedLabel, labels: Labels, generator: "np.random.Generator") -> Values:
     """Randomised labels, int64[n, 1]."""
     drawn = generator.integers(0, label.total, len(labels))
     other = (drawn - label.true_weight) // label.other_weight

@@ -3,8 +3,10 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -159,6 +161,21 @@ async def test_the_peer_is_found_as_soon_as_it_is_there(pair: tuple[Node, Node])
         assert await one.delivers(one.peer(other), b"m") == b"answer to m"
 
 
+async def test_a_slow_handshake_is_waited_for(pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As over a link of long delay, or with a device that has much to do."""
+    one, other = pair
+    handshake = other.transport._handshake
+
+    def slow() -> grpc.ServerCertificateConfiguration:
+        time.sleep(0.5)
+        return handshake()
+
+    monkeypatch.setattr(other.transport, "_handshake", slow)
+    async with listening(one, other):
+        assert await one.transport.deliver(one.peer(other), b"m", PATIENCE) == b"answer to m"
+        assert other.transport.listener().handshakes == 1
+
+
 async def test_too_slow_an_answer_is_a_timeout_kept_by_the_transport(pair: tuple[Node, Node]) -> None:
     """The answer would never come."""
     one, other = pair
@@ -285,31 +302,48 @@ async def test_a_certificate_out_of_its_time_is_trusted_by_neither_side(
     assert (one.received, stale.received) == ([], [])
 
 
-async def closes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.close()
+def closes(_: socket.socket) -> None:
+    pass
 
 
-async def resets(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.close()
+def resets(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-async def speaks_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read(10)
-    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    writer.close()
+def speaks_http(connection: socket.socket) -> None:
+    connection.recv(10)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+@contextmanager
+def answering(behaviour: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A port on which every connection is treated like this, then closed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection, suppress(OSError):
+                        behaviour(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @pytest.mark.parametrize("behaviour", [closes, resets, speaks_http])
 async def test_what_is_not_an_agent_is_told_apart_from_nobody(
-    pair: tuple[Node, Node], behaviour: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+    pair: tuple[Node, Node], behaviour: Callable[[socket.socket], None]
 ) -> None:
     one, _ = pair
-    server = await asyncio.start_server(behaviour, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    failed = await one.failure(one.peer(address=f"127.0.0.1:{port}"))
-    server.close()
-    await one.transport.stop(0.1)
+    with answering(behaviour) as port:
+        failed = await one.failure(one.peer(address=f"127.0.0.1:{port}"))
+        await one.transport.stop(0.1)
     assert failed.cause == "rejected"
     assert "not an agent" in str(failed)
 

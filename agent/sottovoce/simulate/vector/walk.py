@@ -67,18 +67,23 @@ class GradientWalk:
     ) -> None:
         self.weights = np.zeros((len(epsilons), *records.shape[2:]))
         self.steps = np.zeros(len(epsilons), dtype=np.int64)
+        self.budget = budget
         self._records = records
         self._slope = slope
-        self._budget = budget
         self._epsilons = epsilons
         self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    @property
+    def devices(self) -> int:
+        """How many devices are visited in a pass."""
+        return len(self._records)
 
     def passes(self) -> Iterator[int]:
         """Visit every device once in each pass, in a new random order for each walk; yields the number of the pass."""
         devices, _, copies, _ = self._records.shape
-        for visit in range(1, self._budget.passes + 1):
+        for visit in range(1, self.budget.passes + 1):
             orders = _orders(self._generator, len(self.weights), devices)
-            scale = 2 * copies / (self._epsilons * self._budget.share(visit)) / _GRID
+            scale = 2 * copies / (self._epsilons * self.budget.share(visit)) / _GRID
             block = max(1, _BLOCK_NUMBERS // self.weights.size)
             for start in range(0, devices, block):
                 places = orders[start : start + block]

@@ -1,0 +1,93 @@
+"""The steps that transforms are made of. Each maps rows of features to rows, every row by itself.
+
+Every row of a result is bit-identical whatever other rows are present: see sottovoce.data.transform. All work on private
+copies, C-contiguous float64, and may change them.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data.bounds import Bounds
+from sottovoce.errors import DataError
+
+Rows = NDArray[np.float64]
+
+
+def clamp(rows: Rows, bounds: Bounds | None) -> Rows:
+    """Clamp each feature to its declared range, if there is one."""
+    return rows if bounds is None else np.clip(rows, *bounds, out=rows)
+
+
+def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
+    """With bounds: clamp each feature and scale it to [0, 1], 0 when its range has no width. Else log(scale)."""
+    if bounds is None:
+        return log(rows, scale)
+    low, high = bounds
+    np.clip(rows, low, high, out=rows)
+    rows -= low
+    span = high - low
+    return np.divide(rows, span, out=np.zeros_like(rows), where=span > 0)
+
+
+def log(rows: Rows, scale: float) -> Rows:
+    """sign(x) · log(1 + |x|/scale): linear well below `scale`, logarithmic above."""
+    magnitudes = np.abs(rows)
+    if scale != 1:
+        magnitudes /= scale
+    squashed: Rows = np.sign(rows) * np.log1p(magnitudes)
+    return squashed
+
+
+def pool(rows: Rows, side: int) -> Rows:
+    """Means over the side × side squares of a square image, whose width must be a multiple of `side`.
+
+    Raises:
+        DataError: the features are no such image.
+    """
+    width = pooled_width(rows.shape[1], side)
+    image = rows.reshape(len(rows), width, side, width, side)
+    total = np.zeros((len(rows), width, width))
+    for y in range(side):
+        for x in range(side):
+            total += image[:, :, y, :, x]
+    return total.reshape(len(rows), width * width) / (side * side)
+
+
+def pooled_width(features: int, side: int) -> int:
+    """Pixels along one side of the pooled image.
+
+    Raises:
+        DataError: see `pool`.
+    """
+    pixels = math.isqrt(features)
+    if pixels * pixels != features or pixels % side:
+        raise DataError(
+            f"pool({side}): {features} features are not a square image whose side {side} divides. "
+            "Take this step out of data.transform, or another number."
+        )
+    return pixels // side
+
+
+def centre(rows: Rows) -> Rows:
+    """Subtract the record's own mean over its features."""
+    rows -= rows[:, :1].copy()  # makes equal features exactly 0, where the mean alone would leave rounding errors
+    rows -= rows.mean(axis=1, keepdims=True)
+    return rows
+
+
+def unit(rows: Rows) -> Rows:
+    """Divide each record by its own L2 norm; a record of zeros stays as it is."""
+    _divide_rows(rows, np.abs(rows).max(axis=1, keepdims=True))  # else the squares of tiny numbers underflow
+    _divide_rows(rows, np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
+    return rows
+
+
+def bias(rows: Rows, value: float) -> Rows:
+    """Append a constant feature."""
+    return np.hstack([rows, np.full((len(rows), 1), value)])
+
+
+def _divide_rows(rows: Rows, divisors: Rows) -> None:
+    np.divide(rows, divisors, out=rows, where=divisors > 0)

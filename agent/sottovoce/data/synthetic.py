@@ -1,0 +1,56 @@
+"""Data made on the spot from a seed, for simulations: every device its own record, whatever the size of the fleet."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data.dataset import DataSet
+from sottovoce.data.records import Records
+from sottovoce.errors import DataError
+
+_TEST_RECORDS = 2000
+_SEPARATION = 3.0
+
+
+def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
+    """Gaussian classes: means drawn from the sphere of radius 3 around 0, standard deviation 1 in every direction.
+
+    Args:
+        features: d, at least 1.
+        classes: c, at least 2.
+        count: records for training, at least 1.
+        seed: not negative; of everything.
+
+    Returns:
+        `count` records, and 2,000 more as the test split, equally many of each class, as far as that goes.
+
+    Raises:
+        DataError: a number is out of range.
+    """
+    if features < 1 or classes < 2 or count < 1:
+        raise DataError("Synthetic data needs 1 feature, 2 classes and 1 record or more. Raise data.features, …")
+    generator = np.random.Generator(np.random.PCG64(seed))
+    means = generator.standard_normal((classes, features))
+    means *= _SEPARATION / np.sqrt((means * means).sum(axis=1, keepdims=True))
+    parts = [_drawn(means, size, generator) for size in (count, _TEST_RECORDS)]
+    return DataSet("synthetic", parts[0], classes, None, parts[1])
+
+
+def two_gaussians(count: int, seed: int) -> DataSet:
+    """The two-dimensional set of Hegedűs & Jelasity 2017: means (0, 10) and (10, 0), standard deviation 1.
+
+    See `synthetic`; nearly everything lies in the square from -6 to 16, which is declared.
+    """
+    if count < 1:
+        raise DataError("Two Gaussians need 1 record or more. Raise data.records.")
+    generator = np.random.Generator(np.random.PCG64(seed))
+    means = np.array([[0.0, 10.0], [10.0, 0.0]])
+    parts = [_drawn(means, size, generator) for size in (count, _TEST_RECORDS)]
+    return DataSet("two-gaussians", parts[0], 2, (np.full(2, -6.0), np.full(2, 16.0)), parts[1])
+
+
+def _drawn(means: NDArray[np.float64], count: int, generator: "np.random.Generator") -> Records:
+    labels = generator.permutation(np.arange(count) % len(means))
+    features = generator.standard_normal((count, means.shape[1]))
+    for label, mean in enumerate(means):
+        features[labels == label] += mean
+    return Records(features, labels)

@@ -1,0 +1,157 @@
+"""Clipped sums on a public grid with discrete Gaussian noise: their sensitivity follows from the clip alone."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import PrivacyError
+from sottovoce.vault.accountant import allowed_mu, gaussian_epsilon
+from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
+from sottovoce.vault.events import SMOOTHING_VARIANCE, Disclosure, GaussianSum
+from sottovoce.vault.noise import NoiseSource
+
+Batches = Iterator[NDArray[np.float64]]
+
+_MAX_SQUARED_UNITS = 2**52
+_DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, in clips
+_CLIPS = (2.0**-500, 2.0**500)  # far from where a float's exponent ends
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """One release of a clipped sum with discrete Gaussian noise, in units of a public grid.
+
+    Attributes:
+        size: coordinates of a release, P.
+        exponent: the grid step is 2**exponent.
+        clip_squared: the largest squared L2 norm of one example's contribution, in squared units.
+        sensitivity_squared: squared L2 sensitivity of the sum, in squared units.
+        sigma: the noise's standard deviation parameter, in units.
+    """
+
+    size: int
+    exponent: int
+    clip_squared: int
+    sensitivity_squared: int
+    sigma: int
+
+    @property
+    def step(self) -> float:
+        """The grid step, a power of two."""
+        return math.ldexp(1.0, self.exponent)
+
+    @property
+    def event(self) -> GaussianSum:
+        """What one release costs."""
+        return GaussianSum(self.sensitivity_squared, self.sigma)
+
+    def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record."""
+        return _sum(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """No noise at all, on a fine grid: the noiseless baseline. Charged as infinite.
+
+    Attributes:
+        size: coordinates of a release, P.
+        exponent: the grid step is 2**exponent.
+        clip_squared: as above, or None when nothing is clipped.
+    """
+
+    size: int
+    exponent: int
+    clip_squared: int | None
+
+    @property
+    def step(self) -> float:
+        """The grid step, a power of two."""
+        return math.ldexp(1.0, self.exponent)
+
+    @property
+    def event(self) -> Disclosure:
+        """What one release costs: everything."""
+        return Disclosure()
+
+    def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record."""
+        return _sum(self, raw)
+
+
+ClippedSum = DiscreteGaussian | Exact
+
+
+def calibrate(
+    *, clip: float, size: int, releases: int, epsilon: float, delta: float, neighbouring: str
+) -> DiscreteGaussian:
+    """The least noise with which `releases` sums of clipped vectors cost at most (epsilon, delta) in all.
+
+    Args:
+        clip: per-example L2 threshold C.
+        size: coordinates of a release.
+        releases: how many such releases the budget is spread over.
+        epsilon: total ε.
+        delta: total δ.
+        neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
+
+    Raises:
+        PrivacyError: the budget, the relation or the clip is none, or outside what the grid can carry.
+    """
+    if releases < 1:
+        raise PrivacyError("a privacy budget must be spread over at least one release: set learner.steps to 1 or more")
+    if neighbouring not in _DISTANCES:
+        raise PrivacyError(f"no neighbouring relation `{neighbouring}`: choose one of {', '.join(_DISTANCES)}")
+    if size < 1 or not _CLIPS[0] < clip < _CLIPS[1]:
+        raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
+    excess = PrivacyError(
+        f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
+        "raise privacy.epsilon or lower learner.steps"
+    )
+    mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
+    if mu * MAX_SIGMA < 1:
+        raise excess
+    distance = _DISTANCES[neighbouring]
+    finest = min(distance * clip / mu / 2**12, clip / (2**8 * math.sqrt(size)))
+    exponent = math.floor(math.log2(finest))
+    clip_squared = squared_units(clip, exponent)
+    sensitivity_squared = distance**2 * clip_squared
+    sigma = math.isqrt(math.ceil(sensitivity_squared / mu**2) + SMOOTHING_VARIANCE)
+    while gaussian_epsilon(math.sqrt(releases * GaussianSum(sensitivity_squared, sigma).mu_squared), delta) > epsilon:
+        sigma += 1
+    if sigma > MAX_SIGMA or clip_squared > _MAX_SQUARED_UNITS:
+        raise excess
+    return DiscreteGaussian(size, exponent, clip_squared, sensitivity_squared, sigma)
+
+
+def exact(*, clip: float | None, size: int) -> Exact:
+    """The noiseless baseline: sums of `size` numbers, clipped at `clip` or not at all.
+
+    Raises:
+        PrivacyError: no grid carries the clip.
+    """
+    if clip is None:
+        return Exact(size, -30, None)
+    if not _CLIPS[0] < clip < _CLIPS[1]:
+        raise PrivacyError(f"no grid for vectors clipped at {clip:g}: set learner.clip to a positive number")
+    exponent = math.floor(math.log2(clip)) - 24
+    return Exact(size, exponent, squared_units(clip, exponent))
+
+
+def squared_units(clip: float, exponent: int) -> int:
+    """floor((clip / 2^exponent)²), exactly."""
+    return math.floor((Fraction(clip) / Fraction(2) ** exponent) ** 2)
+
+
+def _sum(mechanism: ClippedSum, batches: Batches) -> NDArray[np.int64]:
+    """The sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
+    total = np.zeros(mechanism.size, dtype=np.int64)
+    for rows in batches:
+        units = clipped_units(rows, mechanism.step, mechanism.clip_squared)
+        total += np.add.reduce(units, axis=0).astype(np.int64)
+    return total

@@ -1,0 +1,144 @@
+"""What a release costs, as the ledger keeps it: a frozen value a charge, and nothing of what a record holds.
+
+An accountant only composes events; it never asks how the noise was made. An event's `terms` are its canonical JSON, by
+which the ledger knows a charge again.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from sottovoce.errors import PrivacyError
+
+# A discrete Gaussian of variance σ² is, to a factor within 1 ± 2^-450 a coordinate, a post-processing of a continuous
+# one of variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md), so that the continuous accountant applies to it.
+SMOOTHING_VARIANCE = 16
+
+
+class Event(Protocol):
+    """A charge. It touches every record, or one."""
+
+    @property
+    def record(self) -> int | None:
+        """The one record it touches, by its place; None when it touches every record."""
+        ...
+
+    @property
+    def mu_squared(self) -> float:
+        """Its part of μ² in the Gaussian closed form; 0 when it touches one record."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Its pure ε."""
+        ...
+
+    @property
+    def terms(self) -> str:
+        """Canonical JSON: the same for the same mechanism with the same parameters, for no other."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianSum:
+    """A sum over all records with discrete Gaussian noise.
+
+    Attributes:
+        sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
+        sigma: the noise's σ in grid units; too little of it is charged as infinite.
+    """
+
+    sensitivity_squared: int
+    sigma: int
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError for what is no charge."""
+        if self.sensitivity_squared < 1 or self.sigma < 0:
+            raise PrivacyError(
+                "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism anew"
+            )
+
+    @property
+    def record(self) -> None:
+        """Every record."""
+        return
+
+    @property
+    def mu_squared(self) -> float:
+        """(sensitivity / standard deviation)² of the continuous Gaussian it is a post-processing of, rounded up."""
+        variance = self.sigma * self.sigma - SMOOTHING_VARIANCE
+        return math.nextafter(self.sensitivity_squared / variance, math.inf) if variance > 0 else math.inf
+
+    @property
+    def epsilon(self) -> float:
+        """None of it is pure."""
+        return 0.0
+
+    @property
+    def terms(self) -> str:
+        """See Event.terms."""
+        return _canonical("gaussian-sum", asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReleased:
+    """One record released by a pure mechanism.
+
+    Attributes:
+        record: its place, from 0.
+        scheme: the name of the scheme.
+        features: d of the scheme.
+        classes: c of the scheme.
+        epsilon: pure ε, replace-one; infinite without noise.
+    """
+
+    record: int
+    scheme: str
+    features: int
+    classes: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError for what is no charge."""
+        if self.record < 0 or not self.epsilon > 0:
+            raise PrivacyError("a charge needs a record's place and an ε above 0: set privacy.epsilon")
+
+    @property
+    def mu_squared(self) -> float:
+        """None of it is Gaussian."""
+        return 0.0
+
+    @property
+    def terms(self) -> str:
+        """See Event.terms; a float's shortest decimal names it exactly."""
+        return _canonical("record", {**asdict(self), "epsilon": repr(self.epsilon)})
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """A sum over all records without noise."""
+
+    @property
+    def record(self) -> None:
+        """Every record."""
+        return
+
+    @property
+    def mu_squared(self) -> float:
+        """None of it is Gaussian."""
+        return 0.0
+
+    @property
+    def epsilon(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    @property
+    def terms(self) -> str:
+        """See Event.terms."""
+        return _canonical("disclosure", {})
+
+
+def _canonical(kind: str, fields: dict[str, object]) -> str:
+    return json.dumps({"event": kind, **fields}, sort_keys=True, separators=(",", ":"))

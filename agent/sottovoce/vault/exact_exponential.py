@@ -1,0 +1,19 @@
+"""The exponential function, rounded down without error."""
+
+from decimal import Context, Decimal
+
+
+def floor_scaled_exp(numerator: int, denominator: int, bits: int) -> int:
+    """floor(2^bits · exp(-numerator/denominator)) for integers denominator > 0 and 0 ≤ numerator < 1000 denominator."""
+    if numerator == 0:
+        return 1 << bits
+    digits = bits // 3 + 30
+    while True:
+        context = Context(prec=digits)
+        value = context.exp(context.divide(Decimal(-numerator), Decimal(denominator)))
+        scaled = context.multiply(value, Decimal(1 << bits))
+        slack = context.scaleb(scaled, 4 - digits)
+        low, high = int(context.subtract(scaled, slack)), int(context.add(scaled, slack))
+        if low == high:
+            return low
+        digits *= 2

@@ -1,0 +1,43 @@
+"""One perturbed copy of each record: the private half of learning from published records.
+
+Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes it; what is learned from it later is
+post-processing.
+"""
+
+from dataclasses import dataclass
+
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.vault.events import RecordReleased
+from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.record_mechanism import RecordMechanism
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRelease:
+    """Answers a `record` query, whose slot is a record's place and whose point is empty, with that record's release.
+
+    Attributes:
+        mechanism: bound and noise of every release.
+        count: how many records there are: public, because whoever asks for one more is refused.
+        epsilon: what a release is charged, infinite without noise.
+    """
+
+    mechanism: RecordMechanism
+    count: int
+    epsilon: float
+
+    def plan(self, query: Query) -> Plan[Records] | Refused:
+        """A plan that touches the one record asked for."""
+        if query.kind != "record" or query.point.size:
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        if not 0 <= query.slot < self.count:
+            return Refused(query.id, "record", "there is no record at this place")
+        scheme = self.mechanism.scheme
+        event = RecordReleased(query.slot, scheme.name, scheme.features, scheme.classes, self.epsilon)
+        return Plan(event, self.mechanism)
+
+    def compute(self, query: Query, records: Records) -> Records:
+        """The one record, as it is."""
+        place = slice(query.slot, query.slot + 1)
+        return Records(records.features[place], records.labels[place])

@@ -1,0 +1,121 @@
+"""The mechanism of each scheme: one record in, its release out, drawn exactly."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data import Records
+from sottovoce.errors import InternalError
+from sottovoce.perturbation import (
+    Cap,
+    Exact,
+    LabelledPrivUnit,
+    Laplace,
+    LaplaceCopies,
+    PrivUnit,
+    RandomisedLabel,
+    Scheme,
+)
+from sottovoce.perturbation.cap import PROBABILITY_BITS
+from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
+from sottovoce.vault.lazy_reals import Tape, exactly
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.record_units import Row, l1_units, l2_unit
+from sottovoce.vault.sphere import anywhere, point
+
+Values = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMechanism:
+    """Releases one record by `scheme`, ε-differentially private under replace-one with the scheme's ε, no δ.
+
+    Attributes:
+        scheme: how.
+    """
+
+    scheme: Scheme
+
+    @property
+    def size(self) -> int:
+        """Integers in a release."""
+        return self.scheme.width
+
+    @property
+    def exponent(self) -> int:
+        """The grid step of a release is 2**exponent."""
+        return self.scheme.exponent
+
+    def apply(self, raw: Records, noise: NoiseSource) -> Values:
+        """See Mechanism.apply; `raw` holds the one record.
+
+        Raises:
+            InternalError: the record is not of the scheme's shape; nothing was drawn.
+        """
+        scheme = self.scheme
+        if raw.features.shape != (1, scheme.features) or not 0 <= int(raw.labels[0]) < scheme.classes:
+            raise InternalError("a record of another shape than its scheme's reached the vault: report this")
+        row, label = raw.features[0], int(raw.labels[0])
+        match scheme:
+            case LaplaceCopies():
+                return _laplace(scheme, row, _signs(scheme.classes, label), noise)
+            case Laplace():
+                return _laplace(scheme, row, _block(scheme.classes, label), noise)
+            case PrivUnit():
+                signs = _block(scheme.classes, label)
+                block = int(np.flatnonzero(signs)[0])
+                return _on_sphere(scheme.cap, scheme.exponent, signs[block] * row, block * scheme.features, noise)
+            case LabelledPrivUnit():
+                answer = _answer(scheme.label, label, noise)
+                return np.concatenate([[answer], _on_sphere(scheme.cap, scheme.exponent, row, 0, noise)])
+            case Exact():
+                unit = l2_unit(row) or [Decimal(0)] * scheme.features
+                return np.array([label, *(round(number * (1 << -scheme.exponent)) for number in unit)], dtype=np.int64)
+        raise InternalError(f"no mechanism for scheme `{scheme.name}`: report this")
+
+
+def _signs(classes: int, label: int) -> Values:
+    """y⁽ᵏ⁾ of each copy, int64[copies]."""
+    if classes == 2:
+        return np.array([2 * label - 1])
+    return np.where(np.arange(classes) == label, 1, -1)
+
+
+def _block(classes: int, label: int) -> Values:
+    """e_y, int64[classes]; for two classes ±1, int64[1]."""
+    return _signs(classes, label) if classes == 2 else (np.arange(classes) == label).astype(np.int64)
+
+
+def _laplace(scheme: LaplaceCopies | Laplace, row: Row, factors: Values, noise: NoiseSource) -> Values:
+    units = np.array(l1_units(row, scheme.unit), dtype=np.int64)
+    return np.outer(factors, units).ravel() + DiscreteLaplaceSampler(scheme.scale, noise).draw(scheme.width)
+
+
+def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSource) -> Values:
+    """PrivUnit of the vector that is `row` from `offset` on and 0 elsewhere, at length 1; anywhere for a zero row."""
+    inside = _uniform_bits(PROBABILITY_BITS, noise) < cap.inside
+
+    def draw(tape: Tape) -> list[int]:
+        unit = l2_unit(row)
+        v = anywhere(cap.dimension, tape) if unit is None else point(cap, unit, offset, inside, tape)
+        return [tape.rounded(number, exponent) for number in v]
+
+    return np.array(exactly(draw, noise), dtype=np.int64)
+
+
+def _answer(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:
+    """The label or another, by integer weights."""
+    most = 2**64 - 2**64 % law.total
+    while (drawn := _uniform_bits(64, noise)) >= most:
+        pass
+    drawn %= law.total
+    if drawn < law.true_weight:
+        return label
+    other = (drawn - law.true_weight) // law.other_weight
+    return other + (other >= label)
+
+
+def _uniform_bits(bits: int, noise: NoiseSource) -> int:
+    return int.from_bytes(noise.words(bits // 64).astype("<u8").tobytes(), "little")

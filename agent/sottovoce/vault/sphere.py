@@ -1,0 +1,79 @@
+"""PrivUnit's point on the unit sphere of ℝᴰ, drawn exactly (Bhowmick et al. 2018, Algorithm 1)."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import pairwise
+
+from sottovoce.perturbation import Cap
+from sottovoce.vault.cap_height import cap_height
+from sottovoce.vault.lazy_reals import Tape
+
+Point = list[Decimal]
+
+
+def point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Tape) -> Point:
+    """V, uniform on the cap around u or, unless `inside`, on the rest of the sphere.
+
+    Args:
+        cap: γ and D.
+        unit: the coordinates of u, |u| = 1, from `offset` on; all others are 0.
+        offset: where `unit` stands in u.
+        inside: drawn beforehand, with probability p.
+        tape: the randomness.
+    """
+    block = slice(offset, offset + len(unit))
+    if cap.dimension == 1:
+        return [unit[0] if inside else -unit[0]]
+    if not inside:
+        while True:
+            v = anywhere(cap.dimension, tape)
+            if tape.below(_product(v[block], unit), Decimal(cap.gamma)):
+                return v
+    height, radius = cap_height(cap, tape)
+    v = direction(cap.dimension, tape)
+    along = _product(v[block], unit)
+    v[block] = [number - along * coordinate for number, coordinate in zip(v[block], unit, strict=True)]
+    stretch = radius / tape.divisor(_length(v))
+    v = [stretch * number for number in v]
+    v[block] = [number + height * coordinate for number, coordinate in zip(v[block], unit, strict=True)]
+    return v
+
+
+def anywhere(dimension: int, tape: Tape) -> Point:
+    """A point of the unit sphere of ℝᴰ, uniform."""
+    v = direction(dimension, tape)
+    length = tape.divisor(_length(v))
+    return [number / length for number in v]
+
+
+def direction(dimension: int, tape: Tape) -> Point:
+    """A vector of ℝᴰ whose law no rotation changes.
+
+    A normal vector of 2m coordinates has m pairs, whose squared lengths, divided by their sum, are distributed like the
+    spacings of m - 1 uniform numbers, and whose angles are uniform and independent of these: no logarithm is needed.
+    For odd D the last coordinate is dropped.
+    """
+    cuts = sorted(tape.uniform() for _ in range((dimension + 1) // 2 - 1))
+    v: Point = []
+    for low, high in pairwise([Decimal(0), *cuts, Decimal(1)]):
+        x, y, square = _in_the_disc(tape)
+        stretch = tape.divisor((high - low).sqrt()) / square.sqrt()
+        v += [stretch * x, stretch * y]
+    return v[:dimension]
+
+
+def _in_the_disc(tape: Tape) -> tuple[Decimal, Decimal, Decimal]:
+    """A point of the unit disc, uniform, and the square of its length."""
+    while True:
+        x, y = 2 * tape.uniform() - 1, 2 * tape.uniform() - 1
+        square = x * x + y * y
+        if tape.below(square, Decimal(1)):
+            return x, y, tape.divisor(square)
+
+
+def _product(v: Sequence[Decimal], w: Sequence[Decimal]) -> Decimal:
+    return sum((x * y for x, y in zip(v, w, strict=True)), Decimal(0))
+
+
+def _length(v: Sequence[Decimal]) -> Decimal:
+    return _product(v, v).sqrt()

@@ -1,0 +1,71 @@
+"""Exchanges of views to and from the payload of an envelope."""
+
+from google.protobuf.message import DecodeError
+from sottovoce_bootstrap import Entry, Exchange, PeerRecord
+
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.v1 import membership_pb2
+
+PEER_EXCHANGE = "peer-exchange/1"
+
+MAX_EXCHANGE_BYTES = 64 * 2**10
+"""Above what 16 records with the longest certificates, names and addresses can take."""
+
+_LARGEST_AGE = 2**32 - 1
+
+
+def encode_exchange(exchange: Exchange) -> bytes:
+    """Encodes a request or a reply as the payload of type `PEER_EXCHANGE`; ages above 49 days are sent as 49 days."""
+    entries = [
+        membership_pb2.PeerEntry(record=_encoded(entry.record), age=min(round(entry.age * 1000), _LARGEST_AGE))
+        for entry in exchange.entries
+    ]
+    return membership_pb2.PeerExchange(entries=entries).SerializeToString(deterministic=True)
+
+
+def decode_exchange(payload: bytes) -> Exchange:
+    """Decodes a payload of type `PEER_EXCHANGE`. No record is verified yet.
+
+    Raises:
+        MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form),
+            `record` or `entries`.
+    """
+    if len(payload) > MAX_EXCHANGE_BYTES:
+        raise MessageRefused("size", f"an exchange of {len(payload)} bytes is over the limit of {MAX_EXCHANGE_BYTES}")
+    try:
+        message = membership_pb2.PeerExchange.FromString(payload)
+    except DecodeError as error:
+        raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
+    # Records are passed on: bytes that no signature covers would travel with them.
+    message.DiscardUnknownFields()
+    if message.SerializeToString(deterministic=True) != payload:
+        raise MessageRefused("malformed", "the exchange is not in its canonical form")
+    return Exchange(tuple(Entry(_decoded(entry.record), entry.age / 1000) for entry in message.entries))
+
+
+def _encoded(record: PeerRecord) -> membership_pb2.PeerRecord:
+    return membership_pb2.PeerRecord(
+        fleet=record.fleet,
+        node_id=record.node_id,
+        incarnation=record.incarnation,
+        sequence=record.sequence,
+        endpoints=record.endpoints,
+        transports=record.transports,
+        leaving=record.leaving,
+        certificate=record.certificate,
+        signature=record.signature,
+    )
+
+
+def _decoded(record: membership_pb2.PeerRecord) -> PeerRecord:
+    return PeerRecord(
+        fleet=record.fleet,
+        node_id=record.node_id,
+        incarnation=record.incarnation,
+        sequence=record.sequence,
+        endpoints=tuple(record.endpoints),
+        transports=tuple(record.transports),
+        leaving=record.leaving,
+        certificate=record.certificate,
+        signature=record.signature,
+    )

@@ -1,0 +1,152 @@
+"""The address book: who has answered before, so that a device that was off, or cut off, finds its fleet again.
+
+A cache: a device that lost it starts from its seeds. So a damaged book is started anew, and a power cut may cost the
+last entries (SQLite, WAL, synchronous = NORMAL), never the rest. Entries are addresses to try, and prove nothing. Many
+devices have no clock that survives a power cut: time counts while a book is open, and goes on where it stopped.
+"""
+
+import json
+import sqlite3
+from pathlib import Path
+
+from sottovoce.durable import rename
+from sottovoce.errors import DataError, MessageRefused
+
+from sottovoce_bootstrap.contact import Contact
+from sottovoce_bootstrap.contacts import CAPACITY
+
+LIFETIME = 30 * 86_400.0
+"""Seconds, of open book, after which who has not answered again is dropped."""
+
+_APPLICATION_ID = 0x50FFB00C
+_SCHEMA_VERSION = 1
+_DISK = {
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
+}
+_SCHEMA = """
+CREATE TABLE clock (seconds REAL NOT NULL);
+INSERT INTO clock VALUES (0);
+CREATE TABLE contact (node_id TEXT PRIMARY KEY, endpoints TEXT NOT NULL, answered REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class AddressBook:
+    """At most 500 contacts, each dropped after 30 days without an answer.
+
+    Args:
+        path: the file; made if it is not there.
+        now: seconds of the clock that `remember` is given, too.
+
+    Attributes:
+        replaced: why an earlier book was given up, one sentence for the log; None usually.
+
+    Raises:
+        DataError: the disk is full or failing, or the file is not this user's.
+    """
+
+    def __init__(self, path: Path, now: float) -> None:
+        self._path = path
+        self.replaced: str | None = None
+        try:
+            if not path.exists():
+                self._create()
+            try:
+                self._connection, self._seconds = self._open()
+            except (sqlite3.DatabaseError, ValueError) as error:
+                if _is_disk(error):
+                    raise
+                self.replaced = f"{path}: the address book was damaged ({error}) and is started anew: seeds are tried"
+                self._create()
+                self._connection, self._seconds = self._open()
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._unusable(error) from error
+        self._opened = now
+
+    def contacts(self) -> list[Contact]:
+        """Everybody in it, who answered last at the end.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        try:
+            rows = self._connection.execute("SELECT node_id, endpoints FROM contact ORDER BY answered").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+        return [contact for row in rows if (contact := _contact(*row)) is not None]
+
+    def remember(self, contact: Contact, now: float) -> None:
+        """Put in, or move to the front, somebody who has answered; drop who is too old or too many.
+
+        Raises:
+            DataError: it cannot be written; the book is as before.
+        """
+        seconds = self._seconds + max(0.0, now - self._opened)
+        execute = self._connection.execute
+        try:
+            with self._connection:
+                execute("BEGIN IMMEDIATE")
+                execute("UPDATE clock SET seconds = ?", (seconds,))
+                entry = (contact.node_id, json.dumps(contact.endpoints), seconds)
+                execute("INSERT OR REPLACE INTO contact VALUES (?, ?, ?)", entry)
+                execute("DELETE FROM contact WHERE answered < ?", (seconds - LIFETIME,))
+                execute(
+                    "DELETE FROM contact WHERE node_id IN "
+                    "(SELECT node_id FROM contact ORDER BY answered DESC, node_id LIMIT -1 OFFSET ?)",
+                    (CAPACITY,),
+                )
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _create(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        draft = self._path.with_name(self._path.name + ".new")
+        draft.unlink(missing_ok=True)
+        connection = sqlite3.connect(draft, isolation_level=None)
+        connection.executescript(
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
+        )
+        connection.close()
+        draft.chmod(0o600)
+        rename(draft, self._path)
+
+    def _open(self) -> tuple[sqlite3.Connection, float]:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
+        try:
+            execute = connection.execute
+            if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+                raise ValueError("it is not a Sottovoce address book")
+            if (version := execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
+                raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+            execute("PRAGMA journal_mode = WAL")
+            execute("PRAGMA synchronous = NORMAL")
+            if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+                raise ValueError(verdict)
+            if (row := execute("SELECT seconds FROM clock").fetchone()) is None:
+                raise ValueError("it has lost its clock")
+            return connection, float(row[0])
+        except BaseException:
+            connection.close()
+            raise
+
+    def _unusable(self, error: Exception) -> DataError:
+        return DataError(
+            f"{self._path}: the address book cannot be used ({error}); make room on its disk and check its permissions"
+        )
+
+
+def _is_disk(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK
+
+
+def _contact(node_id: str, endpoints: str) -> Contact | None:
+    """A row, unless it cannot have been written by this class."""
+    try:
+        return Contact(node_id, tuple(json.loads(endpoints)))
+    except (ValueError, TypeError, MessageRefused):
+        return None

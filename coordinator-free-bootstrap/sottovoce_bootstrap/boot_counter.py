@@ -1,0 +1,59 @@
+"""How often a device has started: the incarnation of its records, so that nothing of an earlier start passes for new.
+
+Not the incarnation of envelopes, which lasts as long as the agent's state does: records are issued anew after a start,
+envelopes are sent again as they are.
+"""
+
+import time
+from pathlib import Path
+
+from sottovoce.durable import rename
+from sottovoce.errors import DataError
+
+from sottovoce_bootstrap.record import MAX_NUMBER
+
+
+class BootCounter:
+    """A number in a small file of its own, on the disk before it is used.
+
+    Args:
+        path: the file; made at the first start.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def begin(self) -> int:
+        """Count a start: call it once a process, before the first record is issued.
+
+        Without the file, or when it cannot be understood, the count goes on from the time of day, which is above any
+        number of starts.
+
+        Raises:
+            DataError: it cannot be written or read.
+        """
+        try:
+            last = int(self._path.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            last = 0
+        except OSError as error:
+            raise self._unusable(error) from error
+        incarnation = last + 1 if 0 < last < MAX_NUMBER else max(1, int(time.time()))
+        self.advance(incarnation)
+        return incarnation
+
+    def advance(self, incarnation: int) -> None:
+        """Make an incarnation durable before it is used.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        draft = self._path.with_name(self._path.name + ".new")
+        try:
+            draft.write_text(str(incarnation), encoding="ascii")
+            rename(draft, self._path)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: OSError) -> DataError:
+        return DataError(f"{self._path}: {error.strerror}; make room on its disk and check its permissions")

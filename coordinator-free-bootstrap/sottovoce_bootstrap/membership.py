@@ -1,0 +1,309 @@
+"""Peer sampling as a state machine: no I/O, no clock, no randomness but what it is given.
+
+NewsCast (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer Sampling", TOCS 25(3), 2007): once
+a period a device exchanges what it knows with one peer of its view, and both keep the freshest. Descriptors are signed,
+ages are relative, and old contacts are tried now and then, so that a fleet that was cut in two becomes one again.
+
+Times are seconds of one monotonic clock. Nothing here blocks; everything is bounded.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sottovoce.errors import InternalError, MessageRefused
+
+from sottovoce_bootstrap.contact import Contact
+from sottovoce_bootstrap.contacts import Contacts
+from sottovoce_bootstrap.effects import DuplicateIdentity, Effect, Remember, Request
+from sottovoce_bootstrap.exchange import MAX_ENTRIES, Entry, Exchange
+from sottovoce_bootstrap.failures import ENOUGH, LONGEST_SECONDS, Failures
+from sottovoce_bootstrap.record import MAX_NUMBER, PeerRecord
+from sottovoce_bootstrap.settings import Settings
+from sottovoce_bootstrap.view import View
+
+REDRAWS = 2
+"""Other peers tried in the same period when no answer comes: what lets a fleet get over the loss of half of it fast."""
+
+OLD_CONTACT_EVERY = 10
+_SEEDS_AT_ONCE = 3
+_JITTER = 0.1
+
+
+class Issue(Protocol):
+    """Signs this device's records; sottovoce_bootstrap.record.Author.issue."""
+
+    def __call__(self, incarnation: int, sequence: int, *, leaving: bool = False) -> PeerRecord:
+        """The record of this version."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    deadline: float
+    redraws: int
+
+
+class Membership:
+    """One device's part in the overlay.
+
+    Args:
+        node_id: this device.
+        settings: what the fleet has chosen.
+        incarnation: from BootCounter.begin.
+        issue: signs this device's records.
+        verify: raises MessageRefused for a record that is not of this fleet; Verifier.verify.
+        seeds: peers from the configuration; tried first until a record of theirs has come.
+        book: the address book's contacts.
+        dice: all randomness.
+        now: seconds.
+
+    Attributes:
+        due: when `tick` is to be called next. It may change with every call of any method.
+        traffic: how many requests were `sent`, `answered`, `failed` and `received`.
+        refused: how many records passed on by others were refused, by the reason.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        settings: Settings,
+        incarnation: int,
+        issue: Issue,
+        verify: Callable[[PeerRecord], None],
+        seeds: Sequence[Contact],
+        book: Sequence[Contact],
+        dice: random.Random,
+        now: float,
+    ) -> None:
+        self.due = now
+        self.traffic: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self._id = node_id
+        self._settings = settings
+        self._issue = issue
+        self._verify = verify
+        self._dice = dice
+        self._contacts = Contacts(seeds, book, node_id)
+        self._view = View(node_id, settings, verify, dice, self.refused)
+        self._failures = Failures(settings.backoff, dice)
+        self._warm: list[str] = []
+        self._pending: dict[str, _Pending] = {}
+        self._ticks = 0
+        self._conflict_at = float("-inf")
+        self._record = issue(incarnation, 1)
+        self._issued = now
+
+    @property
+    def record(self) -> PeerRecord:
+        """This device's newest record."""
+        return self._record
+
+    @property
+    def view(self) -> tuple[PeerRecord, ...]:
+        """The view, the freshest first."""
+        return tuple(record for peer in self._view.ids if (record := self._view.get(peer)) is not None)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Begin this period's exchange; call it at `due`."""
+        if self._record.leaving:
+            return []
+        self._ticks += 1
+        self._renew(now)
+        effects: list[Effect] = []
+        for peer in [peer for peer, pending in self._pending.items() if pending.deadline <= now]:
+            effects += self.on_failure(peer, now)
+        seeds = [seed.node_id for seed in self._contacts.unheard if self._free(seed.node_id, now)]
+        for seed in self._dice.sample(seeds, min(len(seeds), _SEEDS_AT_ONCE)):
+            effects.append(self._request(seed, REDRAWS, now))
+        old = self._ticks % OLD_CONTACT_EVERY == 0
+        self._rewarm(now)
+        if old:
+            self._rotate(now)
+        effects += self._draw(REDRAWS, now, old=old)
+        self.due = now + self._settings.period * self._dice.uniform(1 - _JITTER, 1 + _JITTER)
+        self._hurry(now)
+        return effects
+
+    def on_request(self, sender: str, exchange: Exchange, now: float) -> tuple[Exchange, list[Effect]]:
+        """Answer a peer's exchange.
+
+        Args:
+            sender: node id of who sent it, authenticated.
+            exchange: what it sent.
+            now: seconds.
+
+        Raises:
+            MessageRefused: for `rate`, `sender` (its own entry is not the first), or as the sender's record is refused;
+                the view did not change.
+        """
+        self._view.admit(sender, exchange, now)
+        self.traffic["received"] += 1
+        self._failures.forgive(sender, now)
+        reply = self._exchange(sender, exchange.sender, now)
+        effects = self._take(sender, exchange, now)
+        return reply, effects
+
+    def on_reply(self, peer: str, exchange: Exchange, now: float) -> list[Effect]:
+        """Take in the reply to a request.
+
+        Raises:
+            MessageRefused: for `unsolicited`, `sender`, or as the peer's record is refused; the view did not change. A
+                request that was waiting still waits: report on_failure.
+        """
+        if peer not in self._pending:
+            raise MessageRefused("unsolicited", f"{peer} replied to no exchange that waits")
+        self._view.check(peer, exchange)
+        del self._pending[peer]
+        self.traffic["answered"] += 1
+        self.on_success(peer)
+        effects = self._take(peer, exchange, now)
+        contact = self.find(peer)
+        if contact is not None:
+            self._contacts.answered(contact)
+            effects.append(Remember(contact))
+        return effects
+
+    def on_failure(self, peer: str, now: float) -> list[Effect]:
+        """A peer did not answer: an exchange, or any other message of this device's."""
+        pending = self._pending.pop(peer, None)
+        self.traffic["failed"] += pending is not None
+        longest = self._settings.horizon if self._contacts.is_seed(peer) else LONGEST_SECONDS
+        if self._failures.fail(peer, now, longest) >= ENOUGH:
+            self._view.drop(peer)
+        if peer in self._warm:
+            self._warm.remove(peer)
+        self._rewarm(now)
+        effects: list[Effect] = []
+        if pending is not None and pending.redraws and not self._record.leaving:
+            effects += self._draw(pending.redraws - 1, now, old=False)
+        self._hurry(now)
+        return effects
+
+    def on_missed(self, peer: str, now: float) -> None:
+        """A message of this device's other than an exchange did not reach a peer; an exchange that waits still waits."""
+        if self._failures.fail(peer, now) >= ENOUGH:
+            self._view.drop(peer)
+        if peer in self._warm:
+            self._warm.remove(peer)
+        self._rewarm(now)
+        self._hurry(now)
+
+    def on_success(self, peer: str) -> None:
+        """A peer answered any message of this device's."""
+        self._failures.clear(peer)
+
+    def adopt(self, incarnation: int, now: float) -> None:
+        """Go on in an incarnation that DuplicateIdentity named, now that it is durable."""
+        self._record = self._issue(incarnation, 1, leaving=self._record.leaving)
+        self._issued = now
+
+    def leave(self, now: float) -> list[Effect]:
+        """Say goodbye: the requests tell the warm peers, who tell others. No tick begins an exchange any more."""
+        self._record = self._issue(self._record.incarnation, self._record.sequence + 1, leaving=True)
+        self._issued = now
+        self.due = float("inf")
+        return [self._request(peer, 0, now) for peer in self._warm if peer not in self._pending]
+
+    def peers(self, now: float) -> tuple[Contact, ...]:
+        """Everybody worth sending to: the view, and seeds of whom nothing has been heard yet."""
+        unheard = (seed for seed in self._contacts.unheard if not self._failures.shunned(seed.node_id, now))
+        return (*self._reach(peer for peer in self._view.ids if self._ready(peer, now)), *unheard)
+
+    def sample(self, count: int, now: float) -> tuple[Contact, ...]:
+        """`count` different ones of `peers`, drawn uniformly, or all if they are fewer."""
+        peers = self.peers(now)
+        return tuple(self._dice.sample(peers, min(count, len(peers))))
+
+    def warm(self) -> tuple[Contact, ...]:
+        """Peers whose channels are to be kept open: drawn from the view, replaced when they fail, and now and then."""
+        return tuple(self._reach(self._warm))
+
+    def find(self, node_id: str) -> Contact | None:
+        """How to reach somebody, if that is known."""
+        record = self._view.get(node_id)
+        return self._contacts.find(node_id, None if record is None else record.contact)
+
+    def _take(self, introducer: str, exchange: Exchange, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for entry in exchange.entries:
+            if entry.record.node_id == self._id:
+                effects += self._meet(entry.record, now)
+        for node in self._view.take(introducer, exchange, now, lambda node: self._failures.shunned(node, now)):
+            self._contacts.heard(node)
+        self._rewarm(now)
+        return effects
+
+    def _meet(self, record: PeerRecord, now: float) -> list[Effect]:
+        """A record of this device came back: it is old, or somebody else has signed it."""
+        if record == self._record or record.version < self._record.version:
+            return []
+        try:
+            self._verify(record)
+        except MessageRefused as refusal:
+            self.refused[refusal.reason] += 1
+            return []
+        if now - self._conflict_at < self._settings.horizon:  # two copies that outdo each other do it slowly
+            return []
+        self._conflict_at = now
+        return [DuplicateIdentity(min(record.incarnation + 1, MAX_NUMBER))]
+
+    def _exchange(self, recipient: str, stated: PeerRecord | None, now: float) -> Exchange:
+        own = Entry(self._record, max(0.0, now - self._issued))
+        return Exchange((own, *self._view.tell(recipient, stated, MAX_ENTRIES - 1, now)))
+
+    def _renew(self, now: float) -> None:
+        self._record = self._issue(self._record.incarnation, self._record.sequence + 1)
+        self._issued = now
+
+    def _draw(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
+        """A request to one of the view, or, if that is wanted or the view has nobody, to an old contact."""
+        view = [peer for peer in self._view.ids if self._free(peer, now)]
+        if old or not view:
+            others = sorted(set(self._contacts) - set(self._view.ids))
+            view = [peer for peer in others if self._free(peer, now)] or view
+        return [self._request(self._dice.choice(view), redraws, now)] if view else []
+
+    def _request(self, peer: str, redraws: int, now: float) -> Request:
+        contact = self.find(peer)
+        if contact is None:
+            raise InternalError(f"{peer} was drawn and cannot be found: report this defect")
+        self._pending[peer] = _Pending(now + self._settings.period, redraws)
+        self.traffic["sent"] += 1
+        return Request(contact, self._exchange(peer, None, now))
+
+    def _free(self, peer: str, now: float) -> bool:
+        return peer not in self._pending and self._ready(peer, now)
+
+    def _ready(self, peer: str, now: float) -> bool:
+        return now >= self._failures.retry_at(peer)
+
+    def _reach(self, peers: Iterable[str]) -> list[Contact]:
+        return [contact for peer in peers if (contact := self.find(peer)) is not None]
+
+    def _rewarm(self, now: float) -> None:
+        """Fill the warm set from the view; who has left, or is forgotten, makes room."""
+        records = {peer: self._view.get(peer) for peer in self._warm}
+        self._warm = [peer for peer, record in records.items() if record is not None and not record.leaving]
+        others = self._cold(now)
+        missing = self._settings.warm_size - len(self._warm)
+        self._warm += self._dice.sample(others, min(missing, len(others)))
+
+    def _rotate(self, now: float) -> None:
+        """Replace one of the warm set, which may be dead and unused, by another of the view."""
+        if self._warm and (others := self._cold(now)):
+            self._warm[self._dice.randrange(len(self._warm))] = self._dice.choice(others)
+
+    def _cold(self, now: float) -> list[str]:
+        return [peer for peer in self._view.ids if peer not in self._warm and self._ready(peer, now)]
+
+    def _hurry(self, now: float) -> None:
+        """Somebody who knows nobody tries again as soon as a pause is over."""
+        if self._view.ids or self._pending or self._record.leaving:
+            return
+        retries = [self._failures.retry_at(peer) for peer in self._contacts]
+        if retries:
+            self.due = min(self.due, max(now + min(1.0, self._settings.period), min(retries)))

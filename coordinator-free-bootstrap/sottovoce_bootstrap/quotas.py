@@ -1,0 +1,50 @@
+"""What one device, and all of them together, may ask of this one in a period."""
+
+from collections import Counter
+
+from sottovoce.errors import MessageRefused
+
+REQUESTS_OF_ONE = 4
+REQUESTS_OF_ALL = 128
+
+
+class Quotas:
+    """Counts that start anew every period, so they never hold more than a period's worth.
+
+    Args:
+        period: seconds.
+        introductions: devices new to the view that one introducer may bring.
+    """
+
+    def __init__(self, period: float, introductions: int) -> None:
+        self._period = period
+        self._introductions = introductions
+        self._end = float("-inf")
+        self._requests: Counter[str] = Counter()
+        self._introduced: Counter[str] = Counter()
+
+    def request(self, sender: str, now: float) -> None:
+        """Count a request.
+
+        Raises:
+            MessageRefused: for `rate`: the sender, or all together, had theirs in this period.
+        """
+        self._turn(now)
+        if self._requests[sender] >= REQUESTS_OF_ONE or self._requests.total() >= REQUESTS_OF_ALL:
+            raise MessageRefused("rate", "this device has answered enough exchanges in this period: try the next")
+        self._requests[sender] += 1
+
+    def may_introduce(self, introducer: str, now: float) -> bool:
+        """Whether it may bring one more device new to the view."""
+        self._turn(now)
+        return self._introduced[introducer] < self._introductions
+
+    def introduced(self, introducer: str) -> None:
+        """It has."""
+        self._introduced[introducer] += 1
+
+    def _turn(self, now: float) -> None:
+        if now >= self._end:
+            self._end = now + self._period
+            self._requests.clear()
+            self._introduced.clear()

@@ -1,0 +1,155 @@
+"""Sixty memberships under a virtual clock: they find one another, get over deaths and partitions, and notice copies."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from sottovoce.identity import Identity
+from sottovoce_bootstrap import Request
+
+from tests.unit.bootstrap.overlay import Overlay, address_of, seed_of
+
+Identities = Sequence[Identity]
+SIZE = 60
+
+
+def _seed_number(shape: str, number: int, dice: random.Random) -> int:
+    match shape:
+        case "chain":
+            return max(0, number - 1)
+        case "star":
+            return 0
+        case _:
+            return dice.randrange(number) if number else 0
+
+
+def _fleet(overlay: Overlay, identities: Identities, shape: str = "star") -> Overlay:
+    dice = random.Random(7)
+    for number, identity in enumerate(identities):
+        overlay.add(identity, [seed_of(identities[_seed_number(shape, number, dice)])])
+    return overlay
+
+
+@pytest.mark.parametrize("shape, loss", [("chain", 0.2), ("star", 0.0), ("tree", 0.2)])
+def test_from_one_seed_each_all_become_one_fleet_and_get_over_the_death_of_half(
+    identities: Identities, shape: str, loss: float
+) -> None:
+    overlay = _fleet(Overlay(seed=1, loss=loss), identities[:SIZE], shape)
+    overlay.run(15)
+    assert overlay.components() == 1
+    assert all(len(view) == 30 for view in overlay.views().values())
+    known = set().union(*overlay.views().values())
+    assert len(known) == SIZE
+    for address in random.Random(5).sample(sorted(overlay.nodes), SIZE // 2):
+        overlay.stop(overlay.nodes[address])
+    overlay.run(10)
+    assert overlay.dead_share() < 0.01
+    assert overlay.components() == 1
+    overlay.run(3)
+    assert overlay.dead_share() == 0
+    assert not any(node.alarms for node in overlay.nodes.values())
+
+
+def test_in_a_small_fleet_everybody_finds_everybody(identities: Identities) -> None:
+    overlay = _fleet(Overlay(seed=2, loss=0.1), identities[:12], "chain")
+    overlay.run(10)
+    assert all(len(view) == 11 for view in overlay.views().values())
+
+
+def test_the_same_seed_makes_the_same_views(identities: Identities) -> None:
+    views = []
+    for _ in range(2):
+        overlay = _fleet(Overlay(seed=3, loss=0.3), identities[:40], "tree")
+        overlay.run(8)
+        views.append(overlay.views())
+    assert views[0] == views[1]
+
+
+def test_two_halves_that_were_cut_apart_become_one_fleet_again(identities: Identities) -> None:
+    overlay = _fleet(Overlay(seed=4), identities[:24])
+    overlay.run(12)
+    half = set(sorted(overlay.nodes)[:12])
+    overlay.reachable = lambda one, other: (one in half) == (other in half)
+    overlay.run(15)
+    assert overlay.components() == 2
+    assert overlay.dead_share() == 0
+    overlay.reachable = lambda one, other: True
+    overlay.run(25)
+    assert overlay.components() == 1
+    first = {node.identity.node_id for address, node in overlay.nodes.items() if address in half}
+    mixed = [node for node, view in overlay.views().items() if view & first and view - first]
+    assert len(mixed) == 24
+
+
+def test_a_device_comes_back_from_its_address_book_with_a_higher_incarnation(identities: Identities) -> None:
+    overlay = _fleet(Overlay(seed=5), identities[:20])
+    overlay.run(12)
+    node = overlay.nodes[address_of(identities[7])]
+    assert node.membership is not None
+    last = node.membership.record.version
+    overlay.stop(node)
+    overlay.stop(overlay.nodes[address_of(identities[0])])  # its seed
+    overlay.run(15)
+    assert not any(node.identity.node_id in view for view in overlay.views().values())
+    overlay.start(node)
+    overlay.run(10)
+    assert node.membership.record.version > last
+    assert len(overlay.views()[node.identity.node_id]) == 18
+    assert sum(node.identity.node_id in view for view in overlay.views().values()) == 18
+    assert not node.alarms
+
+
+def test_a_device_that_says_goodbye_is_gone_at_once(identities: Identities) -> None:
+    overlay = _fleet(Overlay(seed=6), identities[:20])
+    overlay.run(12)
+    node = overlay.nodes[address_of(identities[7])]
+    assert node.membership is not None
+    farewell = node.membership.leave(overlay.now)
+    assert [effect.exchange.sender.leaving for effect in farewell if isinstance(effect, Request)] == [True] * 6
+    overlay.perform(node, farewell)
+    overlay.run(0.1)
+    overlay.stop(node)
+    overlay.run(3)
+    assert sum(node.identity.node_id in view for view in overlay.views().values()) == 0
+
+
+def test_a_copied_identity_is_noticed_by_both_copies_and_the_fleet_goes_on(identities: Identities) -> None:
+    overlay = _fleet(Overlay(seed=8), identities[:20])
+    overlay.run(5)
+    original = overlay.nodes[address_of(identities[7])]
+    copy = overlay.add(identities[7], original.seeds, address="copy.internal:7400")
+    overlay.run(25)
+    assert original.alarms
+    assert copy.alarms
+    assert "another device uses this device's identity" in str(copy.alarms[0])
+    assert len(original.alarms) + len(copy.alarms) <= 2 * 4  # each at most once a horizon
+    assert overlay.components() == 1
+    assert not any(node.alarms for node in overlay.nodes.values() if node not in (original, copy))
+
+
+def test_a_device_that_lost_its_boot_counter_jumps_over_what_the_fleet_knows(identities: Identities) -> None:
+    overlay = _fleet(Overlay(seed=9), identities[:20])
+    node = overlay.nodes[address_of(identities[7])]
+    for _ in range(4):
+        overlay.run(4)
+        overlay.stop(node)
+        overlay.start(node)
+    overlay.run(12)
+    overlay.stop(node)
+    overlay.run(12)
+    node.boots = 0
+    overlay.start(node)
+    overlay.run(12)
+    assert [alarm.incarnation for alarm in node.alarms] == [6]
+    assert sum(node.identity.node_id in view for view in overlay.views().values()) == 19
+
+
+def test_a_fleet_that_shares_one_dead_seed_waits_for_it_and_no_longer(identities: Identities) -> None:
+    overlay = Overlay(seed=10)
+    for identity in identities[1:8]:
+        overlay.add(identity, [seed_of(identities[0])])
+    overlay.run(30)
+    assert not any(overlay.views().values())
+    overlay.add(identities[0])
+    overlay.run(20)  # pauses have grown to nine periods
+    assert all(len(view) == 7 for view in overlay.views().values())

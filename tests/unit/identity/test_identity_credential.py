@@ -1,0 +1,31 @@
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sottovoce.errors import IdentityError
+from sottovoce.identity import Fleet, Identity, enrol, verify_credential
+
+
+def test_a_credential_says_whose_it_is_and_when_it_holds(device: Identity) -> None:
+    subject = verify_credential(device.certificate_der, device, datetime.now(UTC))
+    assert (subject.node_id, subject.fleet, subject.public_key) == (device.node_id, device.fleet, device.public_key)
+    assert subject.not_before < datetime.now(UTC) < subject.not_after == device.not_after
+    pem = x509.load_der_x509_certificate(device.certificate_der).public_bytes(Encoding.PEM)
+    assert pem == device.tls_cert_pem
+
+
+def test_credentials_that_do_not_hold(
+    device: Identity, expired: Identity, namesake: Fleet, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outsider = enrol(namesake, tmp_path_factory.mktemp("outsider") / "device")
+    now = datetime.now(UTC)
+    for credential, explanation in (
+        (expired.certificate_der, "expired on"),
+        (outsider.certificate_der, "was not issued by fleet 'lorawan-7'"),
+        (device.certificate_der[:-1], "is not a certificate"),
+        (b"", "is not a certificate"),
+    ):
+        with pytest.raises(IdentityError, match=explanation):
+            verify_credential(credential, device, now)
+    assert verify_credential(expired.certificate_der, device).node_id == expired.node_id

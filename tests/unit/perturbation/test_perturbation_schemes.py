@@ -1,0 +1,190 @@
+"""Every scheme: what is decoded is unbiased, and as far off as it says; drawn by the simulator, seeded."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.errors import PrivacyError
+from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, Moments, Scheme, best, scheme
+from sottovoce.vault import simulate
+
+NAMES = ["laplace-copies", "laplace", "privunit", "krr-privunit"]
+SHAPES = [(1, 2), (1, 3), (2, 2), (3, 3), (6, 10)]
+SIX_AND_A_HALF = 6.5  # standard errors: a two-sided error of 8e-11 a comparison
+DRAWS = 120_000
+BATCHES = 400
+
+
+def target(one: Scheme, x: NDArray[np.float64], label: int) -> NDArray[np.float64]:
+    """y⁽ᵏ⁾x with x at length 1, float64[copies, d]."""
+    length = np.abs(x).sum() if one.norm == "l1" else np.sqrt((x**2).sum())
+    labels = [1] if one.classes == 2 else range(one.classes)
+    return np.array([(1 if label == k else -1) * x / (length or 1) for k in labels])
+
+
+def released(one: Scheme, x: NDArray[np.float64], label: int, draws: int = DRAWS) -> NDArray[np.int64]:
+    features, labels = np.tile(x, (draws, 1)), np.full(draws, label)
+    return simulate(one, features, labels, np.random.default_rng([one.features, one.classes, label]))
+
+
+def far(samples: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """The mean of samples[n, …] off `expected`, at most, in standard errors."""
+    error = samples.std(axis=0, ddof=1) / math.sqrt(len(samples))
+    return float((np.abs(samples.mean(axis=0) - expected) / np.maximum(error, 1e-9)).max())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("epsilon", [2.0, 9.0])
+def test_decoding_is_unbiased_and_as_far_off_as_predicted(name: str, shape: tuple[int, int], epsilon: float) -> None:
+    features, classes = shape
+    one = scheme(name, features, classes, epsilon)
+    x = np.random.default_rng(features).normal(size=features)
+    for label in (0, classes - 1):
+        values = released(one, x, label)
+        assert values.shape == (DRAWS, one.width)
+        decoded = one.decode(values)
+        expected = target(one, x, label)
+        assert decoded.shape == (DRAWS, one.copies, features)
+        assert far(decoded, expected) < SIX_AND_A_HALF
+        if label == 0 or classes == 2:
+            squares = ((decoded - expected) ** 2).sum(axis=2).mean(axis=1)
+            ratio = 1.0 if one.norm == "l2" else max(1.0, 2 * features / math.pi)
+            assert far(squares, np.array(one.error / ratio)) < SIX_AND_A_HALF
+
+
+@pytest.mark.parametrize("name", [*NAMES, "exact"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_moments_are_unbiased(name: str, shape: tuple[int, int]) -> None:
+    features, classes = shape
+    one = scheme(name, features, classes, None if name == "exact" else 4.0)
+    x = np.random.default_rng(features).normal(size=features)
+    label = classes - 1
+    values = released(one, x, label)
+    parts = [one.moments(values[i::BATCHES]) for i in range(BATCHES)]
+    expected = target(one, x, label)
+    means = np.array([part.first / part.count for part in parts])
+    assert far(means, expected) < SIX_AND_A_HALF
+    squares = np.array([part.second / part.count for part in parts])
+    unit = expected[-1]
+    assert far(squares, np.outer(unit, unit)) < SIX_AND_A_HALF
+    whole = one.moments(values)
+    added = sum(parts[1:], parts[0])
+    assert isinstance(added, Moments)
+    assert whole.count == added.count == DRAWS
+    np.testing.assert_allclose(added.first, whole.first, rtol=1e-7, atol=1e-4)
+    np.testing.assert_allclose(added.second, whole.second, rtol=1e-7, atol=1e-4)
+    np.testing.assert_allclose(whole.first, one.decode(values).sum(axis=0), rtol=1e-7, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mixture_of_records_adds_up(name: str) -> None:
+    """Different records and labels in one call, as a learner sees them."""
+    one, rng = scheme(name, 4, 3, 6.0), np.random.default_rng(5)
+    features, labels = rng.normal(size=(5, 4)), np.array([0, 1, 2, 1, 0])
+    drawn = simulate(one, np.tile(features, (DRAWS // 5, 1)), np.tile(labels, DRAWS // 5), rng)
+    parts = [one.moments(drawn[5 * i : 5 * i + 500]) for i in range(0, len(drawn) // 5, 100)]
+    pairs = zip(features, labels.tolist(), strict=True)
+    targets = np.array([target(one, x, label) for x, label in pairs])
+    assert far(np.array([part.first / part.count for part in parts]), targets.mean(axis=0)) < SIX_AND_A_HALF
+    expected = np.einsum("nd,ne->de", targets[:, 0], targets[:, 0]) / 5
+    assert far(np.array([part.second / part.count for part in parts]), expected) < SIX_AND_A_HALF
+
+
+@pytest.mark.parametrize("name, shape", list(product(NAMES, [(1, 2), (5, 2), (3, 4)])), ids=str)
+def test_a_zero_record_is_zero_on_average(name: str, shape: tuple[int, int]) -> None:
+    one = scheme(name, *shape, 3.0)
+    values = released(one, np.zeros(shape[0]), 1)
+    assert far(one.decode(values), np.zeros((one.copies, shape[0]))) < SIX_AND_A_HALF
+    second = one.moments(values).second / DRAWS
+    expected = np.zeros((shape[0], shape[0])) if one.norm == "l1" else np.eye(shape[0]) / shape[0]
+    assert np.abs(second - expected).max() < 0.1 * max(1.0, np.abs(one.decode(values[:1000])).max())
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_without_noise_the_record_itself_comes_out(classes: int) -> None:
+    one, rng = scheme("exact", 7, classes, None), np.random.default_rng(1)
+    features, labels = rng.normal(size=(20, 7)), rng.integers(0, classes, 20)
+    decoded = one.decode(simulate(one, features, labels, rng))
+    targets = [target(one, x, label) for x, label in zip(features, labels.tolist(), strict=True)]
+    np.testing.assert_allclose(decoded, targets, atol=1e-8)
+
+
+def test_published_scales() -> None:
+    """ε = 5, c = 10: 4.0 for the paper's copies, 0.4 for the tensor; two classes are one copy of scale 2/ε."""
+    for kind, classes, expected in [(LaplaceCopies, 10, 4.0), (Laplace, 10, 0.4), (LaplaceCopies, 2, 0.4)]:
+        one = kind(784, classes, 5.0)
+        assert math.ldexp(one.scale, one.exponent) == pytest.approx(expected, rel=2.0**-14)
+        assert one.scale * 5 >= one.sensitivity
+
+
+@pytest.mark.parametrize(
+    "features, classes, epsilon, name",
+    [
+        (784, 10, 1.0, "privunit"),
+        (784, 10, 5.0, "krr-privunit"),
+        (784, 10, 10.0, "krr-privunit"),
+        (784, 10, 50.0, "krr-privunit"),
+        (64, 10, 1.0, "privunit"),
+        (64, 10, 10.0, "krr-privunit"),
+        (57, 2, 0.1, "privunit"),
+        (57, 2, 100.0, "privunit"),
+        (1, 2, 1.0, "privunit"),
+        (1, 3, 1.0, "privunit"),
+        (2, 2, 0.01, "privunit"),
+        (2, 2, 500.0, "privunit"),
+        (200_000, 10, 1.0, "krr-privunit"),
+        (5, 3, None, "exact"),
+    ],
+)
+def test_the_best_scheme(features: int, classes: int, epsilon: float | None, name: str) -> None:
+    """As measured on MNIST and digits: the tensor's PrivUnit at ε = 1, randomised response with PrivUnit from 5 up."""
+    assert best(features, classes, epsilon).name == name
+
+
+def test_the_label_takes_a_third_of_epsilon_up_to_four() -> None:
+    for epsilon, share in [(3.0, 1.0), (12.0, 4.0), (100.0, 4.0)]:
+        assert LabelledPrivUnit(5, 3, epsilon).label.epsilon == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    "name, features, classes, epsilon, words",
+    [
+        ("laplace", 0, 2, 1.0, "data.features"),
+        ("laplace", 3, 1, 1.0, "data.classes"),
+        ("gauss", 3, 2, 1.0, "choose one of laplace-copies"),
+        ("exact", 3, 2, 1.0, "do not go together"),
+        ("privunit", 3, 2, None, "do not go together"),
+        ("privunit", 3, 2, 0.0, "privacy.epsilon"),
+        ("privunit", 3, 2, -1.0, "privacy.epsilon"),
+        ("privunit", 3, 2, math.nan, "privacy.epsilon"),
+        ("privunit", 3, 2, math.inf, "privacy.epsilon"),
+        ("privunit", 3, 2, 501.0, "privacy.epsilon"),
+        ("privunit", 200_000, 10, 1.0, "krr-privunit"),
+        ("laplace-copies", 50_000, 100, 2.0**-16, "raise privacy.epsilon"),
+    ],
+)
+def test_the_impossible_is_refused(name: str, features: int, classes: int, epsilon: float | None, words: str) -> None:
+    with pytest.raises(PrivacyError, match=words):
+        scheme(name, features, classes, epsilon)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "exact"])
+def test_no_release_is_none(name: str) -> None:
+    one = scheme(name, 4, 3, None if name == "exact" else 1.0)
+    nothing = np.zeros((0, one.width), dtype=np.int64)
+    assert one.decode(nothing).shape == (0, 3, 4)
+    sums = one.moments(nothing)
+    assert (sums.count, np.abs(sums.first).max(), np.abs(sums.second).max()) == (0, 0.0, 0.0)
+
+
+def test_simulation_in_blocks_is_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows keep their places whatever the size of a block."""
+    monkeypatch.setattr("sottovoce.vault.simulated_records._CHUNK_NUMBERS", 64)
+    one, rng = scheme("privunit", 4, 3, 400.0), np.random.default_rng(3)
+    features, labels = rng.normal(size=(101, 4)), rng.integers(0, 3, 101)
+    decoded = one.decode(simulate(one, features, labels, rng))
+    targets = [target(one, x, label) for x, label in zip(features, labels.tolist(), strict=True)]
+    assert np.abs(decoded - targets).max() < 0.5

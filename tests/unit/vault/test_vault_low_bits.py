@@ -1,0 +1,81 @@
+"""The low bits of a release: what a textbook Laplace in floats gives away with certainty, ours do not give away at all.
+
+A float that is drawn from 53 random bits takes few of all values, and adding a record moves them: of two candidates,
+the wrong one could often not have led to what is seen, whatever the random bits (Mironov 2012). The attacker knows both
+candidates, which are 0.1 % apart, so that an honest release tells them apart no better than by chance.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binomtest, chi2_contingency
+from sottovoce.data import Records
+from sottovoce.perturbation import Laplace, PrivUnit, Scheme
+from sottovoce.vault import OperatingSystemNoise
+from sottovoce.vault.record_mechanism import RecordMechanism
+
+FEATURES, EPSILON, RELEASES = 57, 1.0, 300
+SCALE = 2 / EPSILON
+NEAR = np.arange(-12, 13)
+
+Floats = NDArray[np.float64]
+
+
+def textbook(words: NDArray[np.int64]) -> Floats:
+    """Laplace noise from integers below 2^53, by inverting the cumulative distribution in floats."""
+    u = words * 2.0**-53 - 0.5
+    noise: Floats = -SCALE * np.sign(u) * np.log1p(-2 * np.abs(u))
+    return noise
+
+
+def unreachable(seen: Floats, candidate: Floats) -> NDArray[np.int64]:
+    """How many coordinates of each row of `seen`, float64[n, d], no 53 random bits make out of `candidate`."""
+    rest = seen - candidate
+    u = np.sign(rest) * -np.expm1(-np.abs(rest) / SCALE) / 2
+    words = np.rint((u + 0.5) * 2.0**53).astype(np.int64)[..., np.newaxis] + NEAR
+    hit = (candidate[:, np.newaxis] + textbook(np.clip(words, 1, 2**53 - 1)) == seen[..., np.newaxis]).any(axis=-1)
+    missed: NDArray[np.int64] = (~hit).sum(axis=1)
+    return missed
+
+
+def candidates() -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(7)
+    one = rng.uniform(0.1, 1, FEATURES)
+    other = one * (1 + 0.001 * rng.choice([-1, 1], FEATURES))
+    return one / one.sum(), other / other.sum()
+
+
+def says_first(seen: Floats, first: Floats, second: Floats) -> NDArray[np.bool_]:
+    """The attacker's answer: whichever candidate could have led to more of what is seen; a coin where both could."""
+    lead = unreachable(seen, second) - unreachable(seen, first)
+    return np.where(lead == 0, np.random.default_rng(1).random(len(lead)) < 0.5, lead > 0)
+
+
+def test_the_attack_wins_against_textbook_floats() -> None:
+    first, second = candidates()
+    rng = np.random.default_rng(3)
+    drawn = [x + textbook(rng.integers(1, 2**53, (RELEASES, FEATURES))) for x in (first, second)]
+    assert unreachable(drawn[0], first).max() == 0, "the attack knows what is reachable"
+    assert says_first(drawn[0], first, second).mean() > 0.99
+    assert says_first(drawn[1], first, second).mean() < 0.01
+
+
+@pytest.mark.parametrize("kind", [Laplace, PrivUnit])
+def test_it_is_a_coin_against_a_release(kind: type[Laplace | PrivUnit]) -> None:
+    one: Scheme = kind(FEATURES, 2, EPSILON)
+    first, second = candidates()
+    mechanism, noise = RecordMechanism(one), OperatingSystemNoise()
+    released = [
+        np.array([mechanism.apply(Records(x[np.newaxis], np.array([1])), noise) for _ in range(RELEASES)])
+        for x in (first, second)
+    ]
+    seen = [values * 2.0**one.exponent for values in released]
+    right = says_first(seen[0], first, second).sum() + (~says_first(seen[1], first, second)).sum()
+    assert binomtest(int(right), 2 * RELEASES).pvalue > 1e-6
+    assert right / (2 * RELEASES) < math.exp(EPSILON) / (1 + math.exp(EPSILON))
+    for modulus in (2, 16):
+        table = [np.bincount(values.ravel() % modulus, minlength=modulus) for values in released]
+        assert chi2_contingency(table).pvalue > 1e-6
+        assert abs(table[0] / table[0].sum() - 1 / modulus).max() < 0.02

@@ -1,0 +1,225 @@
+"""Exact PrivUnit: the law on the sphere, the same points at every precision, and the ratio that ε allows."""
+
+import math
+from collections import Counter
+from decimal import Decimal, localcontext
+from itertools import permutations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import betainc
+from scipy.stats import binomtest, kstest
+from sottovoce.data import Records
+from sottovoce.perturbation import Cap, PrivUnit
+from sottovoce.perturbation.cap import best_cap
+from sottovoce.vault import OperatingSystemNoise, SeededNoise, lazy_reals, simulate
+from sottovoce.vault.lazy_reals import Tape, Undecided, exactly
+from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.vault.record_units import l2_unit
+from sottovoce.vault.sphere import anywhere, point
+
+EXPONENT = -40  # finer than any release, so that the laws of points are seen
+
+
+def unit(dimension: int) -> NDArray[np.float64]:
+    row = np.random.default_rng(dimension).normal(size=dimension)
+    row /= np.sqrt((row**2).sum())
+    return row
+
+
+def drawn(
+    cap: Cap, inside: bool, count: int, *, seed: int = 1, rows: int | None = None, offset: int = 0
+) -> NDArray[np.float64]:
+    """`count` exact points around a fixed direction, float64[count, D]."""
+    row, noise = unit(cap.dimension if rows is None else rows), SeededNoise(seed)
+
+    def draw(tape: Tape) -> list[int]:
+        direction = l2_unit(row)
+        assert direction is not None
+        return [tape.rounded(number, EXPONENT) for number in point(cap, direction, offset, inside, tape)]
+
+    return np.array([exactly(draw, noise) for _ in range(count)]) * 2.0**EXPONENT
+
+
+def heights(dimension: int, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P[⟨V, u⟩ ≤ t] on the whole sphere."""
+    half = (dimension - 1) / 2
+    return np.asarray(betainc(half, half, (1 + t) / 2))
+
+
+@pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (2, 8.0), (3, 3.0), (4, 0.1), (57, 5.0), (57, 60.0)])
+@pytest.mark.parametrize("inside", [True, False], ids=["cap", "rest"])
+def test_heights_follow_the_law_of_the_cap_and_of_the_rest(dimension: int, epsilon: float, inside: bool) -> None:
+    cap = best_cap(dimension, epsilon)
+    t = drawn(cap, inside, 800) @ unit(dimension)
+    assert (t >= cap.gamma - 1e-9).all() if inside else (t < cap.gamma + 1e-9).all()
+    edge = float(heights(dimension, np.array(cap.gamma)))
+    span = (edge, 1.0) if inside else (0.0, edge)
+
+    def law(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.clip((heights(dimension, t) - span[0]) / (span[1] - span[0]), 0, 1)
+
+    if span[1] - span[0] > 1e-6:
+        assert kstest(t, law).pvalue > 1e-6
+    else:  # so far out that its law is exponential: E t - γ follows from the density's slope
+        excess = (t - cap.gamma) * (dimension - 1) * cap.gamma / (1 - cap.gamma**2)
+        assert 0.8 < excess.mean() < 1.1
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["cap", "rest"])
+def test_around_the_direction_every_side_is_alike(inside: bool) -> None:
+    """In ℝ³ the angle around u is uniform."""
+    cap, u = best_cap(3, 3.0), unit(3)
+    points = drawn(cap, inside, 1500, seed=2)
+    np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
+    first = np.linalg.svd(u[np.newaxis])[2][1]
+    angles = np.arctan2(points @ np.cross(u, first), points @ first)
+    assert kstest((angles / math.pi + 1) / 2, "uniform").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 6, 7])
+def test_anywhere_is_anywhere(dimension: int) -> None:
+    noise = SeededNoise(3)
+
+    def draw(tape: Tape) -> list[int]:
+        return [tape.rounded(number, EXPONENT) for number in anywhere(dimension, tape)]
+
+    points = np.array([exactly(draw, noise) for _ in range(1500)]) * 2.0**EXPONENT
+    np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
+    for place in range(dimension):
+        if dimension > 1:
+            assert kstest(points[:, place], lambda t: heights(dimension, t)).pvalue > 1e-6
+        assert binomtest(int((points[:, place] > 0).sum()), len(points)).pvalue > 1e-6
+    assert np.abs(points.T @ points / len(points) - np.eye(dimension) / dimension).max() < 6.5 / math.sqrt(len(points))
+
+
+def test_the_direction_may_fill_a_part_of_the_space() -> None:
+    """As in the tensor of a record and its label: the coordinates of u from 3 to 5, zeros elsewhere."""
+    cap, u = best_cap(9, 6.0), np.zeros(9)
+    u[3:6] = unit(3)
+    for inside in (True, False):
+        points = drawn(cap, inside, 600, rows=3, offset=3)
+        np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
+        assert ((points @ u >= cap.gamma) == inside).all()
+        rest = points - np.outer(points @ u, u)
+        assert np.abs(rest.mean(axis=0)).max() < 6.5 / math.sqrt(len(points))
+
+
+@pytest.mark.parametrize("dimension, epsilon", [(1, 1.0), (2, 2.0), (57, 5.0)])
+def test_exact_releases_agree_with_the_simulator(dimension: int, epsilon: float) -> None:
+    one, u = PrivUnit(dimension, 2, epsilon), unit(dimension)
+    mechanism, noise = RecordMechanism(one), SeededNoise(9)
+    record = Records(3.7 * u[np.newaxis], np.array([0]))
+    exact = np.array([mechanism.apply(record, noise) for _ in range(900)])
+    labels = np.zeros(30_000, dtype=np.int64)
+    floats = simulate(one, np.tile(u, (30_000, 1)), labels, np.random.default_rng(4))
+    t, expected = (one.decode(values)[:, 0] @ -u * one.cap.mean for values in (exact, floats))
+    assert abs((t > one.cap.gamma / 2).mean() - (expected > one.cap.gamma / 2).mean()) < 6.5 / math.sqrt(900)
+    if dimension > 1:
+        assert kstest(t, expected).pvalue > 1e-6
+    error = ((one.decode(exact)[:, 0] + u) ** 2).sum(axis=1)
+    assert abs(error.mean() - one.error) < 6.5 * error.std() / math.sqrt(900)
+
+
+@pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (2, 9.0), (3, 2.0), (57, 5.0), (57, 80.0)])
+@pytest.mark.parametrize("inside", [True, False], ids=["cap", "rest"])
+def test_more_bits_never_change_a_decision(dimension: int, epsilon: float, inside: bool) -> None:
+    """What is decided with the first bits is what the same numbers decide with two and three times as many."""
+    cap, row = best_cap(dimension, epsilon), unit(dimension)
+    noise = SeededNoise(6)
+    for _ in range(12):
+        tape, found = Tape(noise), []
+        while tape.level < 4:
+            with localcontext() as context:
+                context.prec = 64 * tape.level
+                direction = l2_unit(row)
+                assert direction is not None
+                try:
+                    found.append([tape.rounded(x, EXPONENT) for x in point(cap, direction, 0, inside, tape)])
+                except Undecided:
+                    found.clear()
+            tape.rewind()
+        assert found
+        assert all(again == found[0] for again in found)
+
+
+@pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (3, 4.0), (5, 1.0)])
+def test_the_law_does_not_move_when_hardly_anything_is_decided_at_first(
+    dimension: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few digits and a wide margin: every draw is done over, most of them more than once."""
+    for name, value in {"_WORDS": 1, "_DIGITS": 22, "_MARGIN": 4, "_SMALL": 1, "_FETCHED": 7}.items():
+        monkeypatch.setattr(lazy_reals, name, value)
+    levels: list[int] = []
+    rewind = Tape.rewind
+
+    def counted(tape: Tape) -> None:
+        rewind(tape)
+        levels.append(tape.level)
+
+    monkeypatch.setattr(Tape, "rewind", counted)
+    cap = best_cap(dimension, epsilon)
+    edge = float(heights(dimension, np.array(cap.gamma)))
+    for inside, low, high in ((True, edge, 1.0), (False, 0.0, edge)):
+        t = drawn(cap, inside, 250, seed=8) @ unit(dimension)
+        assert kstest(t, lambda t, low=low, high=high: (heights(dimension, t) - low) / (high - low)).pvalue > 1e-6
+    assert len(levels) > 500
+    assert max(levels) >= 3
+
+
+def test_a_tape_says_the_same_numbers_with_more_bits() -> None:
+    tape = Tape(SeededNoise(2))
+    with localcontext() as context:
+        context.prec = 130
+        first = [tape.uniform() for _ in range(600)]
+        tape.rewind()
+        second = [tape.uniform() for _ in range(600)]
+        assert all(abs(a - b) <= Decimal(2) ** -193 for a, b in zip(first, second, strict=True))
+    assert len(set(second)) == 600
+    assert 0.4 < sum(second) / 600 < 0.6
+
+
+def test_what_lies_on_an_edge_is_undecided() -> None:
+    tape = Tape(SeededNoise(1))
+    with localcontext() as context:
+        context.prec = 64
+        close, half = Decimal(10) ** -31, Decimal(2) ** -13
+        for number in (1 - close, 1 + close, Decimal(1)):
+            with pytest.raises(Undecided):
+                tape.below(number, Decimal(1))
+        assert tape.below(1 - 100 * close, Decimal(1))
+        assert not tape.below(1 + 100 * close, Decimal(1))
+        for number in (half, -half, half + close, half - close, 3 * half):
+            with pytest.raises(Undecided):
+                tape.rounded(number, -12)
+        assert [tape.rounded(number, -12) for number in (half - 1000 * close, half + 1000 * close)] == [0, 1]
+        with pytest.raises(Undecided):
+            tape.divisor(Decimal(10) ** -9)
+
+
+CELLS = -2  # a grid so coarse that most cells are seen often
+
+
+@pytest.mark.parametrize("dimension, classes, epsilon", [(2, 2, 1.0), (3, 2, 0.7), (1, 2, 1.0), (1, 3, 1.0)])
+def test_measured_ratios_stay_within_epsilon(
+    dimension: int, classes: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opposite records and a zero one: no cell, and no set of cells chosen beforehand, is above e^ε; one is at it."""
+    monkeypatch.setattr(PrivUnit, "exponent", CELLS)
+    one = PrivUnit(dimension, classes, epsilon)
+    mechanism, noise, count = RecordMechanism(one), OperatingSystemNoise(), 1000
+    x = np.eye(dimension)[:1] * 2.0
+    candidates = [Records(x, np.array([1])), Records(-x, np.array([1])), Records(0 * x, np.array([1]))]
+    drawn = [[mechanism.apply(record, noise).tobytes() for _ in range(2 * count)] for record in candidates]
+    first, second = ([Counter(values[half * count :][:count]) for values in drawn] for half in (0, 1))
+    allowed = math.exp(epsilon)
+    for mine, other in permutations(range(3), 2):
+        chosen = {cell for cell in first[mine] if first[mine][cell] > first[other][cell]}
+        for cells in [*({cell} for cell in first[mine]), chosen]:
+            here, there = (sum(second[law][cell] for cell in cells) for law in (mine, other))
+            assert here <= allowed * there + 7 * math.sqrt(allowed * (1 + allowed) * max(there, 10))
+    place = dimension if classes == 3 else 0
+    edge = 2.0**-CELLS * max(one.cap.gamma, 0.3)
+    top = [sum(np.frombuffer(cell, np.int64)[place] >= edge for cell in values) for values in drawn[:2]]
+    assert top[0] > 0.75 * allowed * top[1]
