@@ -168,15 +168,10 @@ class Membership:
         return effects
 
     def on_failure(self, peer: str, now: float) -> list[Effect]:
-        """A peer did not answer: an exchange, or any other message of this device's."""
+        """A peer did not answer an exchange."""
         pending = self._pending.pop(peer, None)
         self.traffic["failed"] += pending is not None
-        longest = self._settings.horizon if self._contacts.is_seed(peer) else LONGEST_SECONDS
-        if self._failures.fail(peer, now, longest) >= ENOUGH:
-            self._view.drop(peer)
-        if peer in self._warm:
-            self._warm.remove(peer)
-        self._rewarm(now)
+        self.on_missed(peer, now)
         effects: list[Effect] = []
         if pending is not None and pending.redraws and not self._record.leaving:
             effects += self._draw(pending.redraws - 1, now, old=False)
@@ -185,7 +180,8 @@ class Membership:
 
     def on_missed(self, peer: str, now: float) -> None:
         """A message of this device's other than an exchange did not reach a peer; an exchange that waits still waits."""
-        if self._failures.fail(peer, now) >= ENOUGH:
+        longest = self._settings.horizon if self._contacts.is_seed(peer) else LONGEST_SECONDS
+        if self._failures.fail(peer, now, longest) >= ENOUGH:
             self._view.drop(peer)
         if peer in self._warm:
             self._warm.remove(peer)

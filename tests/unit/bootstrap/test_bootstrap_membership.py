@@ -221,3 +221,15 @@ def test_after_leaving_nothing_begins_any_more(identities: Identities) -> None:
 def test_settings_have_ranges(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Settings(**wrong)
+
+
+def test_another_message_that_was_missed_leaves_an_exchange_waiting(identities: Identities) -> None:
+    """The exchange's own reply still counts, and so does its peer's being hard to reach."""
+    me, *others = identities[:3]
+    member = _knowing(me, others)
+    (target,) = _targets(member.tick(0.0))
+    member.on_missed(target, 0.5)
+    assert target not in {contact.node_id for contact in member.warm()}
+    answering = next(other for other in others if other.node_id == target)
+    assert [type(effect) for effect in member.on_reply(target, _exchange(answering, 2), 1.0)] == [Remember]
+    assert member.traffic["failed"] == 0
