@@ -16,8 +16,10 @@ import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build, calibrate
+from sottovoce.perturbation import scheme
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build, calibrate, simulate
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.vault.record_mechanism import RecordMechanism
 
 RECORDS, CLASSES = 120, 10
 SIZES = (650, 100_000)
@@ -118,6 +120,20 @@ def release(size: int, repetitions: int, directory: Path) -> None:
             vault.close()
 
 
+def record(name: str, features: int, classes: int, repetitions: int) -> None:
+    """One exact release of a record against the same law drawn in floats."""
+    one = scheme(name, features, classes, 1.0)
+    mechanism, noise, generator = RecordMechanism(one), OperatingSystemNoise(), np.random.default_rng()
+    held = Records(generator.normal(size=(1, features)), np.array([1]))
+    compare(
+        f"record, {name}, {features} × {classes}",
+        lambda: mechanism.apply(held, noise),
+        lambda: simulate(one, held.features, held.labels, generator),
+        "the same law in floats",
+        repetitions,
+    )
+
+
 def charge(repetitions: int, directory: Path) -> None:
     """A durable charge against a durable append."""
     path = directory / "charge.db"
@@ -150,6 +166,8 @@ def main() -> int:
             noise(size, repetitions)
         for size in SIZES:
             release(size, repetitions if size < 10_000 else max(3, repetitions // 20), Path(directory))
+        for name, features, classes in (("laplace", 57, 2), ("privunit", 57, 2), ("krr-privunit", 785, 10)):
+            record(name, features, classes, repetitions)
         charge(repetitions, Path(directory))
     return 0
 

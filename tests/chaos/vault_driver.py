@@ -14,6 +14,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -21,8 +22,9 @@ from pathlib import Path
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
+from sottovoce.errors import LedgerError
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, Terms, Vault, build
 
 OWNER = "meter-17"
 EPSILON = 2.0
@@ -56,9 +58,10 @@ def main() -> None:
         for query, digest in fragments:
             if observed.setdefault(query, digest) != digest:
                 wrong.append(f"life {life}: query {query.hex()} was released twice, with different bytes")
-        reader, _ = Ledger.read(path)
-        spending = reader.spending()
-        reader.close()
+        spending = read(path)
+        if spending is None:
+            wrong += [f"life {life}: it cannot be read, and {len(observed)} releases were seen"] if observed else []
+            continue
         unfinished = max(unfinished, spending.charges - spending.releases)
         if not spending.charges >= spending.releases >= len(observed):
             wrong.append(f"life {life}: {spending} but {len(observed)} releases were seen")
@@ -67,6 +70,23 @@ def main() -> None:
     wrong += last_life(path, observed)
     found = {"lives": life, "killed": killed, "unfinished": unfinished, "observed": len(observed)}
     json.dump({"wrong": wrong, **found}, sys.stdout)
+
+
+def read(path: Path) -> Spending | None:
+    """What the ledger says to a reader.
+
+    None when its very first opening was cut off while SQLite changed to write-ahead logging: only who may write can
+    undo that, as the next life does.
+    """
+    try:
+        reader, _ = Ledger.read(path)
+    except LedgerError as error:
+        if getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_ROLLBACK:
+            return None
+        raise
+    spending = reader.spending()
+    reader.close()
+    return spending
 
 
 def question(slot: int) -> Query:

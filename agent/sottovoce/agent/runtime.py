@@ -297,6 +297,9 @@ class Agent:
             _log.warning("message-refused sender=%s reason=%s %s", sender, refusal.reason, refusal)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._stopping.is_set():  # nobody would wait for it
+            work.close()
+            return
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

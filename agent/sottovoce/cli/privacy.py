@@ -28,9 +28,9 @@ def calibrate(
     if not 0 < sensitivity < math.inf:
         raise UsageError(f"--sensitivity {sensitivity:g}: choose a positive number")
     if mechanism == "gaussian":
-        name, size, accountant = "sigma", sensitivity * _sigma(epsilon, delta), "analytic Gaussian (Balle & Wang 2018)"
+        name, size, accountant = "sigma", sensitivity / _mu(epsilon, delta), "analytic Gaussian (Balle & Wang 2018)"
     else:
-        name, size, accountant = "scale", sensitivity * _scale(epsilon, delta), "pure: sensitivity / scale"
+        name, size, accountant = "scale", sensitivity / _pure(epsilon, delta), "pure: sensitivity / scale"
     statement = {
         "mechanism": mechanism,
         "sensitivity": sensitivity,
@@ -46,18 +46,18 @@ def calibrate(
         typer.echo(f"{name} {size:.{digits}f} at sensitivity {sensitivity:g} for ε = {epsilon:g}, δ = {delta:g}")
 
 
-def _sigma(epsilon: float, delta: float) -> float:
+def _mu(epsilon: float, delta: float) -> float:
     from sottovoce.vault import gaussian_mu
 
     try:
-        return 1 / gaussian_mu(epsilon, delta)
+        return gaussian_mu(epsilon, delta)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def _scale(epsilon: float, delta: float) -> float:
+def _pure(epsilon: float, delta: float) -> float:
     if not 0 < epsilon < math.inf:
         raise UsageError(f"--epsilon {epsilon:g}: choose a positive number")
     if not 0 <= delta < 1:
         raise UsageError(f"--delta {delta:g}: choose 0, or a number below 1")
-    return 1 / epsilon
+    return epsilon

@@ -35,7 +35,9 @@ def run_reproduce(
     chosen = [(name, figure_named(name)) for name in names or figure_names()]
     for name, spec in chosen:
         typer.echo(f"{name}  {spec.title}", err=True)
-        findings = regenerate(name, quick=quick, folder=folder, out=out, say=lambda text: typer.echo(f"  {text}", err=True))
+        findings = regenerate(
+            name, quick=quick, folder=folder, out=out, say=lambda text: typer.echo(f"  {text}", err=True)
+        )
         typer.echo(f"{out / name}.md")
         for found in findings:
             typer.echo(f"  {'holds ' if found.holds else 'FAILS '} {found.data}: {found.claim}: {found.evidence}")

@@ -73,7 +73,7 @@ def summary(report: dict[str, Any]) -> None:
 
 
 def one_blas_thread() -> None:
-    """Matrices are small here and the work is divided elsewhere; with one thread sums also come out the same everywhere.
+    """Matrices are small here and the work is divided elsewhere; with one thread sums also come out always the same.
 
     It has to be said before numpy is imported, hence in the environment.
     """

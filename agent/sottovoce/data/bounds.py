@@ -70,18 +70,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
     Raises:
         DataError: not finite numbers, the lower first, or not as many ranges as there are features.
     """
-    ranges: list[tuple[float, float]] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"([^:*]+):([^:*]+)(?:\*([0-9]{1,7}))?", part)
-        try:
-            low, high = (float(match[1]), float(match[2])) if match else (float("nan"),) * 2
-        except ValueError:
-            match = None
-        if match is None:
-            raise DataError(f"{origin}: bounds={text} is not LOW:HIGH. Write for example bounds=0:255.") from None
-        ranges += [(low, high)] * int(match[3] or 1)
-        if len(ranges) > features:
-            break
+    ranges = [one for part in text.split(",") for one in _repeated(part, text, features, origin)]
     if "," not in text and "*" not in text:
         return uniform_bounds(*ranges[0], features, origin)
     if len(ranges) != features:
@@ -91,3 +80,14 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
         )
     lows, highs = zip(*ranges, strict=True)
     return checked_bounds(np.array(lows), np.array(highs), features, origin)
+
+
+def _repeated(part: str, text: str, features: int, origin: str) -> list[tuple[float, float]]:
+    """The ranges that LOW:HIGH or LOW:HIGH*COUNT stands for, one more than there are features at most."""
+    match = re.fullmatch(r"([^:*]+):([^:*]+)(?:\*([0-9]{1,7}))?", part)
+    try:
+        if match:
+            return [(float(match[1]), float(match[2]))] * min(int(match[3] or 1), features + 1)
+    except ValueError:
+        pass
+    raise DataError(f"{origin}: bounds={text} is not LOW:HIGH. Write for example bounds=0:255.")

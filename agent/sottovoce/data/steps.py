@@ -1,7 +1,7 @@
 """The steps that transforms are made of. Each maps rows of features to rows, every row by itself.
 
-Every row of a result is bit-identical whatever other rows are present: see sottovoce.data.transform. All work on private
-copies, C-contiguous float64, and may change them.
+Every row of a result is bit-identical whatever other rows are present: see sottovoce.data.transform. All work on
+private copies, C-contiguous float64, and may change them.
 """
 
 import math

@@ -60,7 +60,9 @@ _STEPS: dict[str, _Step] = {
     "squash": _Step(steps.squash, "positive"),
     "log": _Step(lambda rows, _, scale: steps.log(rows, scale), "positive"),
     "pool": _Step(
-        lambda rows, _, side: steps.pool(rows, int(side)), "whole", lambda d, side: steps.pooled_width(d, int(side)) ** 2
+        lambda rows, _, side: steps.pool(rows, int(side)),
+        "whole",
+        lambda d, side: steps.pooled_width(d, int(side)) ** 2,
     ),
     "subtract": _Step(lambda rows, _, constant: rows - constant, "positive"),
     "centre": _Step(lambda rows, _, __: steps.centre(rows)),

@@ -92,7 +92,8 @@ class Fleet:
         """Rows at length 1 in the norm of the learner: L1 to the letter, else L2; zero rows stay zero."""
         order = 1 if self.settings.fidelity == "paper" or self.settings.learner.name == "gradient-walk" else 2
         lengths = np.linalg.norm(features, ord=order, axis=1, keepdims=True)
-        return np.divide(features, lengths, out=np.zeros_like(features), where=lengths > 0)
+        units: NDArray[np.float64] = np.divide(features, lengths, out=np.zeros_like(features), where=lengths > 0)
+        return units
 
 
 def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:

@@ -41,7 +41,8 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Meta(description="without it ridge; pegasos to the letter, on a walk, and in fleets too large for ridge"),
     ] = None
     perturbation: Annotated[
-        Literal["best", "laplace", "privunit", "krr-privunit"], Meta(description="golf, sequential-sgd: how records are perturbed")
+        Literal["best", "laplace", "privunit", "krr-privunit"],
+        Meta(description="how records are perturbed; best: by the public rule"),
     ] = "best"
     budget: Annotated[
         Literal["once", "k-times", "halving"], Meta(description="gradient-walk: how ε is spent over visits")
@@ -206,8 +207,8 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
         ConfigError: a value is impossible; the message names its key.
     """
     tables: dict[str, Any] = {}
-    for dotted, value in values.items():
-        table, dot, name = dotted.partition(".")
+    for key, value in values.items():
+        table, dot, name = _ALIASES.get(key, key).partition(".")
         if dot:
             tables.setdefault(table, {})[name] = value
         else:

@@ -30,11 +30,15 @@ def statement_of(fleet: Fleet) -> PrivacyStatement:
     """
     settings = fleet.settings
     if settings.noiseless:
-        return _statement("none: exact records", "none", None, Status.NONE, "the noiseless baseline: anybody may read records")
+        return _statement(
+            "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anybody may read records"
+        )
     walk = settings.learner.name == "gradient-walk"
     mechanism = _walk_mechanism(settings) if walk else _RECORD_MECHANISMS[fleet.scheme.name]
     composition = (
-        "sequential over the visits to a device, whose number is public" if walk else "one release a record, one record a device"
+        "sequential over the visits to a device, whose number is public"
+        if walk
+        else "one release a record, one record a device"
     )
     if not fleet.training_bounds:
         return _statement(mechanism, composition, settings.epsilon, Status.PROVED, _PROVED)

@@ -1,7 +1,7 @@
 """Model steps as pure functions over arrays whose leading axis is the node."""
 
 from sottovoce.kernels.gossip_rules import LAMBDA, RULES, SLOPES, Slope, UpdateRule, merge
-from sottovoce.kernels.gradient_walk import descend, loss_gradients
+from sottovoce.kernels.gradient_walk import descend, descents
 from sottovoce.kernels.kernel import Kernel, Model
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.one_vs_all import copies, decide, predict, scores, targets
@@ -21,7 +21,7 @@ __all__ = [
     "copies",
     "decide",
     "descend",
-    "loss_gradients",
+    "descents",
     "merge",
     "predict",
     "ridge",

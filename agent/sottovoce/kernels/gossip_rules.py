@@ -1,8 +1,8 @@
 """The update rules of gossip learning on perturbed records (Hegedűs & Jelasity 2017), and the merge.
 
-A model is a stack of k linear binary models, `weights[N,k,d]`, with a counter `steps[N]` that travels with it: the number
-of updates t in its history, from which its step size 1/(λt) follows. A record is q[N,k,d], with q = y^(k)x + noise:
-both rules need y and x only as their product, which is why publishing q once is enough.
+A model is a stack of k linear binary models, `weights[N,k,d]`, with a counter `steps[N]` that travels with it: the
+number of updates t in its history, from which its step size 1/(λt) follows. A record is q[N,k,d], with q = y^(k)x +
+noise: both rules need y and x only as their product, which is why publishing q once is enough.
 
 Everything is elementwise or a sum along one row of adjacent numbers, without BLAS, which may add up in an order that
 depends on an array's address. So a node's result is the same to the last bit whatever other nodes are computed beside

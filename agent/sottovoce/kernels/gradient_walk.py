@@ -1,6 +1,6 @@
 """The gradient perturbation step, the baseline of Hegedűs & Jelasity 2017: noise on a gradient, at every visit."""
 
-from typing import TypeVar, Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,22 +10,22 @@ from sottovoce.kernels.gossip_rules import LAMBDA, Slope
 Float = TypeVar("Float", bound=np.floating[Any])
 
 
-def loss_gradients(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> NDArray[Float]:
-    """Mean loss (sub)gradient over each node's own records, without the regulariser.
+def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> NDArray[Float]:
+    """Minus the loss (sub)gradient of each record, slope(w'q) · q, without the regulariser.
 
-    One record of a batch of b changes it by 2·max‖x‖/b at most, in whatever norm: a slope lies between 0 and 1.
+    A slope lies between 0 and 1, so a descent is no longer than its record, in whatever norm.
 
     Args:
         weights: float[N,k,d].
-        batch: float[N,b,k,d], each record as y^(k)x.
+        batch: float[N,b,k,d], the records of each node as y^(k)x.
         slope: minus the derivative of the loss by the margin, see gossip_rules.
 
     Returns:
-        float[N,k,d].
+        float[N,b,k,d].
     """
-    margins = np.add.reduce(np.ascontiguousarray(weights[:, np.newaxis] * batch), axis=3)
-    gradients: NDArray[Float] = -np.mean(slope(margins)[..., np.newaxis] * batch, axis=1)
-    return gradients
+    margins = np.einsum("nkd,nbkd->nbk", weights, batch)
+    longest: NDArray[Float] = slope(margins)[..., np.newaxis] * batch
+    return longest
 
 
 def descend(

@@ -27,8 +27,11 @@ def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
         float64[n,k]. With two classes, +1 is class 1; else column j is +1 for class j.
     """
     if classes == 2:
-        return (2.0 * labels - 1.0)[:, np.newaxis]
-    return np.where(labels[:, np.newaxis] == np.arange(classes), 1.0, -1.0)
+        hits = labels[:, np.newaxis] == 1
+    else:
+        hits = labels[:, np.newaxis] == np.arange(classes)
+    signs: NDArray[np.float64] = np.where(hits, 1.0, -1.0)
+    return signs
 
 
 def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:

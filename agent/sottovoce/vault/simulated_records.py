@@ -62,7 +62,9 @@ def _simulated(scheme: Scheme, features: Rows, labels: Labels, generator: "np.ra
     raise TypeError(f"no simulation of scheme `{scheme.name}`: add one here")
 
 
-def _laplace(scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
+def _laplace(
+    scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: "np.random.Generator"
+) -> Values:
     lengths = np.abs(features).sum(axis=1, keepdims=True)
     units = np.trunc(_divided(features, lengths) * scheme.unit)
     noise = generator.laplace(scale=scheme.scale, size=(len(labels), scheme.copies, scheme.features))

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sottovoce.experiments.figures.specification import Claim, FigureSpec
 from sottovoce.experiments.figures.sweep import Cells
 
-
 Number = TypeVar("Number", int, float)
 
 

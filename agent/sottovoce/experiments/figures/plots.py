@@ -62,7 +62,9 @@ def _curves(spec: FigureSpec, extent: Extent, cells: Cells, data: str, panel: An
             for place, cell in cells.items():
                 if (place.data, place.series, place.epsilon) == (data, series, epsilon) and cell.curve:
                     noise = "no noise" if epsilon == float("inf") else f"ε = {epsilon:g}"
-                    panel.plot(*zip(*cell.curve, strict=True), style, color=f"C{number}", label=f"{described.label}, {noise}")
+                    panel.plot(
+                        *zip(*cell.curve, strict=True), style, color=f"C{number}", label=f"{described.label}, {noise}"
+                    )
 
 
 def _lines(spec: FigureSpec, extent: Extent, cells: Cells, data: str, panel: Any) -> None:
@@ -76,5 +78,11 @@ def _lines(spec: FigureSpec, extent: Extent, cells: Cells, data: str, panel: Any
                      if (place.data, place.series, place.k) == (data, series, k)]  # fmt: skip
             label = described.label + (f", k = {k}" if k else "")
             panel.plot(
-                sorted(extent.epsilon), means, "o-", color=f"C{number}", alpha=(rank + 1) / len(ks), markersize=3, label=label
+                sorted(extent.epsilon),
+                means,
+                "o-",
+                color=f"C{number}",
+                alpha=(rank + 1) / len(ks),
+                markersize=3,
+                label=label,
             )

@@ -50,9 +50,10 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         claim: in words.
         series: the series that it is about.
-        check: `not-below`: at least as accurate as the series `other`, for every ε and k; `above`: on average over ε and
-            k more accurate than `other` by more than the margin; `rises-with-epsilon`, `rises-with-k`, `falls-with-k`:
-            from the least value of the axis to the largest, on average over the other axis, by more than the margin.
+        check: `not-below`: at least as accurate as the series `other`, for every ε and k; `above`: on average over
+            ε and k more accurate than `other` by more than the margin; `rises-with-epsilon`, `rises-with-k`,
+            `falls-with-k`: from the least value of the axis to the largest, on average over the other axis, by more
+            than the margin.
         other: the series to compare with; `noiseless`: the same one without noise.
         margin: in shares of accuracy.
         epsilon: the values of ε it is about; all when empty.

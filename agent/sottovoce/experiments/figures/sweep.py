@@ -92,7 +92,7 @@ def sweep(spec: FigureSpec, extent: Extent, folder: Path, say: Callable[[str], N
         if name in extent.most_agents:
             common["agents"] = extent.most_agents[name]
         for label, series in spec.series.items():
-            for k in (extent.k if series.k else [0]):
+            for k in extent.k if series.k else [0]:
                 values = {**common, **series.set, **dict.fromkeys(series.k, k)}
                 for seed in range(extent.runs):
                     _fill(cells, name, label, k, extent.epsilon, {**values, "seed": seed}, data)
@@ -151,4 +151,3 @@ def _walked(fleet: Fleet, epsilons: list[float]) -> list[float]:
 
 def _settings(values: Mapping[str, Any], epsilon: float) -> Settings:
     return settings({**values, "epsilon": epsilon}, "figure")
-

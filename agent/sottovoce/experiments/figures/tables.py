@@ -7,7 +7,11 @@ from sottovoce.experiments.figures.sweep import Cells
 
 def markdown(name: str, spec: FigureSpec, extent: Extent, cells: Cells, findings: list[Finding]) -> str:
     """The whole page."""
-    parts = [f"# {spec.title}", spec.shows, f"Mean accuracy on test records over {extent.runs} runs ± standard deviation."]
+    parts = [
+        f"# {spec.title}",
+        spec.shows,
+        f"Mean accuracy on test records ± standard deviation, over {extent.runs} runs.",
+    ]
     for data in dict.fromkeys(place.data for place in cells):
         parts += [f"## {data}", _table(spec, extent, cells, data)]
     parts += ["## Findings", _findings(findings), f"![{spec.title}]({name}.svg)"]

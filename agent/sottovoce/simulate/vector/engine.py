@@ -53,6 +53,9 @@ class Network:
     delay: tuple[int, int] = (0, 0)
 
 
+_CALM, _ALWAYS = Network(), LogNormal()
+
+
 @dataclass(frozen=True, slots=True)
 class _Post:
     """Messages that arrive in the same cycle: `parcel[rows[i]]` from `senders[i]` to `receivers[i]`."""
@@ -93,8 +96,8 @@ class Engine:
         state: State,
         *,
         topology: str = "uniform",
-        network: Network = Network(),  # noqa: B008 - a frozen value
-        churn: LogNormal = LogNormal(),  # noqa: B008
+        network: Network = _CALM,
+        churn: LogNormal = _ALWAYS,
         seed: int,
         tracer: Tracer | None = None,
     ) -> None:

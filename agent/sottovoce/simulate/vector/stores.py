@@ -1,7 +1,7 @@
 """Published records that spread by themselves: every contact brings the receiver what the sender holds (anti-entropy).
 
-Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), push only. A store is a row of bits, one
-for each record of the fleet, so a fleet of N devices takes N²/8 bytes, and as much again for what is being sent.
+Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), push only. A store is a row of bits,
+one for each record of the fleet, so a fleet of N devices takes N²/8 bytes, and as much again for what is being sent.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ class RecordStores:
     def __init__(self, nodes: int) -> None:
         if nodes > MOST_STORES:
             raise UsageError(
-                f"agents = {nodes}: a fleet in which everybody keeps everybody's record is simulated up to {MOST_STORES} "
-                "agents; take fewer, or let a model travel instead: learner.model=pegasos"
+                f"agents = {nodes}: a fleet in which everybody keeps everybody's record is simulated up to "
+                f"{MOST_STORES} agents; take fewer, or let a model travel instead: learner.model=pegasos"
             )
         words = -(-nodes // _WORD)
         own = np.arange(nodes)

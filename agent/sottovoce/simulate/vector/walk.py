@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels import Slope, UpdateRule, descend
+from sottovoce.kernels import Slope, UpdateRule, descend, descents
 
 _GRID = 2.0**-30
 _BLOCK_NUMBERS = 2**20  # noise drawn at a time
@@ -46,8 +46,8 @@ class GradientWalk:
     """Gradient perturbation: visit r of a device adds discrete Laplace noise to its loss gradient.
 
     A device's gradient is the mean over its b records of slope · y^(k)x with ‖x‖₁ ≤ 1 and a slope from 0 to 1, each
-    rounded toward zero on a grid; so one record changes the sum over its b by at most 2 in L1, in each of the copies, and
-    noise of scale 2·copies/ε_r on that sum costs ε_r.
+    rounded toward zero on a grid; so one record changes the sum over its b by at most 2 in L1, in each of the copies,
+    and noise of scale 2·copies/ε_r on that sum costs ε_r.
 
     Args:
         records: float64[devices, b, copies, d], y^(k)x.
@@ -71,7 +71,7 @@ class GradientWalk:
         self._records = records
         self._slope = slope
         self._epsilons = epsilons
-        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._order, self._noise = _streams(seed)
 
     @property
     def devices(self) -> int:
@@ -82,7 +82,7 @@ class GradientWalk:
         """Visit every device once in each pass, in a new random order for each walk; yields the number of the pass."""
         devices, _, copies, _ = self._records.shape
         for visit in range(1, self.budget.passes + 1):
-            orders = _orders(self._generator, len(self.weights), devices)
+            orders = _orders(self._order, len(self.weights), devices)
             scale = 2 * copies / (self._epsilons * self.budget.share(visit)) / _GRID
             block = max(1, _BLOCK_NUMBERS // self.weights.size)
             for start in range(0, devices, block):
@@ -94,8 +94,7 @@ class GradientWalk:
 
     def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
         batch = self._records[devices]
-        margins = np.add.reduce(self.weights[:, np.newaxis] * batch, axis=3)
-        steps = np.trunc(self._slope(margins)[..., np.newaxis] * batch / _GRID)
+        steps = np.trunc(descents(self.weights, batch, self._slope) / _GRID)
         gradients = (noise - steps.sum(axis=1)) * (_GRID / batch.shape[1])
         self.weights, self.steps = descend(self.weights, self.steps, gradients)
 
@@ -103,8 +102,8 @@ class GradientWalk:
         """Discrete Laplace: the difference of two geometric numbers, each the integer part of an exponential one."""
         shape = (count, *self.weights.shape)
         factor = scale[:, np.newaxis, np.newaxis]
-        drawn = np.floor(self._generator.standard_exponential(shape) * factor)
-        drawn -= np.floor(self._generator.standard_exponential(shape) * factor)
+        drawn = np.floor(self._noise.standard_exponential(shape) * factor)
+        drawn -= np.floor(self._noise.standard_exponential(shape) * factor)
         return drawn
 
 
@@ -122,15 +121,20 @@ class SequentialDescent:
         self.steps = np.zeros(len(records), dtype=np.int64)
         self._records = records
         self._rule = rule
-        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._order, _ = _streams(seed)
 
     def passes(self, count: int) -> Iterator[int]:
         """Meet every record once in each pass, in a new random order; yields the number of the pass."""
         walks = np.arange(len(self._records))
         for number in range(1, count + 1):
-            for at in _orders(self._generator, len(walks), self._records.shape[1]):
+            for at in _orders(self._order, len(walks), self._records.shape[1]):
                 self.weights, self.steps = self._rule(self.weights, self.steps, self._records[walks, at])
             yield number
+
+
+def _streams(seed: int) -> list[np.random.Generator]:
+    """One of the order of visits, one of the noise."""
+    return [np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(2)]
 
 
 def _orders(generator: np.random.Generator, walks: int, devices: int) -> NDArray[np.int64]:

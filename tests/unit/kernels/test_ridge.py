@@ -1,0 +1,69 @@
+"""Ridge regression on moments: what it is without noise, and that noise neither biases nor breaks it."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.kernels import predict, ridge, targets
+from sottovoce.perturbation import Moments, scheme
+from sottovoce.vault import simulate
+
+Rows = NDArray[np.float64]
+
+
+def some_records(count: int, features: int, classes: int, seed: int = 0) -> tuple[Rows, NDArray[np.int64]]:
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, classes, count)
+    rows = generator.normal(size=(count, features)) + 3 * np.eye(classes, features)[labels]
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True), labels
+
+
+def moments_of(rows: Rows, labels: NDArray[np.int64], classes: int) -> Moments:
+    return Moments(targets(labels, classes).T @ rows, rows.T @ rows, len(rows))
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_without_noise_it_is_ridge_regression(classes: int) -> None:
+    rows, labels = some_records(300, 6, classes)
+    signs = targets(labels, classes)
+    penalty = 1 / 300 * 300  # trace/n of n records of length 1, on sums
+    wanted = np.linalg.solve(rows.T @ rows + penalty * np.eye(6), rows.T @ signs).T
+    np.testing.assert_allclose(ridge(moments_of(rows, labels, classes)), wanted, rtol=1e-9)
+    exact = scheme("exact", 6, classes, None)
+    released = simulate(exact, rows, labels, np.random.default_rng(0))
+    np.testing.assert_allclose(ridge(exact.moments(released)), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_with_more_and_more_noisy_records_it_comes_to_the_same(classes: int) -> None:
+    errors = []
+    perturbed = scheme("privunit", 4, classes, 10.0)
+    for count in (500, 8000, 128_000):
+        rows, labels = some_records(count, 4, classes)
+        released = simulate(perturbed, rows, labels, np.random.default_rng(1))
+        clean = ridge(moments_of(rows, labels, classes))
+        errors.append(np.linalg.norm(ridge(perturbed.moments(released)) - clean) / np.linalg.norm(clean))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.1
+
+
+def test_an_indefinite_second_moment_gives_a_tame_model() -> None:
+    rows, labels = some_records(2000, 30, 2)
+    perturbed = scheme("privunit", 30, 2, 1.0)
+    moments = perturbed.moments(simulate(perturbed, rows, labels, np.random.default_rng(2)))
+    assert np.linalg.eigvalsh(moments.second)[0] < 0
+    weights = ridge(moments)
+    assert np.isfinite(weights).all()
+    test_rows, test_labels = some_records(2000, 30, 2, seed=9)
+    assert (predict(weights[np.newaxis], test_rows) == test_labels).mean() > 0.7
+
+
+@pytest.mark.parametrize("second", [np.zeros((3, 3)), -np.eye(3)])
+def test_where_nothing_is_known_nothing_is_made_up(second: Rows) -> None:
+    assert not ridge(Moments(np.zeros((2, 3)), second, 4)).any()
+    assert np.isfinite(ridge(Moments(np.ones((2, 3)), second, 4))).all()
+
+
+def test_one_record_alone_is_enough() -> None:
+    rows, labels = some_records(1, 5, 2)
+    weights = ridge(moments_of(rows, labels, 2))
+    assert predict(weights[np.newaxis], rows)[0, 0] == labels[0]

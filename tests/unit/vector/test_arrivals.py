@@ -1,0 +1,39 @@
+"""One message a receiver and round, every message once, in an order that favours nobody."""
+
+import numpy as np
+import pytest
+from sottovoce.simulate.vector.arrivals import rounds
+
+
+@pytest.mark.parametrize("nodes, messages", [(1, 5), (2, 1), (7, 100), (1000, 1000), (5000, 3)])
+def test_every_message_has_its_turn_and_no_receiver_two_in_a_round(nodes: int, messages: int) -> None:
+    generator = np.random.default_rng(nodes)
+    receivers = generator.integers(0, nodes, messages)
+    seen = []
+    lengths = []
+    for places in rounds(receivers, nodes, generator):
+        assert len(np.unique(receivers[places])) == len(places)
+        assert (np.diff(receivers[places]) > 0).all()
+        seen += places.tolist()
+        lengths.append(len(places))
+    assert sorted(seen) == list(range(messages))
+    assert lengths == sorted(lengths, reverse=True)
+    assert len(lengths) == np.bincount(receivers).max()
+
+
+def test_no_message_is_no_round() -> None:
+    assert not list(rounds(np.empty(0, dtype=np.int64), 5, np.random.default_rng(0)))
+
+
+def test_who_comes_first_is_left_to_chance() -> None:
+    generator = np.random.default_rng(3)
+    first = np.zeros(4)
+    for _ in range(4000):
+        first[next(rounds(np.zeros(4, dtype=np.int64), 2, generator))[0]] += 1
+    assert (np.abs(first - 1000) < 5 * np.sqrt(1000)).all()
+
+
+def test_the_same_stream_gives_the_same_order() -> None:
+    receivers = np.random.default_rng(0).integers(0, 50, 500)
+    one, other = ([p.tolist() for p in rounds(receivers, 50, np.random.default_rng(7))] for _ in range(2))
+    assert one == other

@@ -1,0 +1,50 @@
+"""Whom devices send to."""
+
+import numpy as np
+import pytest
+from sottovoce.errors import UsageError
+from sottovoce.simulate.vector import PEERS, peers_named
+
+NODES = 50
+ALL = np.ones(NODES, dtype=np.bool_)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_nobody_sends_to_itself_or_to_nobody_there_is(name: str) -> None:
+    peers = peers_named(name, NODES, 0.0, np.random.default_rng(0))
+    for _ in range(20):
+        drawn = peers.draw(ALL)
+        assert ((drawn >= 0) & (drawn < NODES)).all()
+        assert (drawn != np.arange(NODES)).all()
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_device_alone_has_no_peer(name: str) -> None:
+    assert peers_named(name, 1, 0.0, np.random.default_rng(0)).draw(ALL[:1]).tolist() == [-1]
+
+
+@pytest.mark.parametrize("name", ["uniform", "full", "newscast"])
+def test_everybody_is_drawn_equally_often(name: str) -> None:
+    peers = peers_named(name, NODES, 0.0, np.random.default_rng(1))
+    counts = np.zeros(NODES)
+    for _ in range(2000):
+        counts += np.bincount(peers.draw(ALL), minlength=NODES)
+    assert np.abs(counts / 2000 - 1).max() < 0.25
+
+
+def test_graphs_keep_to_their_edges() -> None:
+    ring = peers_named("ring", NODES, 0.0, np.random.default_rng(2))
+    exponential = peers_named("exponential", NODES, 0.0, np.random.default_rng(2))
+    for _ in range(20):
+        assert set(np.unique((ring.draw(ALL) - np.arange(NODES)) % NODES)) <= {1, NODES - 1}
+        assert set(np.unique((exponential.draw(ALL) - np.arange(NODES)) % NODES)) <= {1, 2, 4, 8, 16, 32}
+
+
+def test_two_devices_know_each_other() -> None:
+    for name in ("uniform", "ring", "exponential"):
+        assert peers_named(name, 2, 0.0, np.random.default_rng(0)).draw(ALL[:2]).tolist() == [1, 0]
+
+
+def test_an_unknown_topology_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"topology `star`: choose one of uniform, .*newscast"):
+        peers_named("star", 5, 0.0, np.random.default_rng(0))
