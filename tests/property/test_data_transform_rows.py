@@ -29,7 +29,13 @@ def batches(draw: st.DrawFn) -> Batch:
     return draw(arrays(np.float64, shape, elements=elements)), draw(declared(shape[1]))
 
 
-NAMES: list[TransformName] = ["centred-unit", "none"]
+NAMES: list[TransformName] = [
+    "centred-unit",
+    "none",
+    "squash(0.05),centre,unit,bias(0.3)",
+    "squash(1),subtract(0.5),bias(0.3)",
+    "log(1e-9),unit",
+]
 names = st.sampled_from(NAMES)
 
 

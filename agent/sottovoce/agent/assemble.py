@@ -72,7 +72,8 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
 def budget_of(config: AgentConfig) -> Budget:
     """The budget the ledger must have been made for."""
     privacy = config.privacy
-    epsilon = None if math.isinf(privacy.epsilon) else privacy.epsilon
+    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared"
+    epsilon = privacy.epsilon if promised else None
     return Budget(epsilon, privacy.delta, privacy.unit, config.neighbouring)
 
 

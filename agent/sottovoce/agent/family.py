@@ -10,7 +10,7 @@ from sottovoce.data import Bounds, Records, TransformName, apply, width
 from sottovoce.kernels import RULES, Kernel, Model, OneVsAll, Softmax, ridge
 from sottovoce.learners import Golf, GolfSchedule, Learner, Provenance, PublishedRecord, PushSum, Schedule
 from sottovoce.perturbation import Scheme, best, scheme
-from sottovoce.vault import RecordTerms, Terms
+from sottovoce.vault import RecordTerms, Scaling, Terms
 
 Kept = tuple[PublishedRecord, ...]
 Made = tuple[Learner[Any], StateCodec]
@@ -81,6 +81,7 @@ def _golf(config: AgentConfig) -> Family:
     perturbed, learner = scheme_of(config), config.learner
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
+    scaling: Scaling = "declared" if config.data.ranges == "declared" else "training-min-max"
     schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity)
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
@@ -88,7 +89,7 @@ def _golf(config: AgentConfig) -> Family:
         return golf, GolfCodec(golf)
 
     model = OneVsAll(perturbed.features, perturbed.classes)
-    return Family(model, None, RecordTerms(learner.name, perturbed, "declared"), made, keeps_records=True)
+    return Family(model, None, RecordTerms(learner.name, perturbed, scaling), made, keeps_records=True)
 
 
 def _push_sum(config: AgentConfig) -> Family:

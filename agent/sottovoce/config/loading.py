@@ -45,6 +45,12 @@ def load(path: Path) -> AgentConfig:
             f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which only the testbed may do; "
             "choose a finite ε, for example 2.0"
         )
+    if config.data.ranges == "training":
+        line = _line_of(text, ("data", "ranges"))
+        raise ConfigError(
+            f"{path}, line {line}: data.ranges: ranges computed from records are a release that nobody pays for, which "
+            "only the testbed may make; declare the ranges under data.bounds"
+        )
     here = path.absolute().parent
     return msgspec.structs.replace(
         config,

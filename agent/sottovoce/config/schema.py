@@ -33,8 +33,12 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     bounds: Annotated[
         tuple[float, float] | None, Meta(description="declared range of every feature; values are clamped to it")
     ] = None
+    ranges: Annotated[
+        Literal["declared", "training"],
+        Meta(description="where the ranges of the features are from; training: from all records, and no ε holds"),
+    ] = "declared"
     transform: Annotated[
-        Literal["centred-unit", "none"], Meta(description="the declared, per-record feature transform")
+        str, Meta(min_length=1, max_length=200, description="the declared, per-record feature transform")
     ] = "centred-unit"
 
     def __post_init__(self) -> None:

@@ -15,17 +15,11 @@ from sottovoce.errors import DataError
 Rows = NDArray[np.float64]
 
 
-def clamp(rows: Rows, bounds: Bounds | None) -> Rows:
-    """Clamp each feature to its declared range, if there is one."""
-    return rows if bounds is None else np.clip(rows, *bounds, out=rows)
-
-
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
-    """With bounds: clamp each feature and scale it to [0, 1], 0 when its range has no width. Else log(scale)."""
+    """With bounds, within which the rows lie: scale each feature to [0, 1], 0 without width. Else log(scale)."""
     if bounds is None:
         return log(rows, scale)
     low, high = bounds
-    np.clip(rows, low, high, out=rows)
     rows -= low
     span = high - low
     return np.divide(rows, span, out=np.zeros_like(rows), where=span > 0)
@@ -35,7 +29,7 @@ def log(rows: Rows, scale: float) -> Rows:
     """sign(x) · log(1 + |x|/scale): linear well below `scale`, logarithmic above."""
     magnitudes = np.abs(rows)
     if scale != 1:
-        magnitudes /= scale
+        magnitudes = np.minimum(magnitudes, scale * 1e300) / scale  # what is beyond would not be finite
     squashed: Rows = np.sign(rows) * np.log1p(magnitudes)
     return squashed
 
@@ -51,8 +45,8 @@ def pool(rows: Rows, side: int) -> Rows:
     total = np.zeros((len(rows), width, width))
     for y in range(side):
         for x in range(side):
-            total += image[:, :, y, :, x]
-    return total.reshape(len(rows), width * width) / (side * side)
+            total += image[:, :, y, :, x] / (side * side)
+    return total.reshape(len(rows), width * width)
 
 
 def pooled_width(features: int, side: int) -> int:

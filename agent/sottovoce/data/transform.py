@@ -6,10 +6,10 @@ sensitivity the vault charges for would be wrong. So no training-set statistic i
 bit-identical whether it is transformed alone or among others: arrays are first made C-contiguous, aligned float64,
 so that each sum runs along one row of adjacent numbers, in an order that depends on the number of columns only.
 
-A transform is written as its steps, `STEP,STEP(NUMBER),…`, done from left to right:
+Each feature is clamped to its declared range, if there is one. Then come the steps of the transform, written as
+`STEP,STEP(NUMBER),…`, from left to right:
 
-    clamp        clamp each feature to its declared range, if there is one
-    squash(S)    with declared bounds: clamp, and scale each feature to [0, 1]; without: log(S)
+    squash(S)    with declared bounds: scale each feature to [0, 1]; without: log(S)
     log(S)       sign(x)·log(1 + |x|/S)
     pool(K)      means over K × K squares of a square image
     subtract(C)  subtract the constant C from every feature
@@ -17,7 +17,7 @@ A transform is written as its steps, `STEP,STEP(NUMBER),…`, done from left to 
     unit         divide the record by its own L2 norm
     bias(B)      append the constant B
 
-Two have names of their own: `centred-unit` is `squash(1),centre,unit,bias(0.3)`, and `none` is `clamp`.
+Two have names of their own: `centred-unit` is `squash(1),centre,unit,bias(0.3)`, and `none` has no steps.
 """
 
 import difflib
@@ -40,7 +40,8 @@ BIAS = 0.3
 TransformName = str
 """The name or the steps of a transform."""
 
-_NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "none": "clamp"}
+_NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})"}
+_NONE = "none"
 _MOST_STEPS = 16
 
 Rows = NDArray[np.float64]
@@ -56,7 +57,6 @@ class _Step:
 
 
 _STEPS: dict[str, _Step] = {
-    "clamp": _Step(lambda rows, bounds, _: steps.clamp(rows, bounds)),
     "squash": _Step(steps.squash, "positive"),
     "log": _Step(lambda rows, _, scale: steps.log(rows, scale), "positive"),
     "pool": _Step(
@@ -78,6 +78,8 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
     Raises:
         DataError: it is not a transform; the message names the nearest step, or what its number must be.
     """
+    if name == _NONE:
+        return ()
     words = _NAMED.get(name, name).split(",")
     if len(words) > _MOST_STEPS:
         raise DataError(f"Transform {name[:40]}… has more than {_MOST_STEPS} steps. Leave some out.")
@@ -103,6 +105,8 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
             f"The bounds are not declared for {features.shape[1]} features. Declare a low and a high value for each."
         )
     rows = np.array(features, dtype=np.float64, order="C", copy=True)  # numpy allocates aligned
+    if bounds is not None:
+        np.clip(rows, *bounds, out=rows)
     for step, number in parsed(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
         if step == "pool":
@@ -145,7 +149,7 @@ def _parsed_step(word: str) -> tuple[str, float]:
     match = re.fullmatch(r"([a-z-]+)(?:\(([^()]*)\))?", word)
     name = match[1] if match else word
     if not match or name not in _STEPS:
-        near = difflib.get_close_matches(name, [*_STEPS, *_NAMED], n=1, cutoff=0.0)
+        near = difflib.get_close_matches(name, [*_STEPS, *_NAMED, _NONE], n=1, cutoff=0.0)
         raise DataError(f"There is no transform step {word!r}; the nearest is {near[0]!r}. Steps: {', '.join(_STEPS)}.")
     kind = _STEPS[name].number
     if (kind is None) != (match[2] is None):

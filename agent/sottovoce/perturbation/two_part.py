@@ -1,8 +1,6 @@
 """Randomised response on the label, PrivUnit on the features."""
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -47,12 +45,8 @@ class LabelledPrivUnit:
 
     @property
     def cap(self) -> Cap:
-        """The features' part."""
-        spent = self.label.epsilon
-        rest = self.epsilon - spent
-        if Fraction(spent) + Fraction(rest) > Fraction(self.epsilon):
-            rest = math.nextafter(rest, 0.0)
-        return best_cap(self.features, rest)
+        """The features' part; what the difference is rounded by, the cap's own slack covers a million times over."""
+        return best_cap(self.features, self.epsilon - self.label.epsilon)
 
     @property
     def exponent(self) -> int:

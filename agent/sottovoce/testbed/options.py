@@ -31,7 +31,7 @@ _SECTIONS: dict[str, type[Struct]] = {
     "transport": TransportSection,
 }
 _OWN = {"data.partition", "privacy.allow_unproved", "testbed.directory"}
-_DECIDED = {"data.source", "data.features", "data.classes", "learner.name", "learner.fidelity", "learner.model",
+_DECIDED = {"data.source", "data.ranges", "data.features", "data.classes", "learner.name", "learner.fidelity", "learner.model",
             "learner.period",
             "membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"}  # fmt: skip
 
@@ -95,6 +95,12 @@ class Options:
         for moment in (self.faults.kill, self.faults.restart):
             if moment is not None and moment.cycle > self.cycles:
                 raise UsageError(f"--fault …@cycle:{moment.cycle}: the run has only {self.cycles} cycles")
+        if self.ranges_from_training and self.epsilon is not None and not allowed:
+            raise PrivacyError(
+                "--fidelity paper scales features by the training set's own ranges, a release that nobody pays for, so no "
+                "ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
+                "--set privacy.allow_unproved=true to run it all the same"
+            )
         if self.learner == "push-sum" and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 "--learner push-sum adds no noise, so no ε holds for it: use --learner clipd2p, or --epsilon inf, "
@@ -108,10 +114,16 @@ class Options:
         return self.epsilon is None or self.learner == "push-sum"
 
     @property
+    def ranges_from_training(self) -> bool:
+        """Whether features are scaled by the training set's own ranges, as the paper does; it is refuted."""
+        return self.fidelity == "paper" and "data.bounds" not in self.settings
+
+    @property
     def budget(self) -> Budget:
         """What one record may cost."""
         neighbouring = str(self.settings.get("privacy.neighbouring", NEIGHBOURING[self.learner]))
-        return Budget(None if self.noiseless else self.epsilon, self.delta, PrivacySection().unit, neighbouring)
+        promised = None if self.noiseless or self.ranges_from_training else self.epsilon
+        return Budget(promised, self.delta, PrivacySection().unit, neighbouring)
 
     @property
     def partition(self) -> str:
@@ -133,7 +145,8 @@ class Options:
     @property
     def _defaults(self) -> dict[str, Any]:
         """What a short run needs, unless the command line says otherwise."""
-        return {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
+        usual = {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
+        return {**usual, "data.transform": "squash(1)"} if self.fidelity == "paper" else usual
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
         """One agent's configuration: what is given here, then the command line, then the schema's defaults.
@@ -143,6 +156,7 @@ class Options:
         """
         tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
         decided = {
+            "data.ranges": "training" if self.ranges_from_training else "declared",
             "learner.name": self.learner,
             "learner.fidelity": self.fidelity,
             "learner.model": self.model,

@@ -77,7 +77,9 @@ def plan(options: Options) -> Plan:
         },
     )
     data_section = config.data
-    if data_section.bounds is not None:
+    if options.ranges_from_training:
+        bounds = (train.features.min(axis=0), train.features.max(axis=0))
+    elif data_section.bounds is not None:
         bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
     return Plan(
         options=options,

@@ -5,13 +5,12 @@ This is the one place where an agent may run without noise, and only on loopback
 """
 
 import asyncio
-import math
 import os
 import sys
 import tomllib
 from pathlib import Path
 
-from sottovoce.agent.assemble import Variant, assemble
+from sottovoce.agent.assemble import Variant, assemble, budget_of
 from sottovoce.agent.runtime import Agent
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
@@ -42,8 +41,10 @@ def main(arguments: list[str]) -> int:
 
 def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
     throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and config.transport.listen.startswith("127.0.0.1:")
-    if math.isinf(config.privacy.epsilon) and not throw_away:
-        raise ConfigError("privacy.epsilon: inf is for a testbed's own fleet on 127.0.0.1 alone")
+    if budget_of(config).epsilon is None and not throw_away:
+        raise ConfigError(
+            "privacy.epsilon: inf is for a testbed's own fleet on 127.0.0.1 alone, and so is data.ranges = \"training\""
+        )
 
 
 async def _run(agent: Agent) -> ExitCode:

@@ -6,6 +6,7 @@ Other packages import from here and from nowhere inside; learners, wire and tran
 from sottovoce.vault.accountant import gaussian_mu
 from sottovoce.vault.clipped_sum import calibrate
 from sottovoce.vault.construction import RecordTerms, Terms, build
+from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.ledger import Budget, Ledger, Spending
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.simulated_records import simulate
@@ -16,6 +17,7 @@ __all__ = [
     "Ledger",
     "OperatingSystemNoise",
     "RecordTerms",
+    "Scaling",
     "SeededNoise",
     "Spending",
     "Terms",

@@ -38,7 +38,8 @@ class RecordTerms:
     Attributes:
         learner: its name.
         scheme: how each record is released, once; of no noise (`exact`) where the budget promises nothing.
-        scaling: how features were scaled before they reached the vault.
+        scaling: how features were scaled before they reached the vault. By the training set's own ranges no ε holds:
+            the budget must promise none, and every release is charged as infinite.
     """
 
     learner: str
@@ -100,13 +101,20 @@ def _record_room(records: Records, terms: RecordTerms, ledger: Ledger, noise: No
             f"the records are not of the {scheme.features} features and {scheme.classes} classes that learner "
             f"`{terms.learner}` publishes: correct data.features, data.classes or data.transform"
         )
-    epsilon = math.inf if scheme.epsilon is None else scheme.epsilon
+    epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
     program = RecordRelease(RecordMechanism(scheme), len(records), epsilon)
     return Room(records, program, ledger, noise, record_guarantee(ledger.budget, scheme, terms.scaling))
 
 
 def _check_promise(terms: RecordTerms, budget: Budget) -> None:
     scheme = terms.scheme
+    if terms.scaling == "training-min-max":
+        if budget.epsilon is not None:
+            raise PrivacyError(
+                "ranges computed from the training set are a release that nobody pays for, so no ε holds and none may be "
+                "promised: declare the ranges of the features"
+            )
+        return
     if (scheme.epsilon is None) != (budget.epsilon is None):
         raise PrivacyError(
             f"learner `{terms.learner}` with scheme `{scheme.name}` does not fit this budget: releases without noise "

@@ -46,7 +46,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None) -> Priv
 
 
 def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
-    """The guarantee of every record's release by `scheme`, one each."""
+    """The guarantee of every record's release by `scheme`, one each; where it is refuted, the claim that does not hold."""
     if scheme.epsilon is None:
         return _nothing(budget, "every record as it is, scaled to length 1")
     refuted = scaling == "training-min-max"
@@ -55,7 +55,7 @@ def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> Privac
         neighbouring=budget.neighbouring,
         mechanism=f"{_words(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
         composition="each record is released once: parallel over records",
-        epsilon=budget.epsilon,
+        epsilon=scheme.epsilon if refuted else budget.epsilon,
         delta=budget.delta,
         threat_model=_THREAT_MODEL + "; how many records there are is public",
         status=Status.REFUTED if refuted else Status.PROVED,

@@ -128,3 +128,45 @@ def test_image_segmentation_has_thirty_records_a_class() -> None:
     data = load(f"csv:{DATA}/image_segmentation/segmentation.data#label=0&header=no")
     assert data.records.features.shape == (210, 19)
     assert np.bincount(data.records.labels).tolist() == [30] * 7
+
+
+def test_a_test_file_is_the_official_split_and_shares_the_numbering(table: Path) -> None:
+    (table.parent / "later.csv").write_text("kind,x\nROCK,5\nSKY,6\n")
+    data = read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=later.csv&bounds=0:9")
+    assert data.test is not None
+    assert data.classes == 3
+    assert data.records.labels.tolist() == [2, 0]
+    assert data.test.labels.tolist() == [1, 2]
+    assert data.test.features.tolist() == [[5], [6]]
+    with pytest.raises(DataError, match=r"none\.csv does not exist"):
+        read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=none.csv")
+    (table.parent / "later.csv").write_text("kind,x,y\nROCK,5,6\n")
+    with pytest.raises(DataError, match="2 feature columns where 1 are declared"):
+        read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=later.csv")
+
+
+def test_bounds_may_be_declared_feature_by_feature(table: Path) -> None:
+    data = read(table, "y,a,b,c\n0,1,2,3\n1,3,4,5\n", "label=y&bounds=0:1*2,-5:1e3")
+    assert data.bounds is not None
+    assert [side.tolist() for side in data.bounds] == [[0, 0, -5], [1, 1, 1000]]
+
+
+@pytest.mark.parametrize(
+    "bounds", ["0:1*2", "0:1,2:3", "0:1*4", "0:1*9999999", "0:1,,2:3", "0:1*0", "1:0,0:1,0:1", "a:b,0:1"]
+)
+def test_bounds_that_do_not_fit_the_features_are_refused(table: Path, bounds: str) -> None:
+    with pytest.raises(DataError, match="bounds"):
+        read(table, "y,a,b,c\n0,1,2,3\n1,3,4,5\n", f"label=y&bounds={bounds}")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data sets")
+def test_the_two_sets_of_the_paper_are_read() -> None:
+    spambase = load(f"csv:{DATA / 'spambase' / 'spambase.data'}#header=no&label=-1")
+    assert spambase.records.features.shape == (4601, 57)
+    assert np.bincount(spambase.records.labels).tolist() == [2788, 1813]
+    source = DATA / "image_segmentation" / "segmentation.data"
+    segmentation = load(f"csv:{source}#header=no&label=0&test=segmentation.test")
+    assert segmentation.test is not None
+    assert segmentation.records.features.shape == (210, 19)
+    assert np.bincount(segmentation.records.labels).tolist() == [30] * 7
+    assert np.bincount(segmentation.test.labels).tolist() == [300] * 7

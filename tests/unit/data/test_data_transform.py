@@ -5,7 +5,7 @@ import pytest
 from sottovoce.data import BIAS, TransformName, apply, centred_unit, uniform_bounds, width
 from sottovoce.errors import DataError
 
-NAMES: list[TransformName] = ["centred-unit", "none"]
+NAMES: list[TransformName] = ["centred-unit", "none", "squash(2),centre,unit", "log(0.1),bias(2)"]
 
 
 def test_a_worked_record() -> None:
@@ -61,3 +61,62 @@ def test_no_record_and_the_declared_width(name: TransformName) -> None:
 def test_bounds_for_another_number_of_features_are_refused(name: TransformName) -> None:
     with pytest.raises(DataError, match="not declared for 3 features"):
         apply(name, np.zeros((1, 3)), uniform_bounds(0, 1, 4, "x"))
+
+
+def test_each_step_by_hand() -> None:
+    bounds = uniform_bounds(0, 10, 4, "x")
+    rows = np.array([[-5.0, 2.0, 5.0, 20.0]])
+    by_hand = {
+        "none": [0, 2, 5, 10],
+        "squash(7)": [0, 0.2, 0.5, 1],
+        "log(2)": np.log(1 + np.array([0, 2, 5, 10]) / 2),
+        "subtract(3)": [-3, -1, 2, 7],
+        "centre": [-4.25, -2.25, 0.75, 5.75],
+        "unit": np.array([0, 2, 5, 10]) / np.sqrt(129),
+        "bias(0.5)": [0, 2, 5, 10, 0.5],
+        "pool(2)": [4.25],
+        " subtract(1) , bias(2) ": [-1, 1, 4, 9, 2],
+    }
+    for name, expected in by_hand.items():
+        np.testing.assert_allclose(apply(name, rows, bounds)[0], expected, rtol=1e-14)
+
+
+def test_without_bounds_squash_is_a_logarithm() -> None:
+    rows = np.array([[-5.0, 0.0, 1e308]])
+    assert np.array_equal(apply("squash(0.1)", rows, None), apply("log(0.1)", rows, None))
+    assert np.isfinite(apply("squash(1e-9)", rows, None)).all()
+
+
+def test_a_named_transform_is_its_steps() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 9))
+    assert np.array_equal(apply("centred-unit", rows, None), apply("squash(1),centre,unit,bias(0.3)", rows, None))
+    assert np.array_equal(apply("centred-unit", rows, None), centred_unit(rows, None))
+
+
+def test_pooling_averages_squares_of_pixels() -> None:
+    image = np.arange(16.0).reshape(1, 16)
+    assert apply("pool(2)", image, None).tolist() == [[2.5, 4.5, 10.5, 12.5]]
+    assert apply("squash(1),pool(4)", image, uniform_bounds(0, 15, 16, "x")).tolist() == [[0.5]]
+    assert (width("pool(2)", 784), width("pool(2),bias(1)", 784), width("bias(1),bias(1)", 3)) == (196, 197, 5)
+    for features, name in ((15, "pool(2)"), (9, "pool(2)")):
+        with pytest.raises(DataError, match="are not a square image"):
+            width(name, features)
+
+
+@pytest.mark.parametrize(
+    "name, problem",
+    [
+        ("centred", "no transform step 'centred'; the nearest is 'centre'"),
+        ("", "no transform step ''"),
+        ("log", r"'log': write it like log\(2\)"),
+        ("centre(1)", r"'centre\(1\)': write it like centre\."),
+        ("log(0)", "the number must be positive"),
+        ("log(x)", "the number must be positive"),
+        ("bias(inf)", "the number must be positive"),
+        ("pool(1.5)", "the number must be whole"),
+        (",".join(["centre"] * 17), "more than 16 steps"),
+    ],
+)
+def test_what_is_no_transform_is_refused(name: str, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        apply(name, np.zeros((1, 4)), None)

@@ -39,9 +39,7 @@ def test_without_noise_a_gradient_walk_is_sequential_descent(rule: str) -> None:
     np.testing.assert_allclose(walk.weights, descent.weights, rtol=1e-3, atol=1e-2)  # the walk rounds to a grid
 
 
-@pytest.mark.parametrize(
-    "batch, copies, budget", [(1, 1, ONCE), (10, 1, ONCE), (10, 3, Budget("k-times", 10))]
-)
+@pytest.mark.parametrize("batch, copies, budget", [(1, 1, ONCE), (10, 1, ONCE), (10, 3, Budget("k-times", 10))])
 def test_noise_has_the_scale_of_the_paper(batch: int, copies: int, budget: Budget) -> None:
     """One visit to one device of zero records leaves -noise/(λ·1): Laplace of scale (2/b)·copies/(ε share)."""
     epsilon, walks, features = 5.0, 400, 50
