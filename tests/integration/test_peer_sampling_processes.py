@@ -20,7 +20,8 @@ UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lives for nine p
 
 def sampled(device: Device, seeds: Iterable[Device], membership: dict[str, object] | None = None) -> Device:
     """A device that knows nobody but its seeds, and soon only mixes."""
-    return device.configure([seed.entry() for seed in seeds], membership=membership or SAMPLED, learner={"period": 0.5, "steps": 1})
+    learner = {"period": 0.5, "steps": 1}
+    return device.configure([seed.entry() for seed in seeds], membership=membership or SAMPLED, learner=learner)
 
 
 def view(agent: AgentProcess) -> dict[str, str]:

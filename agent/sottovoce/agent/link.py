@@ -1,6 +1,7 @@
 """One link to one peer: it tries until its share is confirmed, with ever longer pauses, always with the same bytes."""
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -59,6 +60,7 @@ class Link:
         self._outgoing: asyncio.Queue[Outgoing] = asyncio.Queue(maxsize=1)
         self._delivering = False
         self._stopping = asyncio.Event()
+        self._awake = asyncio.Event()
         self._logged: dict[str, float] = {}
 
     def offer(self, outgoing: Outgoing) -> None:
@@ -70,9 +72,14 @@ class Link:
         """Whether there is nothing left to deliver."""
         return self._outgoing.empty() and not self._delivering
 
+    def nudge(self) -> None:
+        """The peer has been heard of: end the pause after a failure."""
+        self._awake.set()
+
     def stop(self) -> None:
         """Let `run` end after the attempt in progress."""
         self._stopping.set()
+        self._awake.set()
 
     async def run(self) -> None:
         """Deliver what is offered until stopped."""
@@ -130,7 +137,7 @@ class Link:
         return random.uniform(longest / 10, longest)  # noqa: S311 - jitter, not a secret
 
     async def _sleep(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._awake.wait(), seconds)
+        if not self._stopping.is_set():
+            self._awake.clear()

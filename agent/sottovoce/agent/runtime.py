@@ -159,6 +159,7 @@ class Agent:
         for peer in peers:
             if peer.id in self.links:
                 self.links[peer.id].peer = peer
+                self.links[peer.id].nudge()
             else:
                 self._open(peer)
         chosen = {peer.id for peer in peers}

@@ -216,10 +216,8 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
     try:
         return msgspec.convert(tables, Settings, strict=True)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$")
-        message, inner, key = message.partition(" - at `$")
-        path = (place.rstrip("`") + key.rstrip("`")).lstrip(".") if inner else place.strip(".`")
-        path = re.sub(r"\[\.\.\.\]|\[\d+\]", "", path)
+        message, *places = str(error).split(" - at `$")  # our own messages come with a place inside their table
+        path = "".join(place.rstrip("`") for place in reversed(places)).lstrip(".")
         raise ConfigError(f"{origin}: {path}: {message}") from error
 
 

@@ -46,7 +46,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None) -> Priv
 
 
 def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
-    """The guarantee of every record's release by `scheme`, one each; where it is refuted, the claim that does not hold."""
+    """The guarantee of every record's release by `scheme`, one each; where refuted, the claim that does not hold."""
     if scheme.epsilon is None:
         return _nothing(budget, "every record as it is, scaled to length 1")
     refuted = scaling == "training-min-max"

@@ -213,9 +213,18 @@ def test_the_statement_says_what_holds(make: MakeVault, name: str) -> None:
 
 
 def test_scaling_by_the_training_sets_extremes_is_refuted(make: MakeVault) -> None:
-    vault = make(scheme("laplace-copies", FEATURES, CLASSES, 2.0), scaling="training-min-max")
-    assert vault.statement.status is Status.REFUTED
+    """Under a budget that promises something the vault is not built; without one, a release is charged as infinite."""
+    one = scheme("laplace-copies", FEATURES, CLASSES, 2.0)
+    ledger = Ledger.in_memory(OWNER, REPLACE)
+    with pytest.raises(PrivacyError, match="declare the ranges"):
+        make(one, scaling="training-min-max", ledger=ledger)
+    ledger.close()
+    unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "replace-one"))
+    vault = make(one, scaling="training-min-max", ledger=unlimited)
+    assert (vault.statement.status, vault.statement.epsilon) == (Status.REFUTED, 2.0)
     assert "outlier" in vault.statement.reason
+    released(vault, 0)
+    assert vault.spending().epsilon == math.inf
 
 
 def test_simulated_noise_is_marked(make: MakeVault) -> None:

@@ -1,6 +1,6 @@
 """The figures of Hegedűs & Jelasity 2017, regenerated: declarative grids of simulations, and one runner."""
 
-from sottovoce.experiments.figures.regenerate import regenerate
+from sottovoce.experiments.figures.output import regenerate
 from sottovoce.experiments.figures.specification import FigureSpec, figure_named, figure_names
 
 __all__ = ["FigureSpec", "figure_named", "figure_names", "regenerate"]

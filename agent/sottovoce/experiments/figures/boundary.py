@@ -1,5 +1,6 @@
 """Figure 2: two Gaussian classes in the plane, and where a standard SVM and gossip learning part them."""
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:
 def _standard_solver() -> Any:
     """A linear SVM through the origin, by liblinear, on records q float64[n,2], each once as +q and once as -q."""
     try:
-        from sklearn.svm import LinearSVC
+        linear_svc = importlib.import_module("sklearn.svm").LinearSVC
     except ImportError as error:
         raise UsageError(
             "the standard SVM is scikit-learn's, which is not installed: run pip install 'sottovoce[experiments]'"
@@ -101,7 +102,7 @@ def _standard_solver() -> Any:
     def solve(records: Weights) -> Weights:
         both = np.concatenate([records, -records])
         sides = np.repeat([1, -1], len(records))
-        solver = LinearSVC(loss="hinge", fit_intercept=False, C=1.0, max_iter=100_000, random_state=0)
+        solver = linear_svc(loss="hinge", fit_intercept=False, C=1.0, max_iter=100_000, random_state=0)
         weights: Weights = solver.fit(both, sides).coef_[0]
         return weights
 

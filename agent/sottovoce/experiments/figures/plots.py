@@ -1,5 +1,6 @@
 """A figure as SVG, by matplotlib, which is imported when it is needed and not before."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,14 @@ def pyplot() -> Any:
         UsageError: it is not installed.
     """
     try:
-        import matplotlib
+        matplotlib = importlib.import_module("matplotlib")
     except ImportError as error:
         raise UsageError(
             "plots are drawn by matplotlib, which is not installed: run pip install 'sottovoce[experiments]'"
         ) from error
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "sottovoce"
-    import matplotlib.pyplot as plt
-
-    return plt
+    return importlib.import_module("matplotlib.pyplot")
 
 
 def draw(spec: FigureSpec, extent: Extent, cells: Cells, path: Path) -> None:

@@ -1,0 +1,116 @@
+"""Who holds what before a run: sizes, bounds, the transform by default, and what may be promised."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.door import Status
+from sottovoce.errors import DataError, PrivacyError, UsageError
+from sottovoce.experiments import settings
+from sottovoce.experiments.fleet import Fleet, assembled
+from sottovoce.experiments.statement import statement_of
+
+
+def fleet(**values: Any) -> Fleet:
+    return assembled(settings({key.replace("__", "."): value for key, value in values.items()}, "test"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """50 records of three classes, 9 features."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(50) % 3
+    np.savez(tmp_path / "t.npz", X=generator.normal(size=(50, 9)) + labels[:, np.newaxis], y=labels, classes=3)
+    return f"npz:{tmp_path / 't.npz'}"
+
+
+def test_what_no_device_gets_is_the_test_set(table: str) -> None:
+    for agents, size in ((10, 10), (49, 49), (None, 45)):
+        made = fleet(data=table, agents=agents)
+        assert (len(made.records), len(made.test)) == (size, 50 - size)
+    with pytest.raises(UsageError, match="agents = 50: 50 records give as many agents one each"):
+        fleet(data=table, agents=50)
+
+
+def test_an_official_test_split_is_used(tmp_path: Path) -> None:
+    rows, labels = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 2
+    np.savez(tmp_path / "t.npz", X=rows[:20], y=labels[:20], X_test=rows[20:], y_test=labels[20:])
+    assert len(fleet(data=f"npz:{tmp_path / 't.npz'}").records) == 20
+    with pytest.raises(DataError, match="Take fewer agents"):
+        fleet(data=f"npz:{tmp_path / 't.npz'}", agents=21)
+
+
+def test_the_same_seed_deals_the_same_records_and_noise(table: str) -> None:
+    one, other, another = (fleet(data=table, seed=seed) for seed in (3, 3, 4))
+    assert np.array_equal(one.signed(), other.signed())
+    assert np.array_equal(one.released(), other.released())
+    assert not np.array_equal(one.records.features, another.records.features)
+
+
+def test_both_variants_hold_the_same_records_at_the_same_seed(table: str) -> None:
+    sound, paper = fleet(data=table, seed=5), fleet(data=table, seed=5, fidelity="paper")
+    assert np.array_equal(sound.records.labels, paper.records.labels)
+    assert np.array_equal(sound.test.labels, paper.test.labels)
+
+
+def test_what_travels_is_what_was_released(table: str) -> None:
+    made = fleet(data=table, epsilon=2.0)
+    np.testing.assert_allclose(made.signed(), made.scheme.decode(made.released()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("fidelity, norm", [("sound", 2), ("paper", 1)])
+def test_without_noise_records_have_length_one_in_the_norm_of_the_variant(table: str, fidelity: str, norm: int) -> None:
+    q = fleet(data=table, epsilon=float("inf"), fidelity=fidelity).signed()
+    np.testing.assert_allclose(np.linalg.norm(q, ord=norm, axis=2), 1, rtol=1e-5)
+    assert q.shape == (45, 3, 9 if fidelity == "paper" else 10)
+
+
+def test_to_the_letter_ranges_are_those_of_the_training_set(table: str) -> None:
+    made = fleet(data=table, fidelity="paper", epsilon=float("inf"))
+    assert made.training_bounds
+    np.testing.assert_array_equal(made.records.features.min(axis=0), 0)
+    np.testing.assert_array_equal(made.records.features.max(axis=0), 1)
+    assert made.test.features.min() >= 0
+    assert made.test.features.max() <= 1
+    assert made.scheme.name == "exact"
+    assert fleet(data=table, fidelity="paper").scheme.name == "laplace-copies"
+
+
+def test_declared_ranges_take_their_place(table: str) -> None:
+    made = fleet(data=table, fidelity="paper", data__bounds=(-10.0, 10.0))
+    assert not made.training_bounds
+    assert statement_of(made).status is Status.PROVED
+    chosen = fleet(data=table, data__transform="squash(1)", data__bounds=(-10.0, 10.0))
+    assert (np.abs(chosen.records.features - 0.5) < 0.5).all()
+
+
+def test_the_default_transform_follows_the_declarations(tmp_path: Path, table: str) -> None:
+    assert fleet(data=table).transform == "squash(0.05),centre,unit,bias(0.3)"
+    assert fleet(data=table, fidelity="paper").transform == "squash(1)"
+    assert fleet().transform == "unit,bias(0.3)"
+    assert fleet(data="two-gaussians").transform == "squash(1),subtract(0.5),bias(0.3)"
+
+
+def test_the_model_is_ridge_unless_it_cannot_be(table: str) -> None:
+    assert fleet(data=table).model == "ridge"
+    assert fleet(data=table, fidelity="paper").model == "pegasos"
+    assert fleet(data=table, learner="gradient-walk").model == "pegasos"
+    assert fleet(data=table, learner__model="logistic").model == "logistic"
+    assert fleet(agents=100_001, data__features=1).model == "pegasos"
+
+
+def test_what_is_promised_is_what_holds(table: str) -> None:
+    sound = statement_of(fleet(data=table, epsilon=3.0))
+    assert (sound.status, sound.epsilon, sound.delta, sound.neighbouring) == (Status.PROVED, 3.0, 0.0, "replace-one")
+    none = statement_of(fleet(data=table, epsilon=float("inf"), fidelity="paper"))
+    assert (none.status, none.epsilon, none.delta) == (Status.NONE, None, None)
+    refuted = statement_of(fleet(data=table, fidelity="paper", privacy__allow_unproved=True))
+    assert (refuted.status, refuted.epsilon) == (Status.REFUTED, 5.0)
+    assert "training set" in refuted.reason
+    with pytest.raises(PrivacyError, match=r"data\.bounds = training.*privacy\.allow_unproved=true"):
+        statement_of(fleet(data=table, fidelity="paper"))
+    with pytest.raises(PrivacyError, match="no ε"):
+        statement_of(fleet(data=table, data__bounds="training"))
+    walk = statement_of(fleet(data=table, learner="gradient-walk", learner__budget="halving", learner__visits=4))
+    assert "4 visits, halving" in walk.mechanism

@@ -1,0 +1,121 @@
+"""Settings from files and assignments: what is understood, and how what is not is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.errors import ConfigError, SottovoceError, UsageError
+from sottovoce.experiments import KEYS, from_assignments, from_file, named, names, settings
+from sottovoce.simulate.vector import LogNormal, Network
+
+
+def assigned(*assignments: str) -> Any:
+    return settings(from_assignments(assignments), "--set")
+
+
+def test_assignments_are_toml_or_else_words() -> None:
+    chosen = assigned(
+        "agents=7", "epsilon=inf", "data=synthetic", "data.features=3", "learner.model=pegasos", "faults.delay=[1, 10]",
+        "faults.churn=lognormal(0, 1)", "faults.online=0.8", "data.bounds=[-1, 2.5]", 'topology="ring"',
+    )  # fmt: skip
+    assert (chosen.agents, chosen.data.source, chosen.data.features) == (7, "synthetic", 3)
+    assert chosen.noiseless
+    assert chosen.faults.network == Network(0.0, (1, 10))
+    assert chosen.faults.sessions == LogNormal(0.8, 0.0, 1.0)
+    assert chosen.data.bounds == (-1, 2.5)
+    assert chosen.topology == "ring"
+
+
+def test_defaults_are_sound_private_and_undisturbed() -> None:
+    chosen = assigned()
+    assert (chosen.fidelity, chosen.noiseless) == ("sound", False)
+    assert (chosen.faults.network, chosen.faults.sessions) == (Network(), LogNormal())
+    assert not chosen.privacy.allow_unproved
+
+
+@pytest.mark.parametrize(
+    "key, meant",
+    [("epsilo", "epsilon"), ("data.class", "data.classes"), ("learner.modl", "learner.model"), ("drop", "faults.drop"),
+     ("faults.dealy", "faults.delay"), ("feature", "data.features"), ("dat", "data")],
+)  # fmt: skip
+def test_an_unknown_key_is_refused_with_the_nearest(key: str, meant: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"--set {key}: there is no such key\. Did you mean `{meant}`\?"):
+        from_assignments([f"{key}=1"])
+    file = tmp_path / "own.toml"
+    file.write_text(f"{key} = 1\n")
+    with pytest.raises(ConfigError, match="there is no such key"):
+        from_file(file)
+
+
+def test_a_key_like_no_other_is_refused_with_all_there_are() -> None:
+    with pytest.raises(UsageError, match="Known are agents, cycles"):
+        from_assignments(["xyzzy=1"])
+    with pytest.raises(UsageError, match="write --set KEY=VALUE"):
+        from_assignments(["agents"])
+
+
+@pytest.mark.parametrize(
+    "assignment, problem",
+    [
+        ("epsilon=-3", "epsilon: "),
+        ("epsilon=501", "epsilon: above 500"),
+        ("epsilon=nan", "epsilon: "),
+        ("agents=0", "agents: "),
+        ("agents=1.5", "agents: "),
+        ("seed=x", "seed: "),
+        ("topology=star", "topology: choose one of uniform"),
+        ("partition=iid", "partition: the vector engine's devices hold one record"),
+        ("faults.drop=1", r"faults\.drop: "),
+        ("faults.delay=[5, 2]", r"faults\.delay: write a number of cycles"),
+        ("faults.churn=weibull(1)", r"faults\.churn: write none or for example lognormal"),
+        ("faults.churn=lognormal(0,-1)", r"faults\.churn: "),
+        ("learner.model=svm", r"learner\.model: "),
+        ("data.bounds=wide", r"data\.bounds: "),
+        ("data.classes=1", r"data\.classes: "),
+    ],
+)
+def test_an_impossible_value_is_refused_by_its_key(assignment: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--set: {problem}"):
+        assigned(assignment)
+
+
+def test_a_walk_has_no_ridge() -> None:
+    with pytest.raises(ConfigError, match="models pegasos and logistic"):
+        assigned("learner=gradient-walk", "learner.model=ridge")
+
+
+def test_a_file_may_use_tables_and_names_data_beside_itself(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        'agents = 5\n[data]\nsource = "npz:records.npz#bounds=0:1"\n[learner]\nname = "golf"\nmodel = "logistic"\n'
+    )
+    values = from_file(file)
+    assert values == {
+        "agents": 5,
+        "data.source": f"npz:{tmp_path}/records.npz#bounds=0:1",
+        "learner.name": "golf",
+        "learner.model": "logistic",
+    }
+    file.write_text('data = "synthetic"\nlearner = "gradient-walk"\n')
+    assert settings(from_file(file), str(file)).learner.name == "gradient-walk"
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "broken.toml").write_text("agents = = 3")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    for name, problem in (("none", "cannot be read"), ("broken", "not valid TOML"), ("binary", "not UTF-8")):
+        with pytest.raises(ConfigError, match=problem):
+            named(str(tmp_path / f"{name}.toml"))
+    with pytest.raises(UsageError, match="no such experiment; give a file that ends"):
+        named("gulf")
+
+
+def test_every_built_in_experiment_is_valid() -> None:
+    assert {"golf", "gradient-walk", "sequential-sgd"} <= set(names())
+    for name in names():
+        settings(named(name), name)
+
+
+def test_keys_are_dotted_and_complete() -> None:
+    assert {"agents", "cycles", "seed", "epsilon", "topology", "partition", "data.source", "data.features"} <= set(KEYS)
+    assert issubclass(ConfigError, SottovoceError)
