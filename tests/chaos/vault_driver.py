@@ -14,7 +14,6 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -22,7 +21,6 @@ from pathlib import Path
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.errors import LedgerError
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, Terms, Vault, build
 
@@ -59,9 +57,6 @@ def main() -> None:
             if observed.setdefault(query, digest) != digest:
                 wrong.append(f"life {life}: query {query.hex()} was released twice, with different bytes")
         spending = read(path)
-        if spending is None:
-            wrong += [f"life {life}: it cannot be read, and {len(observed)} releases were seen"] if observed else []
-            continue
         unfinished = max(unfinished, spending.charges - spending.releases)
         if not spending.charges >= spending.releases >= len(observed):
             wrong.append(f"life {life}: {spending} but {len(observed)} releases were seen")
@@ -72,18 +67,9 @@ def main() -> None:
     json.dump({"wrong": wrong, **found}, sys.stdout)
 
 
-def read(path: Path) -> Spending | None:
-    """What the ledger says to a reader.
-
-    None when its very first opening was cut off while SQLite changed to write-ahead logging: only who may write can
-    undo that, as the next life does.
-    """
-    try:
-        reader, _ = Ledger.read(path)
-    except LedgerError as error:
-        if getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_ROLLBACK:
-            return None
-        raise
+def read(path: Path) -> Spending:
+    """What the ledger says to a reader, at any moment."""
+    reader, _ = Ledger.read(path)
     spending = reader.spending()
     reader.close()
     return spending

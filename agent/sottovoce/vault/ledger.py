@@ -139,6 +139,7 @@ class Ledger:
                     raise LedgerError(f"{path}: a ledger exists already and is never replaced; it holds what was spent")
                 draft.unlink(missing_ok=True)
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                    connection.execute("PRAGMA journal_mode = WAL")  # from the start: no journal to roll back, ever
                     _fill(connection, owner, budget)
                 draft.chmod(0o600)
                 rename(draft, path)
