@@ -71,13 +71,16 @@ def _state(config: Path | None, state: Path | None) -> Path:
 def _lines(answer: dict[str, Any]) -> list[str]:
     privacy, traffic = answer["privacy"], answer["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]
-    budget = "no guarantee" if total is None else f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}"
-    refused = answer["refused"]
+    promised = total is not None and spent is not None
+    budget = f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}" if promised else "no guarantee"
+    refused, view = answer["refused"], answer["membership"].get("view")
+    planned = "" if answer["steps"] is None else f" of {answer['steps']}"
+    known = "" if view is None else f", {len(view)} known"
     return [
         f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
-        f"cycle    {answer['cycle']}, private step {answer['steps_done']} of {answer['steps']} ({answer['learner']})",
+        f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
-        f"peers    {len(answer['peers'])}, {sum(bool(peer['failures_in_a_row']) for peer in answer['peers'])} failing",
+        f"peers    {len(answer['peers'])}, {sum(bool(peer['failures_in_a_row']) for peer in answer['peers'])} failing{known}",
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",
         f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",

@@ -63,6 +63,8 @@ class ConsoleWatcher:
         )
         if privacy["epsilon"] is None:
             table.add_row("privacy", f"none: {privacy['reason']}")
+        elif privacy["spent_epsilon_max"] is None:
+            table.add_row("privacy", f"ε = {privacy['epsilon']:g} is claimed; charged as infinite: {privacy['reason']}")
         else:
             table.add_row(
                 "privacy",

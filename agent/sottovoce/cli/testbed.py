@@ -15,7 +15,9 @@ _LARGEST_TRACE = 2000
 
 def run_testbed(
     agents: Annotated[int, typer.Option(help="How many agents.")] = 12,
-    learner: Annotated[Literal["clipd2p", "push-sum", "golf"], typer.Option(help="The algorithm.")] = "clipd2p",
+    learner: Annotated[
+        Literal["clipd2p", "push-sum", "golf", "gradient-walk"], typer.Option(help="The algorithm.")
+    ] = "clipd2p",
     fidelity: Annotated[
         Literal["sound", "paper"], typer.Option(help="sound: the strongest correct variant; paper: to the letter.")
     ] = "sound",
@@ -24,7 +26,9 @@ def run_testbed(
     ] = "digits",
     model: Annotated[
         Literal["softmax", "ridge", "pegasos", "logistic"] | None,
-        typer.Option(help="The model.", show_default="softmax; golf: ridge, or pegasos to the letter"),
+        typer.Option(
+            help="The model.", show_default="softmax; golf: ridge, or pegasos to the letter; gradient-walk: pegasos"
+        ),
     ] = None,
     transport: Annotated[
         Literal["grpc", "memory"],

@@ -1,0 +1,131 @@
+"""`sottovoce testbed --learner golf`: simulated fleets that publish each record once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.command import here
+from tests.support.devices import some_records
+from tests.support.processes import document
+from tests.support.reports import check_report
+
+RECORDS = 240
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("golf") / "records.npz"
+    features, labels = some_records(RECORDS, 2)
+    np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
+    return f"npz:{path}"
+
+
+def golf(data: str, *arguments: object, agents: int = 4, cycles: int = 30) -> dict[str, Any]:
+    ended = here(
+        *("testbed", "--transport", "memory", "--learner", "golf", "--data", data, "--cycles", cycles),
+        *("--agents", agents, "--json", *arguments),
+    )
+    assert ended.code == 0, ended.err
+    report = document(ended.out)
+    check_report(report, agents=agents)
+    return report
+
+
+@pytest.mark.parametrize("model", ["ridge", "pegasos", "logistic"])
+def test_every_model_is_learnt_without_noise(data: str, model: str) -> None:
+    report = golf(data, "--epsilon", "inf", "--model", model)
+    assert report["run"]["model"] == model
+    assert report["privacy"]["status"] == "none"
+    assert report["final"]["accuracy_min"] > 0.9
+
+
+def test_each_record_is_released_once_and_charged_its_epsilon(data: str) -> None:
+    report = golf(data, "--epsilon", "20")
+    privacy = report["privacy"]
+    assert report["run"]["model"] == "ridge"
+    assert (privacy["status"], privacy["unit"], privacy["neighbouring"]) == ("proved", "record", "replace-one")
+    assert privacy["releases"] == RECORDS - round(RECORDS * 0.2)
+    assert privacy["spent_epsilon_max"] == pytest.approx(20.0)
+    assert report["final"]["accuracy_mean"] > 0.8
+    assert report["final"]["accuracy_min"] == report["final"]["accuracy_max"], "everybody holds the same records"
+
+
+def test_loss_duplicates_delay_and_restarts_are_survived(data: str) -> None:
+    report = golf(
+        *(data, "--epsilon", "20", "--fault", "loss=0.3", "--fault", "duplicate=0.2", "--fault", "delay=300ms±200ms"),
+        *("--fault", "kill=0.5@cycle:10", "--fault", "restart=1@cycle:15"),
+        agents=6,
+        cycles=60,
+    )
+    assert all(agent["alive"] for agent in report["agents"])
+    assert report["privacy"]["releases"] == RECORDS - round(RECORDS * 0.2), "no record was released again"
+    assert report["final"]["accuracy_mean"] > 0.8
+
+
+def test_a_bounded_shelf_is_enough_to_learn_from(data: str) -> None:
+    report = golf(data, "--epsilon", "inf", "--set", "learner.capacity=60", "--set", "learner.batch=10")
+    assert report["final"]["accuracy_mean"] > 0.85
+
+
+def test_the_same_seed_gives_the_same_report(data: str) -> None:
+    reports = [golf(data, "--epsilon", "5", "--seed", 3) for _ in range(2)]
+    for report in reports:
+        report["run"].pop("wall_s")
+        for point in report["curve"]:
+            point.pop("t_s")
+    assert reports[0] == reports[1]
+
+
+def test_the_papers_scaling_is_refuted_and_runs_only_on_request(data: str) -> None:
+    asked = ("testbed", "--transport", "memory", "--learner", "golf", "--data", data, "--fidelity", "paper")
+    refused = here(*asked, "--epsilon", "50")
+    assert (refused.code, refused.err.count("\n")) == (5, 1)
+    assert "so no ε holds" in refused.err
+    report = golf(data, "--fidelity", "paper", "--epsilon", "50", "--set", "privacy.allow_unproved=true")
+    assert (report["privacy"]["status"], report["privacy"]["epsilon"]) == ("refuted", 50.0)
+    assert report["run"]["model"] == "pegasos"
+    assert {agent["epsilon_spent"] for agent in report["agents"]} == {None}
+    shown = here(*asked, "--epsilon", "50", "--cycles", "3", "--set", "privacy.allow_unproved=true")
+    assert shown.code == 0, shown.err
+    assert "is claimed; charged as infinite" in " ".join(shown.out.split())
+
+
+def test_the_papers_noise_on_declared_ranges_is_proved(data: str) -> None:
+    report = golf(data, "--fidelity", "paper", "--epsilon", "50", "--set", "data.bounds=[0, 1]")
+    assert report["privacy"]["status"] == "proved"
+    assert "discrete Laplace" in report["privacy"]["mechanism"]
+    assert "3 copies" in report["privacy"]["mechanism"]
+
+
+def test_a_trace_tells_models_and_records(data: str, tmp_path: Path) -> None:
+    golf(data, "--epsilon", "5", "--trace", tmp_path / "trace.json", cycles=4)
+    events = json.loads((tmp_path / "trace.json").read_text())["events"]
+    sent = [event["message"] for event in events if event["event"] == "send"]
+    carried = [record for message in sent for record in message["records"]]
+    assert carried
+    assert all(set(record) == {"owner", "slot", "values"} for record in carried)
+    assert {"parameters", "age", "records", "cycle", "step", "pending"} <= set(events[-1]["state"])
+
+
+@pytest.mark.parametrize(
+    "arguments, code, words",
+    [
+        (("--model", "softmax"), 3, "learner golf has the models ridge, pegasos, logistic"),
+        (("--set", "privacy.neighbouring=add-remove"), 5, "shows how many there are"),
+        (
+            ("--fidelity", "paper", "--epsilon", "inf", "--set", "learner.perturbation=privunit"),
+            3,
+            "to the letter there",
+        ),
+        (("--set", "learner.capacity=0"), 3, "learner.capacity"),
+        (("--set", "data.transform=nonsense"), 4, "no transform step 'nonsense'"),
+        (("--epsilon", "600"), 5, "600"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(data: str, arguments: tuple[str, ...], code: int, words: str) -> None:
+    ended = here("testbed", "--transport", "memory", "--learner", "golf", "--data", data, "--agents", 3, *arguments)
+    assert (ended.code, ended.err.count("\n")) == (code, 1), ended.err
+    assert words in ended.err
