@@ -5,6 +5,7 @@ SHELL := bash
 
 BIN := .venv/bin
 STAMP := .venv/.stamp
+QUICK ?= --quick
 TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs)
 
 .PHONY: help
@@ -35,6 +36,10 @@ check: check-format check-lint check-types check-imports check-generated check-d
 .PHONY: bench
 bench: setup  ## every benchmark, each against a floor measured in the same run
 	@for script in benchmarks/*.py; do echo "--> $$script"; $(BIN)/python $$script || exit 1; done
+
+.PHONY: reproduce
+reproduce: setup  ## the papers' figures, coarsely, into dist/figures; all of them: make reproduce QUICK=
+	$(BIN)/sottovoce reproduce $(QUICK) --out dist/figures $(FIGURES)
 
 .PHONY: format
 format: setup  ## rewrite the code in the project's format

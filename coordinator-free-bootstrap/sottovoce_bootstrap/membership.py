@@ -179,7 +179,7 @@ class Membership:
         return effects
 
     def on_missed(self, peer: str, now: float) -> None:
-        """A message of this device's other than an exchange did not reach a peer; an exchange that waits still waits."""
+        """Another message than an exchange did not reach a peer; an exchange that waits still waits."""
         longest = self._settings.horizon if self._contacts.is_seed(peer) else LONGEST_SECONDS
         if self._failures.fail(peer, now, longest) >= ENOUGH:
             self._view.drop(peer)

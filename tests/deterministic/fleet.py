@@ -4,7 +4,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class FailingStore(MemoryStore):
         probability: of a power cut in a commit; besides, `doom` set to `before` or `after` cuts the next one.
     """
 
-    def __init__(self, node: str, state: PushSumState, fate: random.Random, probability: float) -> None:
+    def __init__(self, node: str, state: Any, fate: random.Random, probability: float) -> None:
         super().__init__(state)
         self._node = node
         self._fate = fate
@@ -49,7 +49,7 @@ class FailingStore(MemoryStore):
         self.cuts = {"before": 0, "after": 0}
 
     def commit(
-        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
         """See Store.commit."""
         cut = self._fate.choice(("before", "after")) if self._fate.random() < self._probability else self.doom

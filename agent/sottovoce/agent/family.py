@@ -4,13 +4,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.agent.states import GolfCodec, PushSumCodec, StateCodec
+from sottovoce.agent.states import GolfCodec, GradientWalkCodec, PushSumCodec, StateCodec
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, apply, width
-from sottovoce.kernels import RULES, Kernel, Model, OneVsAll, Softmax, ridge
-from sottovoce.learners import Golf, GolfSchedule, Learner, Provenance, PublishedRecord, PushSum, Schedule
-from sottovoce.perturbation import Scheme, best, scheme
-from sottovoce.vault import RecordTerms, Scaling, Terms
+from sottovoce.kernels import RULES, Kernel, Model, OneVsAll, Softmax, copies, ridge
+from sottovoce.learners import (
+    Golf,
+    GolfSchedule,
+    GradientWalk,
+    GradientWalkSchedule,
+    Learner,
+    Provenance,
+    PublishedRecord,
+    PushSum,
+    Schedule,
+)
+from sottovoce.perturbation import Scheme, best, scheme, visit_epsilons
+from sottovoce.vault import RecordTerms, Scaling, Terms, WalkTerms
 
 Kept = tuple[PublishedRecord, ...]
 Made = tuple[Learner[Any], StateCodec]
@@ -30,7 +40,7 @@ class Family:
 
     model: Model
     kernel: Kernel | None
-    terms: Terms | RecordTerms
+    terms: Terms | RecordTerms | WalkTerms
     learner: Callable[[str, Provenance, Kept], Made]
     keeps_records: bool
 
@@ -41,7 +51,13 @@ def family_of(config: AgentConfig) -> Family:
     Raises:
         PrivacyError: the budget allows no such release.
     """
-    return _golf(config) if config.learner.name == "golf" else _push_sum(config)
+    match config.learner.name:
+        case "golf":
+            return _golf(config)
+        case "gradient-walk":
+            return _gradient_walk(config)
+        case _:
+            return _push_sum(config)
 
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
@@ -81,7 +97,6 @@ def _golf(config: AgentConfig) -> Family:
     perturbed, learner = scheme_of(config), config.learner
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
-    scaling: Scaling = "declared" if config.data.ranges == "declared" else "training-min-max"
     schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity)
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
@@ -89,7 +104,41 @@ def _golf(config: AgentConfig) -> Family:
         return golf, GolfCodec(golf)
 
     model = OneVsAll(perturbed.features, perturbed.classes)
-    return Family(model, None, RecordTerms(learner.name, perturbed, scaling), made, keeps_records=True)
+    return Family(model, None, RecordTerms(learner.name, perturbed, _scaling(config)), made, keeps_records=True)
+
+
+def _gradient_walk(config: AgentConfig) -> Family:
+    learner, data = config.learner, config.data
+    model = OneVsAll(width(data.transform, data.features), data.classes)
+    epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)
+    schedule = GradientWalkSchedule(
+        learner=learner.name,
+        copies=copies(data.classes),
+        features=model.features,
+        period=learner.period,
+        visits=len(epsilons),
+        begins=learner.begins_walk,
+    )
+
+    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        del owner, provenance, kept  # a walk has no author
+        walk = GradientWalk(schedule)
+        return walk, GradientWalkCodec(walk)
+
+    terms = WalkTerms(
+        learner=learner.name,
+        model=learner.chosen_model,
+        features=model.features,
+        classes=model.classes,
+        epsilons=epsilons,
+        law="copies" if learner.fidelity == "paper" else "joint",
+        scaling=_scaling(config),
+    )
+    return Family(model, None, terms, made, keeps_records=False)
+
+
+def _scaling(config: AgentConfig) -> Scaling:
+    return "declared" if config.data.ranges == "declared" else "training-min-max"
 
 
 def _push_sum(config: AgentConfig) -> Family:

@@ -86,7 +86,8 @@ def _ridge(grouped: list[tuple[Perturbation, NDArray[np.int64]]]) -> NDArray[np.
 def _walked(grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int) -> NDArray[np.float64]:
     """Sequential passes in one random, reproducible order."""
     rule, first = RULES[model], _scheme(grouped[0][0])
-    weights, steps = np.zeros((1, first.copies, first.features)), np.zeros(1, dtype=np.int64)
+    weights: NDArray[np.float64] = np.zeros((1, first.copies, first.features))
+    steps = np.zeros(1, dtype=np.int64)
     generator = np.random.Generator(np.random.PCG64(0))
     for _ in range(epochs):
         for how, values in grouped:
@@ -94,4 +95,5 @@ def _walked(grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, e
             for start in range(0, len(shuffled), _DECODED_ROWS):
                 for record in _scheme(how).decode(shuffled[start : start + _DECODED_ROWS]):
                     weights, steps = rule(weights, steps, record[np.newaxis])
-    return weights[0]
+    fitted: NDArray[np.float64] = weights[0]
+    return fitted

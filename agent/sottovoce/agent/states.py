@@ -3,9 +3,10 @@
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sottovoce.learners import Golf, GolfState, PushSum, PushSumState
-from sottovoce.wire.v1 import golf_pb2, state_pb2
+from sottovoce.learners import Golf, GolfState, GradientWalk, GradientWalkState, PushSum, PushSumState, Walk
+from sottovoce.wire.v1 import golf_pb2, gradient_walk_pb2, state_pb2
 
 
 class StateCodec(Protocol):
@@ -78,18 +79,61 @@ class GolfCodec:
 
     def decode(self, raw: bytes) -> GolfState:
         """See StateCodec.decode."""
-        saved = golf_pb2.GolfState.FromString(raw)
-        parameters = np.frombuffer(saved.parameters, dtype="<f8").astype(np.float64)
-        fresh = self._fresh
-        if parameters.size != fresh.parameters.size:
-            raise OtherModel(parameters.size, fresh.parameters.size)
-        if not np.isfinite(parameters).all():
-            raise ValueError("its model holds what is not a number")
+        saved, fresh = golf_pb2.GolfState.FromString(raw), self._fresh
         return GolfState(
-            parameters.reshape(fresh.parameters.shape),
+            _model(saved.parameters, fresh.parameters),
             fresh.shelf,
             fresh.moments,
             age=saved.age,
             cycle=saved.cycle,
             turn=saved.turn,
         )
+
+
+class GradientWalkCodec:
+    """Implements StateCodec for the gradient-walk learner."""
+
+    def __init__(self, learner: GradientWalk) -> None:
+        self._like = learner.fresh().parameters
+
+    def encode(self, state: GradientWalkState) -> bytes:
+        """See StateCodec.encode."""
+        return gradient_walk_pb2.GradientWalkState(
+            parameters=state.parameters.astype("<f8").tobytes(),
+            age=state.age,
+            cycle=state.cycle,
+            turn=state.turn,
+            visits=state.visits,
+            exhausted=state.exhausted,
+            begun=state.begun,
+            walks=[
+                gradient_walk_pb2.GradientWalkHeld(
+                    parameters=walk.parameters.astype("<f8").tobytes(), age=walk.age, visited=walk.visited
+                )
+                for walk in state.walks
+            ],
+        ).SerializeToString()
+
+    def decode(self, raw: bytes) -> GradientWalkState:
+        """See StateCodec.decode."""
+        saved = gradient_walk_pb2.GradientWalkState.FromString(raw)
+        return GradientWalkState(
+            parameters=_model(saved.parameters, self._like),
+            age=saved.age,
+            cycle=saved.cycle,
+            turn=saved.turn,
+            visits=saved.visits,
+            exhausted=saved.exhausted,
+            begun=saved.begun,
+            walks=tuple(Walk(_model(held.parameters, self._like), held.age, held.visited) for held in saved.walks),
+        )
+
+
+def _model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A saved model in the shape of `like`."""
+    parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    if parameters.size != like.size:
+        raise OtherModel(parameters.size, like.size)
+    if not np.isfinite(parameters).all():
+        raise ValueError("its model holds what is not a number")
+    return parameters.reshape(like.shape)

@@ -75,12 +75,13 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     budget = f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}" if promised else "no guarantee"
     refused, view = answer["refused"], answer["membership"].get("view")
     planned = "" if answer["steps"] is None else f" of {answer['steps']}"
+    failing = sum(bool(peer["failures_in_a_row"]) for peer in answer["peers"])
     known = "" if view is None else f", {len(view)} known"
     return [
         f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
-        f"peers    {len(answer['peers'])}, {sum(bool(peer['failures_in_a_row']) for peer in answer['peers'])} failing{known}",
+        f"peers    {len(answer['peers'])}, {failing} failing{known}",
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",
         f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",

@@ -51,17 +51,26 @@ MODELS: dict[str, tuple[str, ...]] = {
     "clipd2p": ("softmax",),
     "push-sum": ("softmax",),
     "golf": ("ridge", "pegasos", "logistic"),
+    "gradient-walk": ("pegasos", "logistic"),
 }
 
 
-# Publishing record by record shows how many there are, so records are replaced, not added.
-NEIGHBOURING = {"clipd2p": "add-remove", "push-sum": "add-remove", "golf": "replace-one"}
+# Learners whose paper's variant is there beside the sound one.
+TO_THE_LETTER = ("golf", "gradient-walk")
+
+# Publishing record by record, or the mean over records, shows how many there are: they are replaced, not added.
+NEIGHBOURING = {
+    "clipd2p": "add-remove",
+    "push-sum": "add-remove",
+    "golf": "replace-one",
+    "gradient-walk": "replace-one",
+}
 
 
 class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[learner]`: the algorithm and its public schedule."""
 
-    name: Literal["clipd2p", "push-sum", "golf"] = "clipd2p"
+    name: Literal["clipd2p", "push-sum", "golf", "gradient-walk"] = "clipd2p"
     fidelity: Literal["sound", "paper"] = "sound"
     model: Annotated[
         Literal["softmax", "pegasos", "logistic", "ridge"] | None,
@@ -86,14 +95,29 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         int, Meta(ge=1, le=1_000_000, description="golf: published records kept, the same for the whole fleet")
     ] = 4096
 
+    budget: Annotated[
+        Literal["once", "k-times", "halving"],
+        Meta(
+            description="gradient-walk: how ε is spread over visits; once: one, k-times: ε/k each, halving: ε/2, ε/4, …"
+        ),
+    ] = "once"
+    visits: Annotated[
+        int, Meta(ge=1, le=10_000, description="gradient-walk: visits with a step, for k-times and halving")
+    ] = 1
+    begins_walk: Annotated[
+        bool, Meta(description="gradient-walk: this device begins the walk; true for one device of the fleet")
+    ] = False
+
     def __post_init__(self) -> None:
-        """Models belong to learners, and only golf is there to the letter."""
+        """Models belong to learners, some of which are there to the letter."""
         if self.model is not None and self.model not in MODELS[self.name]:
             raise _wrong("model", f"learner {self.name} has the models {', '.join(MODELS[self.name])}")
-        if self.fidelity == "paper" and self.name != "golf":
+        if self.fidelity == "paper" and self.name not in TO_THE_LETTER:
             raise _wrong("fidelity", f"learner {self.name} exists in its sound variant only")
         if self.fidelity == "paper" and self.perturbation != "best":
             raise _wrong("perturbation", "to the letter there is one perturbation; leave it out")
+        if self.budget == "once" and self.visits != 1:
+            raise _wrong("visits", "budget once is one visit; choose k-times or halving for more")
 
     @property
     def chosen_model(self) -> str:
@@ -145,9 +169,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """`[transport]`: where to listen, whom to send to, and how long to wait."""
 
     listen: Address = "127.0.0.1:7400"
-    announce: Annotated[
-        Address | None, Meta(description="where peers reach this device, if not at `listen`")
-    ] = None
+    announce: Annotated[Address | None, Meta(description="where peers reach this device, if not at `listen`")] = None
     peers: tuple[PeerSection, ...] = ()
     timeout: Annotated[
         float, Meta(gt=0, le=_LARGEST, description="seconds a call may take, by gRPC's own deadline")
@@ -174,7 +196,6 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise _wrong("announce", f"{self.listen} is everywhere and nowhere; say where peers reach this device")
         if self.backoff > self.backoff_max:
             raise _wrong("backoff", "longer than backoff_max; the first pause is the shortest")
-
 
     @property
     def announced(self) -> str:

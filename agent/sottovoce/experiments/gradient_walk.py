@@ -13,9 +13,11 @@ from sottovoce.experiments.fleet import Fleet
 from sottovoce.experiments.measuring import Meter
 from sottovoce.experiments.report import SIMULATED, charged, point, report
 from sottovoce.experiments.seeds import Stream, child, generator
+from sottovoce.experiments.settings import Settings
 from sottovoce.experiments.statement import statement_of
 from sottovoce.kernels import SLOPES, targets
-from sottovoce.simulate.vector import Budget, GradientWalk
+from sottovoce.perturbation import visit_epsilons
+from sottovoce.simulate.vector import GradientWalk
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import Traffic
 
@@ -31,7 +33,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     settings, statement = fleet.settings, statement_of(fleet)
     walk = walks(fleet, [settings.epsilon])
     meter = Meter(fleet, generator(settings.seed, Stream.MEASURING))
-    devices, cycles = walk.devices, min(settings.cycles, walk.budget.passes)
+    devices, cycles = walk.devices, min(settings.cycles, len(_schedule(settings, settings.epsilon)))
     first = np.zeros(1, dtype=np.int64)
     curve = []
     message = 8 * (walk.weights.size + 1)
@@ -67,10 +69,19 @@ def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
     Raises:
         UsageError: a batch is larger than the fleet.
     """
-    learner, seed = fleet.settings.learner, fleet.settings.seed
-    budget = Budget(learner.budget, learner.visits)
-    records = _batched(fleet, learner.batch)
-    return GradientWalk(records, SLOPES[fleet.model], budget, np.array(epsilons), child(seed, Stream.ENGINE))
+    settings = fleet.settings
+    return GradientWalk(
+        _batched(fleet, settings.learner.batch),
+        SLOPES[fleet.model],
+        np.array([_schedule(settings, epsilon) for epsilon in epsilons]).T,
+        joint=settings.fidelity == "sound",
+        seed=child(settings.seed, Stream.ENGINE),
+    )
+
+
+def _schedule(settings: Settings, epsilon: float) -> tuple[float, ...]:
+    """ε of each visit to a device."""
+    return visit_epsilons(settings.learner.budget, settings.learner.visits, epsilon)
 
 
 def _batched(fleet: Fleet, size: int) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from sottovoce.errors import ConfigError, UsageError
 from sottovoce.simulate.vector import PEERS, LogNormal, Network
 
 _MOST = 10_000_000
+_MOST_HALVINGS = 500
 _ALIASES = {"data": "data.source", "learner": "learner.name"}
 _KINDS_WITH_PATH = ("csv", "idx", "npz")
 
@@ -49,6 +50,13 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     ] = "once"
     visits: Annotated[int, Meta(ge=1, le=10_000, description="gradient-walk: k of k-times and halving")] = 1
     batch: Annotated[int, Meta(ge=1, le=1_000_000, description="gradient-walk: records a device holds")] = 1
+
+    def __post_init__(self) -> None:
+        """Halves of halves come to nothing."""
+        if self.budget == "halving" and self.visits > _MOST_HALVINGS:
+            raise ValueError(
+                f"halving has at most {_MOST_HALVINGS} visits: what is left of ε is nothing - at `$.visits`"
+            )
 
 
 class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

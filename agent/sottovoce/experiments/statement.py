@@ -69,4 +69,5 @@ def _statement(
 def _walk_mechanism(settings: Settings) -> str:
     learner = settings.learner
     visits = "one visit" if learner.budget == "once" else f"{learner.visits} visits, {learner.budget}"
-    return f"discrete Laplace on the gradient sum over a device's {learner.batch} records, {visits}"
+    law = "discrete Laplace on each copy" if settings.fidelity == "paper" else "discrete max-norm Laplace on all copies"
+    return f"{law} of the gradient sum over a device's records ({learner.batch} each), {visits}"

@@ -26,11 +26,8 @@ def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
     Returns:
         float64[n,k]. With two classes, +1 is class 1; else column j is +1 for class j.
     """
-    if classes == 2:
-        hits = labels[:, np.newaxis] == 1
-    else:
-        hits = labels[:, np.newaxis] == np.arange(classes)
-    signs: NDArray[np.float64] = np.where(hits, 1.0, -1.0)
+    seen = np.array([1]) if classes == 2 else np.arange(classes)
+    signs: NDArray[np.float64] = np.where(labels[:, np.newaxis] == seen, 1.0, -1.0)
     return signs
 
 

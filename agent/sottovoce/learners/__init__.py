@@ -15,8 +15,9 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.golf import Golf, GolfSchedule, GolfState
+from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
 from sottovoce.learners.learner import Learner, Progress
-from sottovoce.learners.messages import GolfMessage, Message, PushSumShare
+from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.learners.push_sum import PushSum, PushSumState, Schedule
 
@@ -30,6 +31,10 @@ __all__ = [
     "GolfMessage",
     "GolfSchedule",
     "GolfState",
+    "GradientWalk",
+    "GradientWalkMessage",
+    "GradientWalkSchedule",
+    "GradientWalkState",
     "Holding",
     "Learner",
     "Message",
@@ -49,4 +54,5 @@ __all__ = [
     "Shelf",
     "Shelve",
     "Timer",
+    "Walk",
 ]

@@ -58,4 +58,24 @@ class GolfMessage:
         return self.parameters.size + 1 + sum(record.values.size for record in self.records)
 
 
-Message = PushSumShare | GolfMessage
+@dataclass(frozen=True, slots=True)
+class GradientWalkMessage:
+    """A model that moves on (Hegedűs & Jelasity 2017, gradient perturbation).
+
+    Attributes:
+        parameters: float32[P], w.
+        age: t, the steps behind it.
+        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+    """
+
+    parameters: NDArray[np.float32]
+    age: int
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it carries."""
+        return self.parameters.size + 1
+
+
+Message = PushSumShare | GolfMessage | GradientWalkMessage

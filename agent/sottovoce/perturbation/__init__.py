@@ -1,4 +1,4 @@
-"""Releases of single perturbed records: what they look like, and what a reader may compute from them. All public.
+"""Releases of single perturbed records, and of gradients at the visits of a walking model: their public side.
 
 Hegedűs & Jelasity (2017), Section 3: each node publishes one noisy record, once; whoever reads it learns from it as
 often as it likes. Drawing the noise is the vault's part; this package knows only its law.
@@ -12,6 +12,7 @@ from sottovoce.perturbation.priv_unit import PrivUnit
 from sottovoce.perturbation.randomised_response import RandomisedLabel
 from sottovoce.perturbation.scheme import Moments, Scheme
 from sottovoce.perturbation.two_part import LabelledPrivUnit
+from sottovoce.perturbation.visits import VisitBudget, visit_epsilons
 
 __all__ = [
     "Cap",
@@ -23,6 +24,8 @@ __all__ = [
     "PrivUnit",
     "RandomisedLabel",
     "Scheme",
+    "VisitBudget",
     "best",
     "scheme",
+    "visit_epsilons",
 ]

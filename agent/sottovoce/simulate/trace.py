@@ -2,12 +2,21 @@
 
 from typing import Any, Protocol
 
-from sottovoce.learners import GolfMessage, GolfState, Message, PublishedRecord, PushSumShare, PushSumState
+from sottovoce.learners import (
+    GolfMessage,
+    GolfState,
+    GradientWalkMessage,
+    GradientWalkState,
+    Message,
+    PublishedRecord,
+    PushSumShare,
+    PushSumState,
+)
 
 SCHEMA = "sottovoce.trace/1"
 
 
-LearnerState = PushSumState | GolfState
+LearnerState = PushSumState | GolfState | GradientWalkState
 
 
 class Witness(Protocol):
@@ -27,7 +36,7 @@ class Trace:
     def saw(self, event: str, at: float, device: str, state: LearnerState | None, **facts: Any) -> None:
         """See Witness.saw."""
         written = {
-            name: _message(fact) if isinstance(fact, PushSumShare | GolfMessage) else fact
+            name: _message(fact) if isinstance(fact, PushSumShare | GolfMessage | GradientWalkMessage) else fact
             for name, fact in facts.items()
         }
         self._events.append(
@@ -43,6 +52,8 @@ def _message(message: Message) -> dict[str, Any]:
     if isinstance(message, GolfMessage):
         records = [_record(record) for record in message.records]
         return {"parameters": message.parameters.tolist(), "age": message.age, "records": records}
+    if isinstance(message, GradientWalkMessage):
+        return {"parameters": message.parameters.tolist(), "age": message.age}
     return {"numerator": message.numerator.tolist(), "weight": message.weight}
 
 
@@ -58,6 +69,18 @@ def _state(state: LearnerState) -> dict[str, Any]:
             "records": [list(record.key) for record in state.shelf.records()],
             "cycle": state.cycle,
             "step": len(state.own),
+            "pending": sorted(state.pending),
+        }
+    if isinstance(state, GradientWalkState):
+        return {
+            "parameters": state.parameters.ravel().tolist(),
+            "age": state.age,
+            "walks": [
+                {"parameters": walk.parameters.ravel().tolist(), "age": walk.age, "visited": walk.visited}
+                for walk in state.walks
+            ],
+            "cycle": state.cycle,
+            "step": state.visits,
             "pending": sorted(state.pending),
         }
     estimate = state.estimate

@@ -183,7 +183,7 @@ class ProcessFleet:
     def _built(self, directory: Path) -> list[Member]:
         options = self._plan.options
         ports = _free_ports(options.agents)
-        self._configuration(Path(), options.data, 1, [])  # wrong settings are named before anything is made
+        self._configuration(0, Path(), options.data, 1, [])  # wrong settings are named before anything is made
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
         members = []
         for i in range(options.agents):
@@ -199,11 +199,13 @@ class ProcessFleet:
             peers = [
                 {"id": members[j].identity.node_id, "address": f"127.0.0.1:{ports[j]}"} for j in self._plan.peers[i]
             ]
-            config = self._configuration(member.state, f"npz:{records}", ports[i], peers)
+            config = self._configuration(i, member.state, f"npz:{records}", ports[i], peers)
             member.config.write_text(tomlkit.dumps(_written(config)))
         return members
 
-    def _configuration(self, state: Path, source: str, port: int, peers: list[dict[str, str]]) -> AgentConfig:
+    def _configuration(
+        self, index: int, state: Path, source: str, port: int, peers: list[dict[str, str]]
+    ) -> AgentConfig:
         plan, period = self._plan, self._plan.options.period
         transport = {
             "timeout": min(10.0, max(2.0, 4 * period)),
@@ -215,6 +217,7 @@ class ProcessFleet:
         return plan.options.configuration(
             agent={"state": str(state)},
             data=plan.data(source),
+            learner=plan.learner(index),
             transport={**transport, "listen": f"127.0.0.1:{port}", "peers": peers},
         )
 

@@ -73,7 +73,7 @@ def _devices(plan: Plan) -> list[Device]:
             ledger=Ledger.in_memory(name, options.budget),
             noise=SeededNoise(int(seeds[i])),
         )
-        learner, _ = family.learner(name, Unsigned(), ())
+        learner, _ = (family if i else plan.first).learner(name, Unsigned(), ())
         peers = tuple(names[j] for j in plan.peers[i])
         devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, peers))
     return devices

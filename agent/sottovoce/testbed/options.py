@@ -31,9 +31,11 @@ _SECTIONS: dict[str, type[Struct]] = {
     "transport": TransportSection,
 }
 _OWN = {"data.partition", "privacy.allow_unproved", "testbed.directory"}
-_DECIDED = {"data.source", "data.ranges", "data.features", "data.classes", "learner.name", "learner.fidelity", "learner.model",
-            "learner.period",
-            "membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"}  # fmt: skip
+_DECIDED = {
+    *("data.source", "data.ranges", "data.features", "data.classes"),
+    *("learner.name", "learner.fidelity", "learner.model", "learner.period", "learner.begins_walk"),
+    *("membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Options:
 
     Attributes:
         agents: how many.
-        learner: `clipd2p`, `golf` or `push-sum`.
+        learner: `clipd2p`, `golf`, `gradient-walk` or `push-sum`.
         fidelity: `sound`, or `paper`: the algorithm to the letter.
         model: its name; None for the learner's own.
         data: a data SPEC.
@@ -97,8 +99,8 @@ class Options:
                 raise UsageError(f"--fault …@cycle:{moment.cycle}: the run has only {self.cycles} cycles")
         if self.ranges_from_training and self.epsilon is not None and not allowed:
             raise PrivacyError(
-                "--fidelity paper scales features by the training set's own ranges, a release that nobody pays for, so no "
-                "ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
+                "--fidelity paper scales features by the training set's own ranges, a release that nobody pays for, so "
+                "no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
                 "--set privacy.allow_unproved=true to run it all the same"
             )
         if self.learner == "push-sum" and self.epsilon is not None and not allowed:

@@ -28,6 +28,7 @@ class Plan:
         peers: for each agent, the agents it sends to.
         transform: the declared transform.
         family: what the learner brings along.
+        first: the same for the first agent, which begins the walk where one model walks.
         model: the name of its model.
     """
 
@@ -42,7 +43,12 @@ class Plan:
     peers: list[list[int]]
     transform: TransformName
     family: Family
+    first: Family
     model: str
+
+    def learner(self, index: int) -> dict[str, Any]:
+        """What the `[learner]` table of one agent has of its own."""
+        return _own(self.options, index)
 
     def data(self, source: str) -> dict[str, Any]:
         """The `[data]` table of an agent whose records are at `source`."""
@@ -67,15 +73,16 @@ def plan(options: Options) -> Plan:
         train_rows, test_rows = holdout(len(train), options.seed)
         train, test = _rows(train, train_rows), _rows(train, test_rows)
     parts = partition(options.partition, train.labels, options.agents, options.seed)
-    config = options.configuration(
-        agent={"state": "."},
-        data={
+    tables: dict[str, dict[str, Any]] = {
+        "agent": {"state": "."},
+        "data": {
             "source": options.data,
             "features": train.features.shape[1],
             "classes": data.classes,
             "expected_records": sum(map(len, parts)) / options.agents,
         },
-    )
+    }
+    config = options.configuration(**tables)
     data_section = config.data
     if options.ranges_from_training:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
@@ -93,8 +100,14 @@ def plan(options: Options) -> Plan:
         peers=out_peers(options.topology, options.agents),
         transform=data_section.transform,
         family=family_of(config),
+        first=family_of(options.configuration(**tables, learner=_own(options, 0))),
         model=config.learner.chosen_model,
     )
+
+
+def _own(options: Options, index: int) -> dict[str, Any]:
+    """Where one model walks, the first agent begins the walk."""
+    return {"begins_walk": True} if options.learner == "gradient-walk" and index == 0 else {}
 
 
 def _rows(records: Records, rows: NDArray[np.int64]) -> Records:

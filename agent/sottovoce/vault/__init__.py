@@ -11,6 +11,7 @@ from sottovoce.vault.ledger import Budget, Ledger, Spending
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
+from sottovoce.vault.walk_room import WalkTerms
 
 __all__ = [
     "Budget",
@@ -22,6 +23,7 @@ __all__ = [
     "Spending",
     "Terms",
     "Vault",
+    "WalkTerms",
     "build",
     "calibrate",
     "gaussian_mu",

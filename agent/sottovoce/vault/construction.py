@@ -14,6 +14,7 @@ from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import GradientSum, RecordRelease
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.vault import Room, Vault
+from sottovoce.vault.walk_room import WalkTerms, walk_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,18 @@ class RecordTerms:
 
 
 def build(
-    *, records: Records, kernel: Kernel | None, terms: Terms | RecordTerms, ledger: Ledger, noise: NoiseSource
+    *,
+    records: Records,
+    kernel: Kernel | None,
+    terms: Terms | RecordTerms | WalkTerms,
+    ledger: Ledger,
+    noise: NoiseSource,
 ) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
 
     Args:
         records: the private records.
-        kernel: the model whose gradients are summed; None for releases of records, which need none.
+        kernel: the model whose gradients are summed; None where the terms say all of it.
         terms: what will be asked.
         ledger: opened for charging.
         noise: the source of randomness.
@@ -65,6 +71,8 @@ def build(
     """
     if isinstance(terms, RecordTerms):
         return Vault(_record_room(records, terms, ledger, noise))
+    if isinstance(terms, WalkTerms):
+        return Vault(walk_room(records, terms, ledger, noise))
     if kernel is None:
         raise InternalError("a vault of gradient sums needs a kernel: report this defect")
     return Vault(_gradient_room(records, kernel, terms, ledger, noise))

@@ -7,6 +7,7 @@ which the ledger knows a charge again.
 import json
 import math
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Protocol
 
 from sottovoce.errors import PrivacyError
@@ -113,6 +114,49 @@ class RecordReleased:
     def terms(self) -> str:
         """See Event.terms; a float's shortest decimal names it exactly."""
         return _canonical("record", {**asdict(self), "epsilon": repr(self.epsilon)})
+
+
+@dataclass(frozen=True, slots=True)
+class PureRelease:
+    """A sum over all records with noise of a pure ε.
+
+    Attributes:
+        law: the name of the noise's law; `none` for none.
+        copies: one-vs-all copies in the sum.
+        features: numbers in a copy.
+        sensitivity: in the norm of the law, in grid units; positive.
+        scale: the noise's, in grid units; 0 for none.
+        epsilon: pure, no less than sensitivity / scale; infinite where nothing is promised.
+    """
+
+    law: str
+    copies: int
+    features: int
+    sensitivity: int
+    scale: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError for what is no charge, or too little of one."""
+        if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
+            raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism anew")
+        if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
+            raise PrivacyError("a release would cost more than it is charged: calibrate the mechanism anew")
+
+    @property
+    def record(self) -> None:
+        """Every record."""
+        return
+
+    @property
+    def mu_squared(self) -> float:
+        """None of it is Gaussian."""
+        return 0.0
+
+    @property
+    def terms(self) -> str:
+        """See Event.terms; a float's shortest decimal names it exactly."""
+        return _canonical("pure-sum", {**asdict(self), "epsilon": repr(self.epsilon)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from sottovoce.errors import InternalError
 from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 from sottovoce.vault.ledger import Budget
+from sottovoce.vault.pure_sum import PureSum
 
 Scaling = Literal["declared", "training-min-max"]
 """How features were scaled before they reached the vault: by declared ranges, or by those of all training records."""
@@ -21,6 +22,11 @@ _REFUTED = (
     "that no noise covers. One outlier that raises a feature's largest value from 5 to 250 moves everybody else's 2.5 "
     "from 0.5 to 0.01, so it is recognised with certainty at any ε; docs/explanation/privacy-model.md"
 )
+
+_WALK_LAWS = {
+    "joint": "exact discrete noise of the K-norm mechanism, one law for the copies of a feature,",
+    "copies": "exact discrete Laplace on each one-vs-all copy, at ε/copies,",
+}
 
 
 def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None) -> PrivacyStatement:
@@ -60,6 +66,27 @@ def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> Privac
         threat_model=_THREAT_MODEL + "; how many records there are is public",
         status=Status.REFUTED if refuted else Status.PROVED,
         reason=_REFUTED if refuted else "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md",
+    )
+
+
+def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, scaling: Scaling) -> PrivacyStatement:
+    """The guarantee of all visits together, which cost `epsilon`; where refuted, the claim that does not hold."""
+    if math.isinf(epsilon):
+        return _nothing(budget, "exact sums of gradients")
+    refuted, words = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"{_WALK_LAWS[visits[0].law]} on sums of loss gradients of records of L1 length 1; pure, "
+            f"ε = {epsilon:g} over {words}"
+        ),
+        composition="sequential over the visits to a device, whose number is public: ε adds up, fully adaptive",
+        epsilon=epsilon if refuted else budget.epsilon,
+        delta=budget.delta,
+        threat_model=_THREAT_MODEL + "; how many records there are is public",
+        status=Status.REFUTED if refuted else Status.PROVED,
+        reason=_REFUTED if refuted else "docs/explanation/golf.md#the-gradient-walk-for-comparison",
     )
 
 

@@ -4,16 +4,25 @@ from collections.abc import Callable
 
 import numpy as np
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, GolfMessage, Message, PushSumShare
+from sottovoce.learners.messages import (
+    MAX_NUMERATOR,
+    MAX_WEIGHT,
+    GolfMessage,
+    GradientWalkMessage,
+    Message,
+    PushSumShare,
+)
 from sottovoce.learners.published import Holding
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.published import from_wire, to_wire
-from sottovoce.wire.v1 import envelope_pb2, golf_pb2
+from sottovoce.wire.v1 import envelope_pb2, golf_pb2, gradient_walk_pb2
 
 _PUSH_SUM_SHARE = "push-sum-share/1"
 _GOLF_MESSAGE = "golf-message/1"
+_GRADIENT_WALK_MESSAGE = "gradient-walk-message/1"
 _ENCODED = np.dtype("<i8")
 _PARAMETER = np.dtype("<f4")
 _LARGEST_AGE = 2**53
@@ -42,6 +51,11 @@ def encode(message: Message) -> tuple[str, bytes]:
             records=to_wire(message.records),
         )
         return _GOLF_MESSAGE, golf.SerializeToString(deterministic=True)
+    if isinstance(message, GradientWalkMessage):
+        walk = gradient_walk_pb2.GradientWalkMessage(
+            parameters=message.parameters.astype(_PARAMETER).tobytes(), age=message.age
+        )
+        return _GRADIENT_WALK_MESSAGE, walk.SerializeToString(deterministic=True)
     share = envelope_pb2.PushSumShare(numerator=message.numerator.astype(_ENCODED).tobytes(), weight=message.weight)
     return _PUSH_SUM_SHARE, share.SerializeToString(deterministic=True)
 
@@ -53,7 +67,11 @@ def decode(payload_type: str, payload: bytes) -> Message:
         MessageRefused: for `type` (unknown here), `malformed`, `shape` (no whole number of parameters, none, or too
             many) or `range` (a number is beyond its limit).
     """
-    decoders: dict[str, Callable[[bytes], Message]] = {_PUSH_SUM_SHARE: _push_sum_share, _GOLF_MESSAGE: _golf_message}
+    decoders: dict[str, Callable[[bytes], Message]] = {
+        _PUSH_SUM_SHARE: _push_sum_share,
+        _GOLF_MESSAGE: _golf_message,
+        _GRADIENT_WALK_MESSAGE: _gradient_walk_message,
+    }
     if payload_type not in decoders:
         raise MessageRefused("type", "the payload is of a type that this version does not know")
     try:
@@ -95,29 +113,43 @@ def _push_sum_share(payload: bytes) -> PushSumShare:
 
 def _golf_message(payload: bytes) -> GolfMessage:
     golf = golf_pb2.GolfMessage.FromString(payload)
-    if len(golf.parameters) % _PARAMETER.itemsize:
-        raise MessageRefused("shape", "the model is not a whole number of parameters")
-    parameters = np.frombuffer(golf.parameters, dtype=_PARAMETER).astype(np.float32)
-    parameters.setflags(write=False)
     holding = Holding(golf.holding_count, golf.holding_checksum)
-    return GolfMessage(parameters, golf.age, holding, from_wire(golf.records))
+    return GolfMessage(_model(golf.parameters), golf.age, holding, from_wire(golf.records))
+
+
+def _gradient_walk_message(payload: bytes) -> GradientWalkMessage:
+    walk = gradient_walk_pb2.GradientWalkMessage.FromString(payload)
+    return GradientWalkMessage(_model(walk.parameters), walk.age)
+
+
+def _model(raw: bytes) -> NDArray[np.float32]:
+    if len(raw) % _PARAMETER.itemsize:
+        raise MessageRefused("shape", "the model is not a whole number of parameters")
+    parameters = np.frombuffer(raw, dtype=_PARAMETER).astype(np.float32)
+    parameters.setflags(write=False)
+    return parameters
 
 
 def _check(message: Message) -> None:
-    if isinstance(message, GolfMessage):
-        _check_golf(message)
-    else:
+    if isinstance(message, PushSumShare):
         _check_share(message)
+    elif isinstance(message, GolfMessage):
+        _check_model(message.parameters, message.age, least=0)
+        if message.holding.count > _LARGEST_AGE:
+            raise MessageRefused("range", "the number of records is beyond its limit")
+    else:
+        _check_model(message.parameters, message.age, least=1)
 
 
-def _check_golf(message: GolfMessage) -> None:
-    parameters = message.parameters
-    if parameters.ndim != 1 or parameters.size > MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the model has a shape of {parameters.shape}, not of up to {MAX_PARAMETERS}")
+def _check_model(parameters: NDArray[np.float32], age: int, least: int) -> None:
+    if parameters.ndim != 1 or not least <= parameters.size <= MAX_PARAMETERS:
+        raise MessageRefused(
+            "shape", f"the model has a shape of {parameters.shape}, not of {least} to {MAX_PARAMETERS}"
+        )
     if not np.isfinite(parameters).all():
         raise MessageRefused("range", "the model holds what is not a number")
-    if not 0 <= message.age <= _LARGEST_AGE or message.holding.count > _LARGEST_AGE:
-        raise MessageRefused("range", "the age of the model, or the number of records, is beyond its limit")
+    if not 0 <= age <= _LARGEST_AGE:
+        raise MessageRefused("range", "the age of the model is beyond its limit")
 
 
 def _check_share(share: PushSumShare) -> None:

@@ -79,6 +79,11 @@ def test_an_impossible_value_is_refused_by_its_key(assignment: str, problem: str
         assigned(assignment)
 
 
+def test_a_budget_can_be_halved_only_so_often() -> None:
+    with pytest.raises(ConfigError, match=r"learner\.visits: halving has at most 500 visits"):
+        assigned("learner=gradient-walk", "learner.budget=halving", "learner.visits=501")
+
+
 def test_a_walk_has_no_ridge() -> None:
     with pytest.raises(ConfigError, match="models pegasos and logistic"):
         assigned("learner=gradient-walk", "learner.model=ridge")

@@ -104,7 +104,8 @@ def _noiseless(directory: Path, name: str, listen: str) -> Device:
     device.ledger.unlink()
     Ledger.create(device.ledger, device.id, Budget(None, 1e-5, "record", "add-remove"))
     state = {"agent": {"state": str(device.state)}}
-    return device.configure(**state, privacy={"epsilon": math.inf}, transport={"listen": f"{listen}:{device.port}", "announce": device.address})
+    transport = {"listen": f"{listen}:{device.port}", "announce": device.address}
+    return device.configure(**state, privacy={"epsilon": math.inf}, transport=transport)
 
 
 def statement(epsilon: float | None) -> PrivacyStatement:

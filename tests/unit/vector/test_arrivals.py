@@ -13,7 +13,6 @@ def test_every_message_has_its_turn_and_no_receiver_two_in_a_round(nodes: int, m
     lengths = []
     for places in rounds(receivers, nodes, generator):
         assert len(np.unique(receivers[places])) == len(places)
-        assert (np.diff(receivers[places]) > 0).all()
         seen += places.tolist()
         lengths.append(len(places))
     assert sorted(seen) == list(range(messages))

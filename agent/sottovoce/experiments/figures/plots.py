@@ -46,7 +46,7 @@ def draw(spec: FigureSpec, extent: Extent, cells: Cells, path: Path) -> None:
             _curves(spec, extent, cells, name, panel)
         else:
             _lines(spec, extent, cells, name, panel)
-        panel.legend(fontsize="x-small")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
     figure.suptitle(spec.title)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)

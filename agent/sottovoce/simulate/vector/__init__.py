@@ -9,12 +9,11 @@ from sottovoce.simulate.vector.models import TravellingModels
 from sottovoce.simulate.vector.peers import PEERS, Overlay, Peers, peers_named
 from sottovoce.simulate.vector.stores import MOST_STORES, RecordStores
 from sottovoce.simulate.vector.tracing import Tracer
-from sottovoce.simulate.vector.walk import Budget, GradientWalk, SequentialDescent
+from sottovoce.simulate.vector.walk import GradientWalk, SequentialDescent
 
 __all__ = [
     "MOST_STORES",
     "PEERS",
-    "Budget",
     "Churn",
     "Engine",
     "GradientWalk",

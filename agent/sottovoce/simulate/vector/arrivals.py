@@ -20,13 +20,16 @@ def rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Ite
         generator: of the order.
 
     Yields:
-        positions in `receivers`, ordered by receiver, until every message has had its turn.
+        positions in `receivers`, until every message has had its turn.
     """
     waiting = generator.permutation(len(receivers))
-    next_of = np.empty(nodes, dtype=np.int64)
+    of = receivers[waiting]
+    turn = np.full(nodes, -1)
     while waiting.size:
-        next_of.fill(-1)
-        next_of[receivers[waiting]] = waiting  # of several messages the last one written stays
-        chosen = next_of[next_of >= 0]
-        yield chosen
-        waiting = waiting[next_of[receivers[waiting]] != waiting]
+        turn[of] = waiting  # of several messages to one receiver the last one written stays
+        chosen = turn[of] == waiting
+        if len(waiting) == len(receivers):
+            yield turn[turn >= 0]  # by receiver, so that memory is read in order
+        else:
+            yield waiting[chosen]
+        waiting, of = waiting[~chosen], of[~chosen]

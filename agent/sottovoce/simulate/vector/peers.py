@@ -56,7 +56,10 @@ class _Graph:
         """See Peers.draw."""
         if self._nodes == 1:
             return np.full(1, -1)
-        return (np.arange(self._nodes) + self._rule(self._nodes, self._generator)) % self._nodes
+        drawn = np.arange(self._nodes) + self._rule(self._nodes, self._generator)
+        drawn -= self._nodes * (drawn >= self._nodes)
+        drawn += self._nodes * (drawn < 0)
+        return drawn
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:

@@ -4,10 +4,7 @@
 does, without the merging. Several independent walks advance side by side, on the leading axis.
 """
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,42 +15,20 @@ _GRID = 2.0**-30
 _BLOCK_NUMBERS = 2**20  # noise drawn at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How a record's ε is spent over the visits to its device.
-
-    Attributes:
-        kind: `once`: all at the first visit; `k-times`: ε/k at each of k; `halving`: ε/2ʳ at visit r, k visits in all.
-        visits: k, at least 1; of no importance to `once`.
-    """
-
-    kind: Literal["once", "k-times", "halving"]
-    visits: int
-
-    @property
-    def passes(self) -> int:
-        """Visits to each device; afterwards its budget is spent and it is silent."""
-        return 1 if self.kind == "once" else self.visits
-
-    def share(self, visit: int) -> float:
-        """The part of ε spent at a visit, counted from 1. All parts together are at most 1."""
-        if self.kind == "k-times":
-            return 1 / self.visits
-        return 1.0 if self.kind == "once" else math.ldexp(1.0, -visit)
-
-
 class GradientWalk:
-    """Gradient perturbation: visit r of a device adds discrete Laplace noise to its loss gradient.
+    """Gradient perturbation: a visit to a device adds discrete Laplace noise to its loss gradient.
 
     A device's gradient is the mean over its b records of slope · y^(k)x with ‖x‖₁ ≤ 1 and a slope from 0 to 1, each
-    rounded toward zero on a grid; so one record changes the sum over its b by at most 2 in L1, in each of the copies,
-    and noise of scale 2·copies/ε_r on that sum costs ε_r.
+    rounded toward zero on a grid. So one record changes the sum over its b by at most 2 in L1, in each of the copies.
+    Since all copies hold the same |x|, the largest over the copies, summed over features, changes by at most 2 as well.
+    To the letter each copy gets noise of its own, of scale 2·copies/ε. Else the copies get it jointly, for the latter
+    norm, at scale 2/ε: the law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
 
     Args:
         records: float64[devices, b, copies, d], y^(k)x.
         slope: of the loss, see kernels.gossip_rules.
-        budget: how ε is spent.
-        epsilons: float64[walks], the total ε of each walk; infinity for no noise.
+        epsilons: float64[visits, walks], ε of each visit to a device; infinity for no noise.
+        joint: whether copies get their noise jointly.
         seed: of all randomness.
     """
 
@@ -61,16 +36,17 @@ class GradientWalk:
         self,
         records: NDArray[np.float64],
         slope: Slope,
-        budget: Budget,
         epsilons: NDArray[np.float64],
+        *,
+        joint: bool,
         seed: int,
     ) -> None:
-        self.weights = np.zeros((len(epsilons), *records.shape[2:]))
-        self.steps = np.zeros(len(epsilons), dtype=np.int64)
-        self.budget = budget
+        self.weights = np.zeros((epsilons.shape[1], *records.shape[2:]))
+        self.steps = np.zeros(epsilons.shape[1], dtype=np.int64)
         self._records = records
         self._slope = slope
         self._epsilons = epsilons
+        self._joint = joint
         self._order, self._noise = _streams(seed)
 
     @property
@@ -80,17 +56,15 @@ class GradientWalk:
 
     def passes(self) -> Iterator[int]:
         """Visit every device once in each pass, in a new random order for each walk; yields the number of the pass."""
-        devices, _, copies, _ = self._records.shape
-        for visit in range(1, self.budget.passes + 1):
-            orders = _orders(self._order, len(self.weights), devices)
-            scale = 2 * copies / (self._epsilons * self.budget.share(visit)) / _GRID
+        for number, epsilons in enumerate(self._epsilons, start=1):
+            orders = _orders(self._order, len(self.weights), self.devices)
             block = max(1, _BLOCK_NUMBERS // self.weights.size)
-            for start in range(0, devices, block):
+            for start in range(0, self.devices, block):
                 places = orders[start : start + block]
-                noise = self._laplace(scale, len(places))
+                noise = self._laplace(2 / epsilons / _GRID, len(places))
                 for at, drawn in zip(places, noise, strict=True):
                     self._visit(at, drawn)
-            yield visit
+            yield number
 
     def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
         batch = self._records[devices]
@@ -99,12 +73,16 @@ class GradientWalk:
         self.weights, self.steps = descend(self.weights, self.steps, gradients)
 
     def _laplace(self, scale: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-        """Discrete Laplace: the difference of two geometric numbers, each the integer part of an exponential one."""
-        shape = (count, *self.weights.shape)
-        factor = scale[:, np.newaxis, np.newaxis]
-        drawn = np.floor(self._noise.standard_exponential(shape) * factor)
-        drawn -= np.floor(self._noise.standard_exponential(shape) * factor)
-        return drawn
+        """float64[count, walks, copies, d], whole numbers.
+
+        P[z] ∝ exp(-max|z_k|/s) in c dimensions is a uniform point of a cube whose half side follows Γ(c + 1) · s; in
+        one dimension that is Laplace's law.
+        """
+        walks, copies, features = self.weights.shape
+        together = copies if self._joint else 1
+        sides = self._noise.standard_gamma(together + 1, (count, walks, copies // together, features))
+        sides *= scale[:, np.newaxis, np.newaxis] * (1 if self._joint else copies)
+        return np.rint(sides * self._noise.uniform(-1, 1, (count, walks, copies, features)))
 
 
 class SequentialDescent:

@@ -3,5 +3,6 @@
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.programs.record import RecordRelease
+from sottovoce.vault.programs.walk import VisitGradient
 
-__all__ = ["GradientSum", "Plan", "Program", "RecordRelease"]
+__all__ = ["GradientSum", "Plan", "Program", "RecordRelease", "VisitGradient"]

@@ -1,0 +1,264 @@
+"""One model walks and meets a noisy gradient at each device: Hegedűs & Jelasity 2017, gradient perturbation.
+
+A device that holds the model (w, t) asks its vault for the loss gradient at w, summed over its n records, in noise. It
+divides by n, which is public, for the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt). Then it hands the
+model on. When its visits are used up, it hands the model on untouched. Visits and their ε are a public schedule, so
+that neither tells anything of the records.
+
+A device asks on one beat of its own clock and sends on a later one, never when the vault is done, so that the moment of
+sending says nothing about how long the records took: except that a vault slower than a period costs whole beats, which
+do show. Choose a period that it keeps.
+
+A model that has been sent is its recipient's: the link hands it over once, however long that takes. While the recipient
+is down the walk waits for it; to send a second copy to somebody else would make two walks of one.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.door import Answer, Query, Refused, Release
+from sottovoce.errors import MessageRefused
+from sottovoce.kernels import descend
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    PeersChanged,
+    PublishModel,
+    Received,
+    Send,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.learner import Progress
+from sottovoce.learners.messages import GradientWalkMessage, Message
+
+MOST_WALKS = 4
+"""Walks that a device holds at a time; a fleet has one, and more by a mistake."""
+
+_CYCLE = "cycle"
+_LARGEST_AGE = 2**53
+_LARGEST_PARAMETER = 1e15
+
+Parameters = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientWalkSchedule:
+    """Everything a device does, decided in public before it starts.
+
+    Attributes:
+        learner: the name under which it asks the vault.
+        copies: one-vs-all models.
+        features: d, of transformed records.
+        period: seconds from cycle to cycle.
+        visits: to this device, with a step each.
+        begins: whether this device begins the walk; one of the fleet does.
+    """
+
+    learner: str
+    copies: int
+    features: int
+    period: float
+    visits: int
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A model that this device has, until it is sent.
+
+    Attributes:
+        parameters: float64[copies, d], w.
+        age: t, the steps behind it.
+        visited: this device has taken its step.
+        simulated: a seeded release is part of it.
+    """
+
+    parameters: Parameters
+    age: int
+    visited: bool = False
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GradientWalkState:
+    """What a device knows. Never changed in place; peers, pending and asked do not outlive a restart.
+
+    Attributes:
+        parameters: float64[copies, d], the last model seen.
+        age: its t.
+        cycle: cycles begun.
+        turn: where in the peers the next cycle begins.
+        visits: made so far; the slot of the next query.
+        exhausted: the vault has refused for good.
+        begun: the walk that this device was to begin has begun.
+        walks: held, in the order in which they came.
+        peers: node ids it may send to.
+        pending: peers that have not confirmed the last message.
+        asked: id of the query the vault is answering, if any.
+    """
+
+    parameters: Parameters
+    age: int = 0
+    cycle: int = 0
+    turn: int = 0
+    visits: int = 0
+    exhausted: bool = False
+    begun: bool = False
+    walks: tuple[Walk, ...] = ()
+    peers: tuple[str, ...] = ()
+    pending: frozenset[str] = frozenset()
+    asked: bytes | None = None
+
+
+Step = tuple[GradientWalkState, list[Effect]]
+
+
+class GradientWalk:
+    """The state machine. It keeps nothing but its schedule."""
+
+    def __init__(self, schedule: GradientWalkSchedule) -> None:
+        self.schedule = schedule
+
+    def fresh(self) -> GradientWalkState:
+        """The state of a device that joins: the zero model seen, and none held."""
+        return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
+
+    def bereft(self, releases: int) -> GradientWalkState:
+        """The same, with the visits made before. The walk it held is lost; the one it was to begin has begun."""
+        return replace(self.fresh(), visits=releases, begun=True)
+
+    def resumed(self, state: GradientWalkState, pending: frozenset[str]) -> GradientWalkState:
+        """See Learner.resumed."""
+        return replace(state, pending=pending)
+
+    def progress(self, state: GradientWalkState) -> Progress:
+        """See Learner.progress."""
+        return Progress(
+            phase="mixing" if self._spent(state) else "learning",
+            steps_done=state.visits,
+            steps=self.schedule.visits,
+            exhausted=state.exhausted,
+            details={"model_age": state.age, "walks_held": len(state.walks)},
+        )
+
+    def start(self, state: GradientWalkState, now: float) -> Step:
+        """Begin, or go on after a restart."""
+        state = replace(state, asked=None)
+        if self.schedule.begins and not state.begun:
+            walk = Walk(np.zeros_like(state.parameters), 0)
+            state = replace(state, begun=True, walks=(*state.walks, walk))
+        return state, [SetTimer(_CYCLE, now), PublishModel(state.parameters.ravel(), state.cycle)]
+
+    def on(self, state: GradientWalkState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit, or this device holds too many walks; the state stays as it
+                was.
+        """
+        match event:
+            case Timer():
+                return self._tick(state, now)
+            case Received(_, message):
+                return self._receive(state, message), []
+            case Delivered(recipient):
+                return replace(state, pending=state.pending - {recipient}), []
+            case PeersChanged(peers):
+                return replace(state, peers=peers), []
+            case _:
+                return self._answered(state, event), []
+
+    def _spent(self, state: GradientWalkState) -> bool:
+        return state.exhausted or state.visits >= self.schedule.visits
+
+    def _tick(self, state: GradientWalkState, now: float) -> Step:
+        state, effects = self._send(state)
+        state, asked = self._ask(state)
+        state = replace(state, cycle=state.cycle + 1)
+        published = PublishModel(state.parameters.ravel(), state.cycle)
+        return state, [*effects, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
+
+    def _send(self, state: GradientWalkState) -> Step:
+        """The first walk, if this device is done with it, to the next free peer."""
+        if not state.walks or not (state.walks[0].visited or self._spent(state)):
+            return state, []
+        order = (state.peers[(state.turn + i) % len(state.peers)] for i in range(len(state.peers)))
+        recipient = next((peer for peer in order if peer not in state.pending), None)
+        if recipient is None:
+            return state, []
+        walk = state.walks[0]
+        state = replace(
+            state,
+            walks=state.walks[1:],
+            turn=(state.peers.index(recipient) + 1) % len(state.peers),
+            pending=state.pending | {recipient},
+        )
+        parameters = walk.parameters.ravel().astype(np.float32)
+        return state, [Send(recipient, GradientWalkMessage(parameters, walk.age, walk.simulated))]
+
+    def _ask(self, state: GradientWalkState) -> Step:
+        """A gradient at the first walk not visited, one at a time: a slot belongs to one walk, after a restart too."""
+        walk = next((walk for walk in state.walks if not walk.visited), None)
+        if walk is None or state.asked is not None or self._spent(state):
+            return state, []
+        query = Query(self.schedule.learner, "gradient", state.visits, walk.parameters.ravel())
+        return replace(state, asked=query.id), [Ask(query)]
+
+    def _answered(self, state: GradientWalkState, answer: Answer) -> GradientWalkState:
+        """Take the step with the answer that is awaited; any other changes nothing."""
+        if answer.query_id != state.asked:
+            return state
+        state = replace(state, asked=None)
+        if isinstance(answer, Refused):
+            return replace(state, exhausted=True)
+        place = next(i for i, walk in enumerate(state.walks) if not walk.visited)
+        walk = stepped(state.walks[place], answer)
+        return replace(
+            state,
+            parameters=walk.parameters,
+            age=walk.age,
+            visits=state.visits + 1,
+            walks=(*state.walks[:place], walk, *state.walks[place + 1 :]),
+        )
+
+    def _receive(self, state: GradientWalkState, message: Message) -> GradientWalkState:
+        if not isinstance(message, GradientWalkMessage):
+            raise MessageRefused(
+                "learner", "it is not for a gradient-walk learner: give both devices the same learner.name"
+            )
+        if message.parameters.size != state.parameters.size:
+            raise MessageRefused(
+                "shape",
+                f"a model of {message.parameters.size} numbers reached one of {state.parameters.size}: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+        if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
+            raise MessageRefused("range", "a model of this age or size has not been learnt: its sender made it up")
+        if len(state.walks) >= MOST_WALKS:
+            raise MessageRefused(
+                "walks",
+                f"this device holds {MOST_WALKS} walks and takes the next when one has moved on: "
+                "let one device of the fleet alone have learner.begins_walk",
+            )
+        parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
+        walk = Walk(parameters, message.age, simulated=message.simulated)
+        return replace(state, parameters=parameters, age=walk.age, walks=(*state.walks, walk))
+
+
+def stepped(walk: Walk, release: Release) -> Walk:
+    """The walk after a step with minus the noisy gradient sum and the number of its records: post-processing.
+
+    Args:
+        walk: before it.
+        release: its value is int64[copies · d + 1], the sum on its grid, then n.
+    """
+    total, count = release.value[:-1], int(release.value[-1])
+    mean = (total * -(release.step / count)).reshape(walk.parameters.shape)
+    parameters, age = descend(walk.parameters[np.newaxis], np.array([walk.age]), mean[np.newaxis])
+    bounded = np.clip(parameters[0], -_LARGEST_PARAMETER, _LARGEST_PARAMETER)
+    return Walk(bounded, int(age[0]), visited=True, simulated=walk.simulated or release.simulated)

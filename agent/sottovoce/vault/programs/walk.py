@@ -1,0 +1,73 @@
+"""Gradients at the visits of a walking model: the private half of gradient perturbation (Hegedűs & Jelasity 2017).
+
+The regulariser is public, so a visit asks for the loss's part alone, of all records at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.kernels import Slope, descents, targets
+from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.pure_sum import PureSum
+
+_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class VisitGradient:
+    """Answers the `gradient` query of slot r, counted from 0, with minus Σ of the loss (sub)gradients at its point.
+
+    A record (x, y) adds slope(y⁽ᵏ⁾ w_k'x) · y⁽ᵏ⁾x in copy k, with x scaled to L1 length 1.
+
+    Attributes:
+        slope: minus the derivative of the loss, see kernels.gossip_rules.
+        classes: labels are 0 … classes - 1.
+        visits: the mechanism of each visit, in order; there are no others.
+        count: how many records there are: public under replace-one.
+    """
+
+    slope: Slope
+    classes: int
+    visits: tuple[PureSum, ...]
+    count: int
+
+    def plan(self, query: Query) -> Plan[Batches] | Refused:
+        """A plan for a scheduled visit with a finite model of the right size."""
+        if query.kind != "gradient" or query.slot < 0:
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        if query.slot >= len(self.visits):
+            return Refused(query.id, "budget", "every visit that the privacy budget is spread over has been made")
+        mechanism = self.visits[query.slot]
+        if query.point.shape != (mechanism.copies * mechanism.features,) or not np.isfinite(query.point).all():
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        if self.count == 0:
+            return Refused(query.id, "record", "there is no record here to learn from")
+        return Plan(mechanism.event, mechanism)
+
+    def compute(self, query: Query, records: Records) -> Batches:
+        """Each record's part at the query's point, in batches of about a megabyte."""
+        mechanism = self.visits[query.slot]
+        weights = query.point.reshape(1, mechanism.copies, mechanism.features)
+        batch = max(1, _BATCH_NUMBERS // query.point.size)
+        for start in range(0, len(records), batch):
+            features, labels = records.features[start : start + batch], records.labels[start : start + batch]
+            copies = targets(labels, self.classes)[:, :, np.newaxis] * _scaled(features)[:, np.newaxis]
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+                parts = descents(weights, copies[np.newaxis], self.slope)[0]
+            yield parts.reshape(len(labels), query.point.size)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def _scaled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows at L1 length 1, each by itself; one of length 0, or that is not finite, becomes 0."""
+    rows = np.ascontiguousarray(rows)  # so that each row's numbers are added up in one same order
+    lengths = np.add.reduce(np.abs(rows), axis=1)
+    known = np.isfinite(lengths) & (lengths > 0)
+    scaled: NDArray[np.float64] = rows / np.where(known, lengths, 1.0)[:, np.newaxis]
+    scaled[~known] = 0.0
+    return scaled

@@ -1,0 +1,97 @@
+"""A vault for gradients at the visits of a walking model."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sottovoce.data import Records
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import SLOPES, copies
+from sottovoce.vault.guarantee import Scaling, walk_guarantee
+from sottovoce.vault.ledger import Budget, Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs import VisitGradient
+from sottovoce.vault.pure_sum import pure_sum
+from sottovoce.vault.vault import Room
+
+
+@dataclass(frozen=True, slots=True)
+class WalkTerms:
+    """What a learner whose model walks asks of its vault, all of it public.
+
+    Attributes:
+        learner: its name.
+        model: `pegasos` or `logistic`: whose loss is differentiated.
+        features: d, of transformed records.
+        classes: c ≥ 2.
+        epsilons: ε of each visit to this device, in order; infinite for no noise.
+        law: of the noise: `joint` over the copies, or `copies`, the paper's ε/c for each; see pure_sum.py.
+        scaling: see RecordTerms.
+    """
+
+    learner: str
+    model: str
+    features: int
+    classes: int
+    epsilons: tuple[float, ...]
+    law: Literal["joint", "copies"]
+    scaling: Scaling
+
+    @property
+    def epsilon(self) -> float:
+        """ε of all visits, rounded to nearest."""
+        return math.fsum(self.epsilons)
+
+
+def walk_room(records: Records, terms: WalkTerms, ledger: Ledger, noise: NoiseSource) -> Room:
+    """What a vault is made of that answers at most one query a visit.
+
+    Raises:
+        PrivacyError: the terms have no guarantee under this budget, or the noise does not fit the grid.
+        DataError: the records are not of the shape that the terms declare.
+    """
+    budget = ledger.budget
+    _check_promise(terms, budget)
+    if records.features.shape[1] != terms.features or (records.labels >= terms.classes).any():
+        raise DataError(
+            f"the records are not of the {terms.features} features and {terms.classes} classes of learner "
+            f"`{terms.learner}`: correct data.features, data.classes or data.transform"
+        )
+    charged = {epsilon: math.inf if budget.epsilon is None else epsilon for epsilon in terms.epsilons}
+    mechanisms = {
+        epsilon: pure_sum(
+            copies=copies(terms.classes), features=terms.features, law=terms.law, epsilon=epsilon, charged=charge
+        )
+        for epsilon, charge in charged.items()
+    }
+    visits = tuple(mechanisms[epsilon] for epsilon in terms.epsilons)
+    program = VisitGradient(SLOPES[terms.model], terms.classes, visits, len(records))
+    return Room(records, program, ledger, noise, walk_guarantee(budget, visits, terms.epsilon, terms.scaling))
+
+
+def _check_promise(terms: WalkTerms, budget: Budget) -> None:
+    if terms.scaling == "training-min-max":
+        if budget.epsilon is not None:
+            raise PrivacyError(
+                "ranges computed from the training set are a release that nobody pays for, so no ε holds and none may "
+                "be promised: declare the ranges of the features"
+            )
+        return
+    if math.isinf(terms.epsilon) != (budget.epsilon is None):
+        raise PrivacyError(
+            f"learner `{terms.learner}` does not fit this budget: visits without noise go with `--epsilon inf` in the "
+            "testbed, all others with an ε"
+        )
+    if budget.epsilon is None:
+        return
+    if budget.neighbouring != "replace-one":
+        raise PrivacyError(
+            f"learner `{terms.learner}` takes the mean over its records, which shows how many there are, so no ε holds "
+            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, where the number is public"
+        )
+    if sum(map(Fraction, terms.epsilons)) > Fraction(budget.epsilon):
+        raise PrivacyError(
+            f"all visits together cost ε = {terms.epsilon:g} and the budget is {budget.epsilon:g}: "
+            "spread the budget's ε over them"
+        )

@@ -1,0 +1,71 @@
+"""The durable part of a gradient-walk learner's state: walks held are there again, in order."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.states import GradientWalkCodec
+from sottovoce.errors import DataError
+from sottovoce.learners import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
+
+
+def learner(features: int = 3) -> GradientWalk:
+    return GradientWalk(GradientWalkSchedule("gradient-walk", 2, features, 1.0, 4, begins=True))
+
+
+def opened(directory: Path, features: int = 3, released: int = 0) -> SqliteStore:
+    return SqliteStore(directory, learner(features), GradientWalkCodec(learner(features)), released)
+
+
+def some_state() -> GradientWalkState:
+    rng = np.random.default_rng(1)
+    walks = tuple(Walk(rng.normal(size=(2, 3)) * 1e9, 7 + i, visited=i == 0) for i in range(3))
+    return GradientWalkState(rng.normal(size=(2, 3)), 12, 34, 1, 3, exhausted=True, begun=True, walks=walks)
+
+
+def test_what_is_committed_is_loaded_with_what_was_seen(tmp_path: Path) -> None:
+    store, state = opened(tmp_path), some_state()
+    store.commit(state, [Outgoing("a", 1, b"x")], [], ("b", Seen(1, 5)))
+    store.close()
+    again = opened(tmp_path)
+    saved = again.load()
+    found: GradientWalkState = saved.state
+    assert [(walk.parameters.tolist(), walk.age, walk.visited) for walk in found.walks] == [
+        (walk.parameters.tolist(), walk.age, walk.visited) for walk in state.walks
+    ]
+    assert found.parameters.tolist() == state.parameters.tolist()
+    for name in ("age", "cycle", "turn", "visits", "exhausted", "begun"):
+        assert getattr(found, name) == getattr(state, name)
+    assert saved.seen == {"b": Seen(1, 5)}
+    again.close()
+
+
+def test_a_lost_state_begins_no_walk_and_repeats_no_visit(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    (tmp_path / "state.db").unlink()
+    store = opened(tmp_path, released=2)
+    state, _ = learner().start(store.load().state, 0.0)
+    assert (state.visits, state.walks) == (2, ())
+    store.close()
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_state_of_another_model_is_told(tmp_path: Path, held: bool) -> None:
+    store, state = opened(tmp_path), some_state()
+    walks = (Walk(np.zeros((2, 4)), 0),) if held else ()
+    parameters = state.parameters if held else np.zeros((2, 4))
+    store.commit(replace(state, parameters=parameters, walks=walks), [], [], None)
+    with pytest.raises(DataError, match="a model of 8 numbers, the configuration asks for 6"):
+        store.load()
+    store.close()
+
+
+def test_a_model_that_is_no_number_is_damage(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.commit(replace(some_state(), walks=(Walk(np.full((2, 3), np.nan), 0),)), [], [], None)
+    with pytest.raises(DataError, match="the agent's state is damaged"):
+        store.load()
+    store.close()

@@ -1,0 +1,256 @@
+"""Gradients at visits: always in noise, never more of them than the budget is spread over, and never another law."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused, Release, Status
+from sottovoce.errors import DataError, LedgerError, PrivacyError
+from sottovoce.perturbation import visit_epsilons
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, WalkTerms, build
+from sottovoce.vault.events import PureRelease
+from sottovoce.vault.pure_sum import PureSum, pure_sum
+
+FEATURES, CLASSES, COUNT = 3, 4, 12
+SIZE = FEATURES * CLASSES
+RNG = np.random.default_rng(7)
+RECORDS = Records(RNG.normal(size=(COUNT, FEATURES)), RNG.integers(0, CLASSES, COUNT))
+
+
+def terms(**changes: Any) -> WalkTerms:
+    usual: dict[str, Any] = {
+        "learner": "gradient-walk",
+        "model": "pegasos",
+        "features": FEATURES,
+        "classes": CLASSES,
+        "epsilons": visit_epsilons("k-times", 3, 2.0),
+        "law": "joint",
+        "scaling": "declared",
+    }
+    return WalkTerms(**{**usual, **changes})
+
+
+def ledger(epsilon: float | None = 2.0, neighbouring: str = "replace-one") -> Ledger:
+    return Ledger.in_memory("meter-17", Budget(epsilon, 1e-5, "record", neighbouring))
+
+
+def vault(
+    book: Ledger | None = None, asked: WalkTerms | None = None, *, seed: int = 1, records: Records = RECORDS
+) -> Vault:
+    return build(records=records, kernel=None, terms=asked or terms(), ledger=book or ledger(), noise=SeededNoise(seed))
+
+
+def ask(slot: int, point: NDArray[np.float64] | None = None) -> Query:
+    return Query("gradient-walk", "gradient", slot, np.zeros(SIZE) if point is None else point)
+
+
+def released(room: Vault, query: Query) -> Release:
+    answer = room.answer(query)
+    assert not isinstance(answer, Refused), answer
+    return answer
+
+
+def by_hand(point: NDArray[np.float64], model: str, records: Records = RECORDS) -> NDArray[np.float64]:
+    """-Σ of loss gradients of records at L1 length 1, one number at a time, from the paper."""
+    weights, total = point.reshape(CLASSES, FEATURES), np.zeros((CLASSES, FEATURES))
+    for row, label in zip(records.features, records.labels, strict=True):
+        x = row / sum(abs(number) for number in row)
+        for k in range(CLASSES):
+            y = 1.0 if k == label else -1.0
+            margin = y * sum(weights[k][j] * x[j] for j in range(FEATURES))
+            slope = float(margin < 1) if model == "pegasos" else 1 - 1 / (1 + math.exp(-margin))
+            total[k] += slope * y * x
+    return total.ravel()
+
+
+@pytest.mark.parametrize("model", ["pegasos", "logistic"])
+def test_without_noise_it_is_the_gradient_and_the_number_of_records(model: str) -> None:
+    point = np.random.default_rng(1).normal(size=SIZE) * 5
+    exact = terms(model=model, epsilons=(math.inf,))
+    answer = released(vault(ledger(None), exact), ask(0, point))
+    assert answer.value.shape == (SIZE + 1,)
+    assert answer.value[-1] == COUNT
+    np.testing.assert_allclose(answer.value[:-1] * answer.step, by_hand(point, model), atol=COUNT * answer.step)
+    assert answer.statement.status == Status.NONE
+    assert answer.statement.epsilon is None
+
+
+@pytest.mark.parametrize("law, factor", [("joint", 1), ("copies", CLASSES)])
+@pytest.mark.parametrize("visits", [1, 10])
+def test_noise_has_the_scale_of_the_equations(law: str, factor: int, visits: int) -> None:
+    """On the sum 2c/ε_r to the letter, 2/ε_r of the joint law: on the mean of n, 2c/(n ε) once, 2c/ε with k = n."""
+    for epsilon in visit_epsilons("k-times", visits, 2.0):
+        mechanism = pure_sum(copies=CLASSES, features=FEATURES, law=law, epsilon=epsilon, charged=epsilon)  # type: ignore[arg-type]
+        assert mechanism.scale / mechanism.unit == pytest.approx(2 * factor * visits / 2.0, rel=1e-4)
+        assert mechanism.event.sensitivity == 2 * factor * mechanism.unit
+        assert mechanism.event.sensitivity <= mechanism.scale * epsilon
+
+
+def test_two_classes_have_one_law() -> None:
+    """One copy: the paper's noise and the joint one are the same."""
+    laws = [pure_sum(copies=1, features=9, law=law, epsilon=0.7, charged=0.7) for law in ("joint", "copies")]
+    assert len({(one.scale, one.exponent) for one in laws}) == 1
+    spreads = []
+    for one in laws:
+        drawn = [one.apply(iter([np.zeros((1, 9))]), SeededNoise(seed))[:-1] / one.unit for seed in range(400)]
+        spreads.append(np.mean(np.abs(drawn)))
+    assert spreads == pytest.approx([2 / 0.7] * 2, rel=0.06)
+
+
+@pytest.mark.parametrize("law", ["joint", "copies"])
+def test_noise_is_added_where_no_hinge_is_active_and_where_all_are(law: str) -> None:
+    """The same noise, whatever the sum is: at a model that every record is far right of, too."""
+    one = Records(np.array([[0.5, 0.25, 0.25]]), np.array([1]))
+    far = np.full((CLASSES, FEATURES), -1e6)
+    far[1] = 1e6
+    noise = []
+    for point in (np.zeros(SIZE), far.ravel()):
+        answer = released(vault(asked=terms(law=law), records=one), ask(0, point))
+        exact = np.rint(by_hand(point, "pegasos", one) / answer.step).astype(np.int64)
+        assert exact.any() == (not point.any())
+        noise.append((answer.value[:-1] - exact).tolist())
+    assert noise[0] == noise[1]
+    assert all(noise[0])
+
+
+def test_a_visit_more_than_scheduled_is_refused_and_the_budget_is_never_exceeded() -> None:
+    book = ledger()
+    room = vault(book)
+    for slot in range(3):
+        released(room, ask(slot))
+        assert book.spending().epsilon == pytest.approx(2.0 * (slot + 1) / 3)
+        assert book.spending().epsilon <= 2.0
+    answer = room.answer(ask(3))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "budget"
+    assert book.spending().charges == 3
+
+
+@pytest.mark.parametrize("budget", ["once", "k-times", "halving"])
+@pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 2.0, 50.0])
+def test_every_scheduled_visit_is_paid_for(budget: Any, epsilon: float) -> None:
+    shares = visit_epsilons(budget, 1 if budget == "once" else 7, epsilon)
+    book = ledger(epsilon)
+    room = vault(book, terms(epsilons=shares))
+    for slot in range(len(shares)):
+        released(room, ask(slot))
+    assert book.spending().epsilon <= epsilon
+    assert isinstance(room.answer(ask(len(shares))), Refused)
+
+
+def test_the_same_visit_is_answered_by_the_same_bytes_at_whatever_model() -> None:
+    room = vault()
+    first = released(room, ask(0))
+    again = released(room, ask(0, np.ones(SIZE)))
+    assert again.value.tobytes() == first.value.tobytes()
+    assert room.spending().charges == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"law": "copies"}, {"epsilons": visit_epsilons("halving", 3, 2.0)}, {"epsilons": (1.0,)}]
+)
+def test_a_visit_under_other_terms_is_refused(changes: dict[str, Any]) -> None:
+    book = ledger()
+    released(vault(book), ask(0))
+    answer = vault(book, terms(**changes)).answer(ask(0))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "query"
+
+
+def test_a_charge_whose_release_was_lost_pays_under_its_own_terms_alone() -> None:
+    book = ledger()
+    mechanism = pure_sum(copies=CLASSES, features=FEATURES, law="joint", epsilon=1.0, charged=1.0)
+    assert book.charge(ask(0).id, mechanism.event)
+    with pytest.raises(LedgerError, match="charged under other terms"):
+        vault(book, terms(epsilons=(0.5, 0.5))).answer(ask(0))
+    assert released(vault(book, terms(epsilons=(1.0,))), ask(0)).value.size == SIZE + 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query("gradient-walk", "record", 0, np.empty(0)),
+        Query("gradient-walk", "gradient", -1, np.zeros(SIZE)),
+        Query("gradient-walk", "gradient", 0, np.zeros(SIZE - 1)),
+        Query("gradient-walk", "gradient", 0, np.full(SIZE, np.nan)),
+        Query("gradient-walk", "gradient", 0, np.full(SIZE, np.inf)),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused_and_costs_nothing(query: Query) -> None:
+    room = vault()
+    answer = room.answer(query)
+    assert isinstance(answer, Refused)
+    assert (answer.reason, room.spending().charges) == ("query", 0)
+
+
+def test_a_device_without_records_says_so_at_no_cost() -> None:
+    room = vault(records=Records(np.empty((0, FEATURES)), np.empty(0, dtype=np.int64)))
+    answer = room.answer(ask(0))
+    assert isinstance(answer, Refused)
+    assert (answer.reason, room.spending().charges) == ("record", 0)
+
+
+def test_records_that_have_no_length_count_as_zero() -> None:
+    rows = np.array([[0.0, 0.0, 0.0], [1e308, 1e308, 1e308], [5e-324, 0.0, 0.0], [1e-310, -3e-310, 0.0]])
+    records = Records(rows, np.array([0, 1, 2, 3]))
+    answer = released(vault(ledger(None), terms(epsilons=(math.inf,)), records=records), ask(0))
+    found = answer.value[:-1].reshape(CLASSES, FEATURES) * answer.step
+    small = np.array([1.0, 0.0, 0.0])
+    last = np.array([0.25, -0.75, 0.0])
+    assert found == pytest.approx(np.stack([-small - last, -small - last, small - last, -small + last]), abs=1e-6)
+    assert answer.value[-1] == 4
+
+
+def test_promises_that_do_not_hold_are_not_made() -> None:
+    with pytest.raises(PrivacyError, match=r"set privacy\.neighbouring=replace-one"):
+        vault(ledger(neighbouring="add-remove"))
+    with pytest.raises(PrivacyError, match="all visits together cost"):
+        vault(asked=terms(epsilons=(1.0, 1.0, 1e-12)))
+    with pytest.raises(PrivacyError, match="does not fit this budget"):
+        vault(ledger(None))
+    with pytest.raises(PrivacyError, match="does not fit this budget"):
+        vault(asked=terms(epsilons=(math.inf,)))
+    with pytest.raises(PrivacyError, match="a release that nobody pays for"):
+        vault(asked=terms(scaling="training-min-max"))
+    with pytest.raises(PrivacyError, match=r"more noise than the grid holds: raise privacy\.epsilon"):
+        vault(asked=terms(epsilons=visit_epsilons("halving", 60, 2.0)))
+    with pytest.raises(PrivacyError, match=r"more noise than the grid holds: raise privacy\.epsilon"):
+        vault(asked=terms(epsilons=visit_epsilons("halving", 5000, 2.0)))
+    with pytest.raises(PrivacyError, match="would cost more than it is charged"):
+        PureSum(CLASSES, FEATURES, -20, "joint", 2**21, 0.99)
+    with pytest.raises(PrivacyError, match="would cost more than it is charged"):
+        PureSum(CLASSES, FEATURES, -20, "none", 0, 5.0)
+    with pytest.raises(DataError, match="not of the 5 features"):
+        vault(asked=terms(features=5))
+
+
+def test_the_statement_says_what_holds() -> None:
+    proved = vault().statement
+    assert (proved.status, proved.epsilon, proved.neighbouring) == (Status.PROVED, 2.0, "replace-one")
+    assert "ε = 2 over 3 visits" in proved.mechanism
+    letter = vault(asked=terms(law="copies")).statement
+    assert letter.status == Status.PROVED
+    assert "each one-vs-all copy" in letter.mechanism
+    refuted = vault(ledger(None), terms(scaling="training-min-max"))
+    assert (refuted.statement.status, refuted.statement.epsilon) == (Status.REFUTED, 2.0)
+    released(refuted, ask(0))
+    assert refuted.spending().epsilon == math.inf
+
+
+def test_whatever_differs_in_a_release_differs_in_its_terms() -> None:
+    mine = PureRelease("joint", 3, 4, 8, 10, 1.0)
+    others = [
+        PureRelease("copies", 3, 4, 8, 10, 1.0),
+        PureRelease("joint", 4, 4, 8, 10, 1.0),
+        PureRelease("joint", 3, 5, 8, 10, 1.0),
+        PureRelease("joint", 3, 4, 9, 10, 1.0),
+        PureRelease("joint", 3, 4, 8, 11, 1.0),
+        PureRelease("joint", 3, 4, 8, 10, math.nextafter(1.0, 2.0)),
+    ]
+    assert len({mine.terms, *(other.terms for other in others)}) == 7
+    for sensitivity, scale, epsilon in ((0, 1, 1.0), (1, -1, 1.0), (1, 1, 0.0), (1, 1, math.nan)):
+        with pytest.raises(PrivacyError):
+            PureRelease("joint", 3, 4, sensitivity, scale, epsilon)
