@@ -20,6 +20,7 @@ from sottovoce.data import (
     width,
 )
 from sottovoce.errors import UsageError
+from sottovoce.experiments.choice import best_for_ridge
 from sottovoce.experiments.seeds import Stream, child, generator
 from sottovoce.experiments.settings import Settings
 from sottovoce.kernels import copies, targets
@@ -44,6 +45,7 @@ class Fleet:
         records: transformed, one a device, in the order of devices; rows are not of length 1 yet.
         test: transformed records that no device holds.
         classes: c.
+        model: its name.
         scheme: how records are perturbed.
         transform: the steps of the transform.
         training_bounds: whether the transform looked at the training set.
@@ -54,17 +56,10 @@ class Fleet:
     records: Records
     test: Records
     classes: int
+    model: str
     scheme: Scheme
     transform: str
     training_bounds: bool
-
-    @property
-    def model(self) -> str:
-        """The model, as chosen; or ridge, which learns most from the same releases; or what the paper uses, to the
-        letter, on a walk, and in a fleet where not everybody can keep everybody's record."""
-        settings = self.settings
-        published = settings.fidelity == "paper" or settings.learner.name != "golf"
-        return settings.learner.model or ("pegasos" if published or len(self.records) > MOST_STORES else "ridge")
 
     def signed(self) -> NDArray[np.float32]:
         """What each device holds for good, float32[n,k,d]: y^(k)x with noise, or without any at length 1."""
@@ -132,6 +127,7 @@ def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
     elif isinstance(settings.data.bounds, tuple):
         bounds = uniform_bounds(*settings.data.bounds, train.features.shape[1], "data.bounds")
+    model = _model(settings, agents)
     transform = settings.data.transform or _default_transform(settings, data)
     return Fleet(
         settings=settings,
@@ -139,7 +135,8 @@ def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
         records=Records(_transformed(transform, train.features, bounds), train.labels),
         test=Records(_transformed(transform, test.features, bounds), test.labels),
         classes=data.classes,
-        scheme=_scheme(settings, width(transform, train.features.shape[1]), data.classes),
+        model=model,
+        scheme=_scheme(settings, model, width(transform, train.features.shape[1]), data.classes),
         transform=transform,
         training_bounds=training_bounds,
     )
@@ -174,13 +171,21 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
     return f"squash(0.05),{pooled}centre,unit,bias(0.3)"
 
 
-def _scheme(settings: Settings, features: int, classes: int) -> Scheme:
+def _model(settings: Settings, agents: int) -> str:
+    """As chosen; or ridge, which learns most from the same releases; or what the paper uses, to the letter, on a walk,
+    and in a fleet where not everybody can keep everybody's record."""
+    published = settings.fidelity == "paper" or settings.learner.name != "golf"
+    return settings.learner.model or ("pegasos" if published or agents > MOST_STORES else "ridge")
+
+
+def _scheme(settings: Settings, model: str, features: int, classes: int) -> Scheme:
     if settings.noiseless:
         return scheme("exact", features, classes, None)
     if settings.fidelity == "paper":
         return scheme("laplace-copies", features, classes, settings.epsilon)
     if settings.learner.perturbation == "best":
-        return best(features, classes, settings.epsilon)
+        choose = best_for_ridge if model == "ridge" else best
+        return choose(features, classes, settings.epsilon)
     return scheme(settings.learner.perturbation, features, classes, settings.epsilon)
 
 

@@ -7,11 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sottovoce.agent.control import ask, parameters
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
 from sottovoce.testbed.fleet import Member, ProcessFleet
-from sottovoce.testbed.measure import Measures, Meter
+from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
@@ -54,7 +57,7 @@ class _Run:
             self._watcher.note(f"starting {len(self._fleet.members)} agent processes")
             self._fleet.start()
             self._watch()
-            final = self._measure(final=True)
+            final = self._meter.final(self._held())
         finally:
             stubborn = self._fleet.stop()
         if stubborn:
@@ -116,7 +119,8 @@ class _Run:
     def _names(self, indices: list[int]) -> str:
         return ", ".join(self._fleet.members[index].name for index in sorted(indices))
 
-    def _measure(self, *, final: bool = False) -> Measures:
+    def _models(self) -> list[NDArray[np.float64]]:
+        """The models that running agents have published."""
         models = []
         for member in self._fleet.running():
             try:
@@ -125,11 +129,17 @@ class _Run:
                 continue
             if model is not None:
                 models.append(model)
-        if not models:
+        return models
+
+    def _held(self) -> list[NDArray[np.float64]]:
+        """The same at the end, when somebody must have one."""
+        if not (models := self._models()):
             raise NetworkError("no agent is left that holds a model")
-        return self._meter.final(models) if final else self._meter.quick(models)
+        return models
 
     def _show(self, cycle: int) -> None:
+        if not (models := self._models()):
+            return  # nobody has published one yet, or everybody was killed
         traffic = self._traffic()
         spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running() if member.last]
         known = [epsilon for epsilon in spent if epsilon is not None]
@@ -138,7 +148,7 @@ class _Run:
             cycles=self._plan.options.cycles,
             elapsed_s=time.monotonic() - self._began,
             alive=len(self._fleet.running()),
-            measures=self._measure(),
+            measures=self._meter.quick(models),
             epsilon_spent=max(known) if known else None,
             messages=traffic.messages,
             wire_bytes=traffic.wire_bytes,
