@@ -101,3 +101,19 @@ def test_a_lost_cache_is_no_loss(fleet: Fleet, tmp_path: Path, left: str) -> Non
         with running(other) as (back,):
             until(lambda: finds(back, [one]), "they know each other again")
             until(lambda: finds(agents[0], [other]), "on both sides")
+
+
+def test_a_seed_that_cannot_be_reached_is_named_with_the_reason(fleet: Fleet, tmp_path: Path) -> None:
+    alone, absent = (new_device(fleet, tmp_path / name, records=3) for name in "ab")
+    sampled(alone, [absent])
+    with running(alone) as (agent,):
+        until(lambda: agent.status()["peers"], "the seed is named")
+        (peer,) = agent.status()["peers"]
+        assert (peer["id"], peer["address"]) == (absent.id, absent.address)
+        assert peer["failures_in_a_row"] >= 1
+        assert "nobody listens there" in peer["last_failure"]
+        assert "nobody listens there" in agent.told("exchange-failed", "cause=unreachable")
+        with running(sampled(absent, [])) as (back,):
+            until(lambda: finds(agent, [absent]), "they know each other")
+            until(lambda: agent.status()["peers"][0]["failures_in_a_row"] == 0, "and all is well")
+            assert finds(back, [alone])

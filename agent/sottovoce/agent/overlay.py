@@ -6,6 +6,7 @@ Runs on the event loop; only the address book is written elsewhere, because the 
 import asyncio
 import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
 _log = logging.getLogger(__name__)
 _WAIT = "membership"
 _FAREWELL_SECONDS = 1.0
+_LOG_EVERY_SECONDS = 60.0
+_MOST_TROUBLES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,19 @@ class Door:
     waits: Waits
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A peer with whom no exchange succeeds.
+
+    Attributes:
+        failures: in a row.
+        last: the last one, in words.
+    """
+
+    failures: int = 0
+    last: str = ""
+
+
 class Overlay:
     """Drives one device's membership.
 
@@ -64,6 +80,9 @@ class Overlay:
         transport: carries exchanges.
         counters: counts their bytes.
         timeout: seconds for one exchange.
+
+    Attributes:
+        troubles: peers with whom the last exchanges failed, by node id; the newest 64.
     """
 
     def __init__(
@@ -87,6 +106,8 @@ class Overlay:
         self._wake = asyncio.Event()
         self._stopping = False
         self._met: list[Peer] | None = None
+        self.troubles: OrderedDict[str, Trouble] = OrderedDict()
+        self._logged: dict[str, float] = {}
 
     async def run(self, door: Door) -> None:
         """Exchange views, period by period, until stopped."""
@@ -166,6 +187,7 @@ class Overlay:
     async def _request(self, request: Request) -> None:
         contact = request.contact
         raw = self._door.seal(contact.node_id, PEER_EXCHANGE, encode_exchange(request.exchange))
+        trouble = Trouble()
         for endpoint in contact.endpoints:
             peer = self._door.peer(Contact(contact.node_id, (endpoint,)))
             try:
@@ -173,11 +195,26 @@ class Overlay:
                 answer = await self._transport.deliver(peer, raw, self._timeout)
                 effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
             except (DeliveryFailed, MessageRefused) as failure:
-                _log.debug("exchange-failed peer=%s %s", contact.node_id, failure)
+                trouble = self._failed(contact.node_id, failure)
                 continue
+            self.troubles.pop(contact.node_id, None)
             self._perform(effects)
             return
+        self.troubles[contact.node_id] = trouble
+        if len(self.troubles) > _MOST_TROUBLES:
+            self.troubles.popitem(last=False)
         self._perform(self.membership.on_failure(contact.node_id, self._loop.time()))
+
+    def _failed(self, node: str, failure: DeliveryFailed | MessageRefused) -> "Trouble":
+        """Count it, and say each cause once a minute."""
+        cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
+        self._counters.failures[cause] += 1
+        now = self._loop.time()
+        if now - self._logged.get(cause, float("-inf")) >= _LOG_EVERY_SECONDS:
+            self._logged[cause] = now
+            _log.warning("exchange-failed cause=%s %s", cause, failure)
+        before = self.troubles.get(node, Trouble())
+        return Trouble(before.failures + 1, str(failure))
 
     async def _remember(self, contact: Contact) -> None:
         now = self._loop.time()

@@ -66,7 +66,8 @@ def status_document(agent: Reported) -> dict[str, Any]:
                 "last_failure": link.last_failure,
             }
             for link in agent.links.values()
-        ],
+        ]
+        + _unmet(agent),
         "membership": _membership(agent.overlay),
         "traffic": {
             "messages": counters.messages,
@@ -82,6 +83,22 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "certificate_expires": agent.identity.not_after.isoformat(),
         "resources": {"rss_mib": _resident_mib(), "cpu_s": time.process_time()},
     }
+
+
+def _unmet(agent: Reported) -> list[dict[str, Any]]:
+    """Seeds of the configuration with whom no exchange succeeds: the operator wants to know why."""
+    troubles = {} if agent.overlay is None else agent.overlay.troubles
+    return [
+        {
+            "id": seed.id,
+            "address": seed.address,
+            "unconfirmed": False,
+            "failures_in_a_row": troubles[seed.id].failures,
+            "last_failure": troubles[seed.id].last,
+        }
+        for seed in agent.config.transport.peers
+        if seed.id in troubles and seed.id not in agent.links
+    ]
 
 
 def _membership(overlay: Overlay | None) -> dict[str, Any]:
