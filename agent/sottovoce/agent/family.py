@@ -19,7 +19,7 @@ from sottovoce.learners import (
     PushSum,
     Schedule,
 )
-from sottovoce.perturbation import Scheme, best, scheme, visit_epsilons
+from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme, visit_epsilons
 from sottovoce.vault import RecordTerms, Scaling, Terms, WalkTerms
 
 Kept = tuple[PublishedRecord, ...]
@@ -74,7 +74,8 @@ def scheme_of(config: AgentConfig) -> Scheme:
     if learner.fidelity == "paper":
         return scheme("laplace-copies", features, data.classes, epsilon)
     if learner.perturbation == "best":
-        return best(features, data.classes, epsilon)
+        choose = best_for_ridge if learner.chosen_model == "ridge" else best
+        return choose(features, data.classes, epsilon)
     return scheme(learner.perturbation, features, data.classes, epsilon)
 
 

@@ -20,11 +20,10 @@ from sottovoce.data import (
     width,
 )
 from sottovoce.errors import UsageError
-from sottovoce.experiments.choice import best_for_ridge
 from sottovoce.experiments.seeds import Stream, child, generator
 from sottovoce.experiments.settings import Settings
 from sottovoce.kernels import copies, targets
-from sottovoce.perturbation import Scheme, best, scheme
+from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
 from sottovoce.simulate.vector import MOST_STORES
 from sottovoce.vault import simulate
 

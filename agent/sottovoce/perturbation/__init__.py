@@ -6,6 +6,7 @@ often as it likes. Drawing the noise is the vault's part; this package knows onl
 
 from sottovoce.perturbation.cap import Cap
 from sottovoce.perturbation.choice import best, scheme
+from sottovoce.perturbation.contrast import best_for_ridge
 from sottovoce.perturbation.exact import Exact
 from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
 from sottovoce.perturbation.priv_unit import PrivUnit
@@ -26,6 +27,7 @@ __all__ = [
     "Scheme",
     "VisitBudget",
     "best",
+    "best_for_ridge",
     "scheme",
     "visit_epsilons",
 ]

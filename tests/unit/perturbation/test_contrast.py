@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from sottovoce.errors import PrivacyError
-from sottovoce.experiments.choice import best_for_ridge, contrast_error
 from sottovoce.perturbation import best, scheme
+from sottovoce.perturbation.contrast import best_for_ridge, contrast_error
 from sottovoce.vault import simulate
 
 FEATURES, CLASSES = 12, 5

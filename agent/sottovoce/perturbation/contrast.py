@@ -1,16 +1,18 @@
 """Which scheme serves a ridge model best: a public rule of d, c and ε.
 
 `perturbation.best` compares errors of y^(k)x, which is what a travelling model meets. A ridge model is linear in the
-mean y^(k)x and its label is the largest of c scores, so an error common to all c copies moves all scores alike and
-changes nothing. Only the error of the contrasts, copy less mean of the copies, counts. The mean of y^(k) over k is -m with
-m = 1 - 2/c, so:
+mean y^(k)x and its label is the largest of c scores, so an error common to all c copies moves all scores alike
+and changes nothing. Only the error of the contrasts, copy less mean of the copies, counts. The mean of y^(k) over k is
+-m with m = 1 - 2/c, so:
 
 - of a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j: m² of all noise is common;
 - of (2 q_k - 1) z, since Σ_k q_k = 1, the mean over k is -m z: m² times the error of z is common.
 """
 
 from sottovoce.errors import PrivacyError
-from sottovoce.perturbation import LabelledPrivUnit, Scheme, best, scheme
+from sottovoce.perturbation.choice import best, scheme
+from sottovoce.perturbation.scheme import Scheme
+from sottovoce.perturbation.two_part import LabelledPrivUnit
 
 _SCHEMES = ("laplace", "privunit", "krr-privunit")
 
