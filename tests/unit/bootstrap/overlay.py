@@ -100,6 +100,14 @@ class Overlay:
             happen()
         self.now = until
 
+    def until(self, condition: Callable[[], object], periods: int = 60) -> None:
+        """Let periods pass until something is so. Keys are drawn anew for every run of the tests, so dice differ."""
+        for _ in range(periods):
+            if condition():
+                return
+            self.run(1)
+        assert condition(), f"not within {periods} periods"
+
     def perform(self, node: Node, effects: list[Effect]) -> None:
         """Do what a membership wants done."""
         for effect in effects:
