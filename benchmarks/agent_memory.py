@@ -69,7 +69,7 @@ def configure(directory: Path) -> None:
             f'[agent]\nstate = "{name}"\n'
             f'[data]\nsource = "npz:{directory / name}.npz"\n'
             f"features = {FEATURES}\nclasses = {CLASSES}\nexpected_records = {RECORDS}\n"
-            "[learner]\nperiod = 1.0\n[membership]\nperiod = 1.0\n"
+            "[membership]\nperiod = 1.0\n"
             f'[transport]\nlisten = "127.0.0.1:{ports[i]}"\n'
             f'peers = [{{ id = "{ids[1 - i]}", address = "127.0.0.1:{ports[1 - i]}" }}]\n'
         )
