@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import DataError
 from sottovoce.kernels import RULES, ridge
-from sottovoce.learners import Perturbation, PublishedRecord
-from sottovoce.perturbation import Moments, Scheme, scheme
+from sottovoce.learners import Perturbation, PublishedRecord, moments_of
+from sottovoce.perturbation import Scheme, scheme
 
 _DECODED_ROWS = 256
 
@@ -54,7 +54,7 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
         raise DataError("the published records have different features or classes: keep those of one fleet together")
     ((features, classes),) = shapes
     grouped = _by_perturbation(records)
-    weights = _ridge(grouped) if model == "ridge" else _walked(grouped, model, epochs)
+    weights = ridge(moments_of(records)) if model == "ridge" else _walked(grouped, model, epochs)
     epsilons = [how.epsilon for how, _ in grouped if how.epsilon is not None]
     return Fitted(
         weights,
@@ -76,11 +76,6 @@ def _by_perturbation(records: Sequence[PublishedRecord]) -> list[tuple[Perturbat
 
 def _scheme(how: Perturbation) -> Scheme:
     return scheme(how.scheme, how.features, how.classes, how.epsilon)
-
-
-def _ridge(grouped: list[tuple[Perturbation, NDArray[np.int64]]]) -> NDArray[np.float64]:
-    parts: list[Moments] = [_scheme(how).moments(values) for how, values in grouped]
-    return ridge(sum(parts[1:], parts[0]))
 
 
 def _walked(grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from sottovoce.learners.events import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.golf import Golf, GolfSchedule, GolfState
+from sottovoce.learners.golf import Golf, GolfSchedule, GolfState, moments_of
 from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
 from sottovoce.learners.learner import Learner, Progress
 from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
@@ -55,4 +55,5 @@ __all__ = [
     "Shelve",
     "Timer",
     "Walk",
+    "moments_of",
 ]

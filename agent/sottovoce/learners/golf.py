@@ -8,7 +8,7 @@ so that a `ridge` model, or anybody's other model, can be fitted from all of the
 Nothing sent depends on a record except through its one release, and cycles begin on the beat of the device's own clock.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -289,9 +289,9 @@ class Golf:
         shelf, new, gone = state.shelf.added(records)
         if not new:
             return state, []
-        moments = state.moments + _moments(new)
+        moments = state.moments + moments_of(new)
         if gone:
-            less = _moments(gone)
+            less = moments_of(gone)
             moments = moments + Moments(-less.first, -less.second, -less.count)
         simulated = state.simulated or any(record.simulated for record in new)
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
@@ -321,7 +321,7 @@ class Golf:
         return Ask(Query("golf", "record", slot, np.empty(0)))
 
 
-def _moments(records: list[PublishedRecord]) -> Moments:
+def moments_of(records: Sequence[PublishedRecord]) -> Moments:
     """The sums over records, each undone by the scheme it was perturbed with."""
     groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
     for record in records:
