@@ -3,7 +3,7 @@
 Other packages import from here and from nowhere inside; learners, wire and transport not even from here.
 """
 
-from sottovoce.vault.accountant import gaussian_mu
+from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.vault.clipped_sum import calibrate
 from sottovoce.vault.construction import RecordTerms, Terms, build
 from sottovoce.vault.guarantee import Scaling

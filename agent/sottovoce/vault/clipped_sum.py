@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.accountant import allowed_mu, gaussian_epsilon
+from sottovoce.accounting.gaussian import allowed_mu, gaussian_epsilon
 from sottovoce.vault.clipping import clipped_units
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
-from sottovoce.vault.events import SMOOTHING_VARIANCE, Disclosure, GaussianSum
+from sottovoce.accounting.events import SMOOTHING_VARIANCE, GaussianSum, Unproved
 from sottovoce.vault.noise import NoiseSource
 
 Batches = Iterator[NDArray[np.float64]]
@@ -75,9 +75,9 @@ class Exact:
         return math.ldexp(1.0, self.exponent)
 
     @property
-    def event(self) -> Disclosure:
+    def event(self) -> Unproved:
         """What one release costs: everything."""
-        return Disclosure()
+        return Unproved("none")
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record."""

@@ -17,8 +17,8 @@ from typing import Self
 
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError
-from sottovoce.vault.accountant import MAX_EPSILON, allowed_mu, composed, gaussian_epsilon
-from sottovoce.vault.events import Event
+from sottovoce.accounting.gaussian import MAX_EPSILON, allowed_mu, composed, gaussian_epsilon
+from sottovoce.accounting.events import Event
 
 _APPLICATION_ID = 0x50FF0CE1
 _SCHEMA_VERSION = 2

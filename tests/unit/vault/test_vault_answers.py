@@ -15,7 +15,7 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Terms, Vault, build
 from sottovoce.vault.clipped_sum import exact
-from sottovoce.vault.events import Event, GaussianSum
+from sottovoce.accounting.events import Event, GaussianSum
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Stored
 from sottovoce.vault.programs import GradientSum

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import calibrate
-from sottovoce.vault.accountant import gaussian_delta, gaussian_epsilon
+from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.vault.clipped_sum import DiscreteGaussian, exact
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA
 

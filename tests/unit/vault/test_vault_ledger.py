@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.accountant import gaussian_delta, gaussian_epsilon
+from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.vault.clipped_sum import calibrate
-from sottovoce.vault.events import GaussianSum
+from sottovoce.accounting.events import GaussianSum
 from sottovoce.vault.ledger import Stored
 
 OWNER = "meter-17"

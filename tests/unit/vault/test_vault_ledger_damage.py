@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.events import GaussianSum
+from sottovoce.accounting.events import GaussianSum
 from sottovoce.vault.ledger import Stored
 
 OWNER = "meter-17"

@@ -17,7 +17,7 @@ from sottovoce.kernels import Softmax
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, RandomisedLabel, Scheme, scheme
 from sottovoce.perturbation.cap import _tail
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, SeededNoise, Vault, build
-from sottovoce.vault.events import RecordReleased
+from sottovoce.accounting.events import RecordReleased
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.record_mechanism import RecordMechanism, _answer

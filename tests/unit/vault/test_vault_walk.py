@@ -11,7 +11,7 @@ from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, LedgerError, PrivacyError
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, WalkTerms, build
-from sottovoce.vault.events import PureRelease
+from sottovoce.accounting.events import PureRelease
 from sottovoce.vault.pure_sum import PureSum, pure_sum
 
 FEATURES, CLASSES, COUNT = 3, 4, 12

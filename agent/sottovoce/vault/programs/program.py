@@ -5,7 +5,7 @@ from typing import Generic, Protocol, TypeVar
 
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.vault.events import Event
+from sottovoce.accounting.events import Event
 from sottovoce.vault.mechanism import Mechanism
 
 Raw = TypeVar("Raw")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.vault.events import RecordReleased
+from sottovoce.accounting.events import RecordReleased
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.record_mechanism import RecordMechanism
 

@@ -1,7 +1,7 @@
 """What a release costs, as the ledger keeps it: a frozen value a charge, and nothing of what a record holds.
 
 An accountant only composes events; it never asks how the noise was made. An event's `terms` are its canonical JSON, by
-which the ledger knows a charge again.
+which the ledger knows a charge again and from which anybody can recompute what it costs.
 """
 
 import json
@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import PrivacyError
 
 # A discrete Gaussian of variance σ² is, to a factor within 1 ± 2^-450 a coordinate, a post-processing of a continuous
@@ -18,21 +19,21 @@ SMOOTHING_VARIANCE = 16
 
 
 class Event(Protocol):
-    """A charge. It touches every record, or one."""
+    """A charge."""
 
     @property
-    def record(self) -> int | None:
-        """The one record it touches, by its place; None when it touches every record."""
+    def units(self) -> Units:
+        """The units it touches; it costs the others nothing."""
         ...
 
     @property
     def mu_squared(self) -> float:
-        """Its part of μ² in the Gaussian closed form; 0 when it touches one record."""
+        """Its part of μ² in the Gaussian closed form."""
         ...
 
     @property
     def epsilon(self) -> float:
-        """Its pure ε."""
+        """Its pure ε; infinite where nothing is promised."""
         ...
 
     @property
@@ -43,15 +44,17 @@ class Event(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GaussianSum:
-    """A sum over all records with discrete Gaussian noise.
+    """A sum over units with discrete Gaussian noise.
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
         sigma: the noise's σ in grid units; too little of it is charged as infinite.
+        units: those summed over.
     """
 
     sensitivity_squared: int
     sigma: int
+    units: Units = EVERY
 
     def __post_init__(self) -> None:
         """Raises PrivacyError for what is no charge."""
@@ -59,11 +62,6 @@ class GaussianSum:
             raise PrivacyError(
                 "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism anew"
             )
-
-    @property
-    def record(self) -> None:
-        """Every record."""
-        return
 
     @property
     def mu_squared(self) -> float:
@@ -106,6 +104,11 @@ class RecordReleased:
             raise PrivacyError("a charge needs a record's place and an ε above 0: set privacy.epsilon")
 
     @property
+    def units(self) -> Units:
+        """The one record."""
+        return Units(((self.record, self.record),))
+
+    @property
     def mu_squared(self) -> float:
         """None of it is Gaussian."""
         return 0.0
@@ -118,7 +121,7 @@ class RecordReleased:
 
 @dataclass(frozen=True, slots=True)
 class PureRelease:
-    """A sum over all records with noise of a pure ε.
+    """A sum over units with noise of a pure ε.
 
     Attributes:
         law: the name of the noise's law; `none` for none.
@@ -127,6 +130,7 @@ class PureRelease:
         sensitivity: in the norm of the law, in grid units; positive.
         scale: the noise's, in grid units; 0 for none.
         epsilon: pure, no less than sensitivity / scale; infinite where nothing is promised.
+        units: those summed over.
     """
 
     law: str
@@ -135,6 +139,7 @@ class PureRelease:
     sensitivity: int
     scale: int
     epsilon: float
+    units: Units = EVERY
 
     def __post_init__(self) -> None:
         """Raises PrivacyError for what is no charge, or too little of one."""
@@ -142,11 +147,6 @@ class PureRelease:
             raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism anew")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
             raise PrivacyError("a release would cost more than it is charged: calibrate the mechanism anew")
-
-    @property
-    def record(self) -> None:
-        """Every record."""
-        return
 
     @property
     def mu_squared(self) -> float:
@@ -160,13 +160,16 @@ class PureRelease:
 
 
 @dataclass(frozen=True, slots=True)
-class Disclosure:
-    """A sum over all records without noise."""
+class Unproved:
+    """A release for which no guarantee is proved: without noise, or by a mechanism whose claim does not hold.
 
-    @property
-    def record(self) -> None:
-        """Every record."""
-        return
+    Attributes:
+        mechanism: its name; `none` for a sum without noise.
+        units: those it is computed from.
+    """
+
+    mechanism: str
+    units: Units = EVERY
 
     @property
     def mu_squared(self) -> float:
@@ -181,7 +184,34 @@ class Disclosure:
     @property
     def terms(self) -> str:
         """See Event.terms."""
-        return _canonical("disclosure", {})
+        return _canonical("unproved", asdict(self))
+
+
+def event_of(terms: str) -> Event:
+    """The event of these terms.
+
+    Raises:
+        PrivacyError: they are not the canonical terms of any event known here. An unknown event has no price.
+    """
+    try:
+        found = json.loads(terms)
+        kind = found.pop("event")
+        if "epsilon" in found:
+            found["epsilon"] = float(found["epsilon"])
+        if "units" in found:
+            spans = found["units"]["spans"]
+            found["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
+        event: Event = _KINDS[kind](**found)
+        if event.terms != terms:
+            raise ValueError("not canonical")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise PrivacyError(
+            f"a charge of unknown terms, `{terms[:80]}`: this program cannot say what it costs; use the one that wrote it"
+        ) from error
+    return event
+
+
+_KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": Unproved}
 
 
 def _canonical(kind: str, fields: dict[str, object]) -> str:

@@ -6,8 +6,8 @@ import math
 import pytest
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.accountant import gaussian_epsilon
-from sottovoce.vault.events import Disclosure, Event, GaussianSum, RecordReleased
+from sottovoce.accounting.gaussian import gaussian_epsilon
+from sottovoce.accounting.events import Event, GaussianSum, RecordReleased, Unproved
 from sottovoce.vault.ledger import _OF_ALL, _OF_ONE
 
 SUM = GaussianSum(10**6, 10_000)
@@ -84,7 +84,7 @@ def test_a_sum_waits_for_the_record_that_has_spent_most() -> None:
 
 
 def test_without_noise_is_infinite_for_one_record_or_for_all() -> None:
-    assert not charged(ledger(), 1, Disclosure())
+    assert not charged(ledger(), 1, Unproved("none"))
     assert not charged(ledger(), 1, of(0, math.inf))
     book = ledger(None)
     assert charged(book, 1, of(0, 1.0))
@@ -92,7 +92,7 @@ def test_without_noise_is_infinite_for_one_record_or_for_all() -> None:
     assert charged(book, 2, of(1, math.inf))
     assert book.spending().epsilon == math.inf
     book = ledger(None)
-    assert charged(book, 1, Disclosure())
+    assert charged(book, 1, Unproved("none"))
     assert book.spending().epsilon == math.inf
 
 
@@ -115,10 +115,10 @@ def test_whatever_differs_in_a_release_differs_in_its_terms(
 
 
 def test_terms_are_json_of_one_form() -> None:
-    for event in (SUM, of(3, 0.1), of(3, math.inf), Disclosure()):
+    for event in (SUM, of(3, 0.1), of(3, math.inf), Unproved("none")):
         fields = json.loads(event.terms)
         assert event.terms == json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    assert len({event.terms for event in (SUM, of(3, 0.1), Disclosure())}) == 3
+    assert len({event.terms for event in (SUM, of(3, 0.1), Unproved("none"))}) == 3
 
 
 @pytest.mark.parametrize("record, epsilon", [(-1, 1.0), (0, 0.0), (0, -1.0), (0, math.nan)])

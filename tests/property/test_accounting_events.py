@@ -6,8 +6,8 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.accountant import gaussian_epsilon
-from sottovoce.vault.events import Event, GaussianSum, RecordReleased
+from sottovoce.accounting.gaussian import gaussian_epsilon
+from sottovoce.accounting.events import Event, GaussianSum, RecordReleased
 
 SUMS = st.builds(GaussianSum, st.integers(1, 10**6), st.integers(3_000, 60_000))
 RELEASES = st.builds(

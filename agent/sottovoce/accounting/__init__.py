@@ -1,0 +1,1 @@
+"""What releases cost: events, and how they compose. Public arithmetic: nothing here has ever seen a record."""

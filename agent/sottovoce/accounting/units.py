@@ -1,0 +1,48 @@
+"""Which privacy units a charge touches. A unit has a number: a record's place, a window's day, 0 for the device."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from sottovoce.errors import PrivacyError
+
+LAST = 2**63 - 1  # the largest number of a unit
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """A set of units.
+
+    Attributes:
+        spans: first and last unit of each run of them, both included; ascending, neither touching nor empty.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError for what is no set of units, or an empty one."""
+        after = -1
+        for first, last in self.spans:
+            if not after < first <= last <= LAST:
+                raise PrivacyError("a charge touches units in ascending runs that do not touch: correct the program")
+            after = last + 1
+        if not self.spans:
+            raise PrivacyError("a charge touches at least one unit: nothing is free that is computed from records")
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Self:
+        """The units of these numbers.
+
+        Raises:
+            PrivacyError: there is none.
+        """
+        spans: list[tuple[int, int]] = []
+        for number in sorted(set(numbers)):
+            if spans and spans[-1][1] == number - 1:
+                spans[-1] = spans[-1][0], number
+            else:
+                spans.append((number, number))
+        return cls(tuple(spans))
+
+
+EVERY = Units(((0, LAST),))

@@ -1,0 +1,1 @@
+"""Does what leaves a device keep the promise? Distinguishing games against the shipped release path."""
