@@ -83,7 +83,7 @@ def test_a_vault_that_cannot_charge_ends_the_agent(disk: Path, tmp_path: Path) -
 
 
 def _every_release_is_charged(device: Device, slots: int) -> int:
-    ledger, _ = Ledger.read(device.ledger)
+    ledger = Ledger.read(device.ledger)
     try:
         stored = [ledger.stored(Query("clipd2p", "gradient", slot, np.zeros(0)).id) for slot in range(slots)]
     finally:

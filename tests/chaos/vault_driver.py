@@ -69,7 +69,7 @@ def main() -> None:
 
 def read(path: Path) -> Spending:
     """What the ledger says to a reader, at any moment."""
-    reader, _ = Ledger.read(path)
+    reader = Ledger.read(path)
     spending = reader.spending()
     reader.close()
     return spending

@@ -44,9 +44,9 @@ def ledgers(directory: Path) -> dict[str, tuple[float, int]]:
     """ε spent and releases of each device, read from the ledgers of a fleet that has ended."""
     found = {}
     for path in directory.glob(f"agent-*/{LEDGER}"):
-        ledger, owner = Ledger.read(path)
+        ledger = Ledger.read(path)
         spending = ledger.spending()
-        found[owner] = (spending.epsilon, spending.releases)
+        found[ledger.owner] = (spending.epsilon, spending.releases)
         ledger.close()
     return found
 

@@ -5,9 +5,9 @@ from collections import defaultdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sottovoce.vault import Budget, Ledger
-from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.events import Event, GaussianSum, RecordReleased
+from sottovoce.accounting.gaussian import gaussian_epsilon
+from sottovoce.vault import Budget, Ledger
 
 SUMS = st.builds(GaussianSum, st.integers(1, 10**6), st.integers(3_000, 60_000))
 RELEASES = st.builds(
@@ -21,7 +21,7 @@ def dearest(events: list[Event]) -> float:
     mu = math.sqrt(math.fsum(event.mu_squared for event in events))
     own: dict[int, float] = defaultdict(float)
     for event in events:
-        if event.record is not None:
+        if isinstance(event, RecordReleased):
             own[event.record] += event.epsilon
     return gaussian_epsilon(mu, 1e-5) + max(own.values(), default=0.0)
 

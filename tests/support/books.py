@@ -65,9 +65,9 @@ def books(devices: Sequence[Device]) -> Books:
 
 def spending(device: Device) -> Spending:
     """What the ledger says, which must be this device's."""
-    ledger, owner = Ledger.read(device.ledger)
+    ledger = Ledger.read(device.ledger)
     try:
-        assert owner == device.id
+        assert ledger.owner == device.id
         return ledger.spending()
     finally:
         ledger.close()
@@ -90,7 +90,7 @@ def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
     config = load(device.config)
     schedule = schedule_of(config, kernel().size)
     total = np.zeros(kernel().size, dtype=np.int64)
-    ledger, _ = Ledger.read(device.ledger)
+    ledger = Ledger.read(device.ledger)
     try:
         for slot in range(steps):
             stored = ledger.stored(Query(schedule.learner, "gradient", slot, np.zeros(0)).id)

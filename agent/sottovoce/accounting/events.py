@@ -6,7 +6,7 @@ which the ledger knows a charge again and from which anybody can recompute what 
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -187,6 +187,18 @@ class Unproved:
         return _canonical("unproved", asdict(self))
 
 
+def over(event: Event, units: Units) -> Event:
+    """The same release over other units; that of one record stays what it is."""
+    if not any(field.name == "units" for field in fields(event)):  # type: ignore[arg-type]
+        return event
+    return replace(event, units=units)  # type: ignore[type-var]
+
+
+def same_but_units(one: Event, other: Event) -> bool:
+    """Whether two events differ in the units they touch, if in anything."""
+    return over(one, EVERY).terms == over(other, EVERY).terms
+
+
 def event_of(terms: str) -> Event:
     """The event of these terms.
 
@@ -206,7 +218,7 @@ def event_of(terms: str) -> Event:
             raise ValueError("not canonical")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise PrivacyError(
-            f"a charge of unknown terms, `{terms[:80]}`: this program cannot say what it costs; use the one that wrote it"
+            f"a charge of unknown terms, `{terms[:80]}`: what it costs is unknown here; use the program that wrote it"
         ) from error
     return event
 

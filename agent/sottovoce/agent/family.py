@@ -1,7 +1,7 @@
 """From a configuration to the parts that differ from learner to learner, in real agents and simulated ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.agent.states import GolfCodec, GradientWalkCodec, PushSumCodec, StateCodec
@@ -62,7 +62,7 @@ def family_of(config: AgentConfig) -> Family:
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
     """Records as the vault sees them: clamped to their declared bounds, each transformed by itself."""
-    return Records(apply(transform, raw.features, bounds), raw.labels)
+    return replace(raw, features=apply(transform, raw.features, bounds))
 
 
 def scheme_of(config: AgentConfig) -> Scheme:
@@ -152,5 +152,5 @@ def _push_sum(config: AgentConfig) -> Family:
         push_sum = PushSum(schedule)
         return push_sum, PushSumCodec(push_sum)
 
-    terms = Terms(learner=learner.name, releases=learner.steps, clip=learner.clip)
+    terms = Terms(learner=learner.name, releases=learner.steps, clip=learner.clip, windows=data.windows)
     return Family(kernel, kernel, terms, made, keeps_records=False)

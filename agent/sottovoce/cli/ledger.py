@@ -23,12 +23,12 @@ def show(
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.vault import Ledger
 
-    ledger, owner = Ledger.read(state / LEDGER)
+    ledger = Ledger.read(state / LEDGER)
     budget, spending = ledger.budget, ledger.spending()
     ledger.close()
     facts = {
         "schema": "sottovoce.ledger/1",
-        "owner": owner,
+        "owner": ledger.owner,
         "unit": budget.unit,
         "neighbouring": budget.neighbouring,
         "epsilon": budget.epsilon,

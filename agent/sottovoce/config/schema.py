@@ -37,6 +37,10 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Literal["declared", "training"],
         Meta(description="where the ranges of the features are from; training: from all records, and no ε holds"),
     ] = "declared"
+    windows: Annotated[
+        tuple[int, int] | None,
+        Meta(description="first and last window whose records may be used, both included; public"),
+    ] = None
     transform: Annotated[
         str, Meta(min_length=1, max_length=200, description="the declared, per-record feature transform")
     ] = "centred-unit"
@@ -45,6 +49,8 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """The bounds are a range."""
         if self.bounds is not None and not (-_LARGEST <= self.bounds[0] < self.bounds[1] <= _LARGEST):
             raise _wrong("bounds", "must be two finite numbers, the lower first")
+        if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
+            raise _wrong("windows", "must be two numbers of windows, from 0, the lower first")
 
 
 MODELS: dict[str, tuple[str, ...]] = {
@@ -57,6 +63,9 @@ MODELS: dict[str, tuple[str, ...]] = {
 
 # Learners whose paper's variant is there beside the sound one.
 TO_THE_LETTER = ("golf", "gradient-walk")
+
+# Learners that bound what a record adds, and nothing larger.
+RECORD_LEVEL = ("golf", "gradient-walk")
 
 # Publishing record by record, or the mean over records, shows how many there are: they are replaced, not added.
 NEIGHBOURING = {
@@ -132,7 +141,10 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
-    unit: Literal["record"] = "record"
+    unit: Annotated[
+        Literal["record", "window", "device"],
+        Meta(description="what one privacy unit is: a record, a window of records such as a day, or all of the device"),
+    ] = "record"
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"] | None,
         Meta(description="without it the learner's own: add-remove, golf: replace-one"),
@@ -217,6 +229,14 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     privacy: PrivacySection = PrivacySection()
     transport: TransportSection = TransportSection()
     membership: MembershipSection = MembershipSection()
+
+    def __post_init__(self) -> None:
+        """A unit is one that the learner bounds, and windows are declared."""
+        unit = self.privacy.unit
+        if unit != "record" and self.learner.name in RECORD_LEVEL:
+            raise _wrong("privacy.unit", f"learner {self.learner.name} bounds what one record adds; choose record")
+        if unit == "window" and self.data.windows is None:
+            raise _wrong("data.windows", "declare the first and the last window: which have records is private")
 
     @property
     def neighbouring(self) -> str:

@@ -39,6 +39,7 @@ def assembled(
     test: Arrays | None = None,
     classes: int | None = None,
     bounds: Bounds | None = None,
+    windows: NDArray[Any] | None = None,
     origin: str,
 ) -> DataSet:
     """Check the parts of a data set and put them together.
@@ -49,6 +50,7 @@ def assembled(
         test: features numeric[m,d] and labels integer[m] of the official test split.
         classes: the declared number of classes. Without it, one more than the largest label of both parts.
         bounds: the declared range, float64[d] twice.
+        windows: integer[n], the window of each record of `train`.
         origin: the file or source to name in an error.
 
     Returns:
@@ -57,7 +59,7 @@ def assembled(
     Raises:
         DataError: see `checked`; or fewer than two classes.
     """
-    records = checked(*train, classes=classes, origin=origin)
+    records = checked(*train, classes=classes, windows=windows, origin=origin)
     columns = records.features.shape[1]
     held_out = None
     if test is not None:

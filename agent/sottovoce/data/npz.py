@@ -16,7 +16,7 @@ from sottovoce.errors import DataError
 
 _FEATURES = ("X", "features")
 _LABELS = ("y", "labels")
-_USED = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "test", "X_test", "y_test"})
+_USED = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "test", "windows", "X_test", "y_test"})
 _REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
 
 
@@ -24,7 +24,8 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
     """Load `X` numeric[n,…] and `y` integer[n], also accepted as `features` and `labels`.
 
     Each record is flattened to one row. Optional arrays: `classes`, one integer, the public number of classes;
-    `bounds` numeric[2,d]; `test` bool[n], true for the official test split, or that split as `X_test` and `y_test`.
+    `bounds` numeric[2,d]; `windows` integer[n], the window of each record, such as its day;
+    `test` bool[n], true for the official test split, or that split as `X_test` and `y_test`.
     Nothing in the file is ever unpickled.
 
     Args:
@@ -46,6 +47,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
         test=test,
         classes=_classes(arrays, origin),
         bounds=_bounds(arrays, options, train[0].shape[1], origin),
+        windows=_windows(arrays, len(whole[1])),
         origin=origin,
     )
 
@@ -86,6 +88,12 @@ def _split(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tu
     if len(apart) == 1:
         raise DataError(f"{origin}: `X_test` and `y_test` come together. Add the one that is missing.")
     return whole, (_rows(arrays["X_test"], origin), arrays["y_test"]) if apart else None
+
+
+def _windows(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:
+    """Of the records that are not in the test split."""
+    windows, test = arrays.get("windows"), arrays.get("test")
+    return windows if windows is None or test is None or windows.shape != (count,) else windows[~test]
 
 
 def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> int | None:

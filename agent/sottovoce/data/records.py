@@ -1,11 +1,12 @@
 """Records in memory, checked once where they enter."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.accounting.units import Units
 from sottovoce.errors import DataError
 
 _LARGEST_LABEL = int(np.iinfo(np.int64).max)
@@ -18,13 +19,29 @@ class Records:
     Attributes:
         features: float64[n,d], C-contiguous, finite.
         labels: int64[n], not negative.
+        windows: int64[n], the number of the window that each record belongs to, such as its day; None without windows.
     """
 
     features: NDArray[np.float64] = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
+    windows: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def within(self, units: Units) -> "Records":
+        """The records of these windows; all of them when there are no windows."""
+        if self.windows is None:
+            return self
+        kept = np.zeros(len(self), dtype=np.bool_)
+        for first, last in units.spans:
+            kept |= (self.windows >= first) & (self.windows <= last)
+        return self.at(np.flatnonzero(kept))
+
+    def at(self, places: NDArray[Any] | slice) -> "Records":
+        """The records at these places."""
+        windows = None if self.windows is None else self.windows[places]
+        return replace(self, features=self.features[places], labels=self.labels[places], windows=windows)
 
 
 def checked(
@@ -33,6 +50,7 @@ def checked(
     *,
     features_expected: int | None = None,
     classes: int | None = None,
+    windows: NDArray[Any] | None = None,
     origin: str,
 ) -> Records:
     """Turn two arrays into `Records`, or say what is wrong with them without showing any of their values.
@@ -44,6 +62,7 @@ def checked(
         labels: integer[n].
         features_expected: the public d, when it is declared.
         classes: the public number of classes, when it is declared; labels are then 0 … classes-1.
+        windows: integer[n], not negative, when records belong to windows.
         origin: the file or source to name in an error.
 
     Returns:
@@ -57,7 +76,17 @@ def checked(
     _check_labels(labels, classes, origin)
     values = np.ascontiguousarray(features, dtype=np.float64)
     _check_finite(values, origin)
-    return Records(values, np.ascontiguousarray(labels, dtype=np.int64))
+    if windows is not None:
+        windows = _checked_windows(windows, len(labels), origin)
+    return Records(values, np.ascontiguousarray(labels, dtype=np.int64), windows)
+
+
+def _checked_windows(windows: NDArray[Any], count: int, origin: str) -> NDArray[np.int64]:
+    if windows.shape != (count,) or (windows.size and windows.dtype.kind not in "iu"):
+        raise DataError(f"{origin}: windows are not one whole number per record. Store the number of its day, say.")
+    if windows.size and (int(windows.min()) < 0 or int(windows.max()) > _LARGEST_LABEL):
+        raise DataError(f"{origin}: a window's number is out of range. Number windows from 0.")
+    return np.ascontiguousarray(windows, dtype=np.int64)
 
 
 def _check_shapes(features: NDArray[Any], labels: NDArray[Any], expected: int | None, origin: str) -> None:

@@ -116,9 +116,9 @@ def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
                 "take fewer agents"
             )
         kept, held_back = holdout(len(train), seed, share)
-        train, test = _rows(train, kept), _rows(train, held_back)
+        train, test = train.at(kept), train.at(held_back)
     agents = len(train) if agents is None else agents
-    train = _rows(train, one_record(len(train), agents, seed))
+    train = train.at(one_record(len(train), agents, seed))
     training_bounds = settings.data.bounds == "training" or (
         settings.data.bounds is None and settings.fidelity == "paper"
     )
@@ -194,10 +194,6 @@ def _transformed(transform: str, features: NDArray[np.float64], bounds: Bounds |
     for part in _chunks(len(features)):
         rows[part] = apply(transform, features[part], bounds)
     return rows
-
-
-def _rows(records: Records, rows: NDArray[np.int64]) -> Records:
-    return Records(records.features[rows], records.labels[rows])
 
 
 def _chunks(count: int) -> list[slice]:

@@ -174,7 +174,7 @@ class ProcessFleet:
 
     def spending(self, member: Member) -> Spending:
         """What the agent's ledger says, read from outside."""
-        ledger, _ = Ledger.read(member.ledger)
+        ledger = Ledger.read(member.ledger)
         try:
             return ledger.spending()
         finally:
@@ -194,7 +194,11 @@ class ProcessFleet:
             records = member.state / "records.npz"
             raw, bounds = self._plan.raw[i], self._plan.bounds
             arrays: dict[str, Any] = {"X": raw.features, "y": raw.labels, "classes": np.array(self._plan.classes)}
-            np.savez(records, **arrays if bounds is None else {**arrays, "bounds": np.stack(bounds)})
+            if bounds is not None:
+                arrays["bounds"] = np.stack(bounds)
+            if raw.windows is not None:
+                arrays["windows"] = raw.windows
+            np.savez(records, **arrays)
             records.chmod(0o600)
             peers = [
                 {"id": members[j].identity.node_id, "address": f"127.0.0.1:{ports[j]}"} for j in self._plan.peers[i]

@@ -38,7 +38,7 @@ class Meter:
         self._test = test
         self._random = np.random.default_rng(seed)
         rows = self._random.permutation(len(test))[:_CURVE_RECORDS]
-        self._sample = Records(test.features[rows], test.labels[rows])
+        self._sample = test.at(rows)
 
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
         """On at most 100 models and 2,000 records, for the curve of a run."""

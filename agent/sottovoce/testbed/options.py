@@ -122,10 +122,10 @@ class Options:
 
     @property
     def budget(self) -> Budget:
-        """What one record may cost."""
+        """What one privacy unit may cost."""
         neighbouring = str(self.settings.get("privacy.neighbouring", NEIGHBOURING[self.learner]))
         promised = None if self.noiseless or self.ranges_from_training else self.epsilon
-        return Budget(promised, self.delta, PrivacySection().unit, neighbouring)
+        return Budget(promised, self.delta, str(self.settings.get("privacy.unit", "record")), neighbouring)
 
     @property
     def partition(self) -> str:

@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sottovoce.agent.family import Family, family_of
 from sottovoce.data import Bounds, Records, TransformName, apply, holdout, load, partition, uniform_bounds
 from sottovoce.simulate import out_peers
@@ -71,7 +68,7 @@ def plan(options: Options) -> Plan:
     train, test = data.records, data.test
     if test is None:
         train_rows, test_rows = holdout(len(train), options.seed)
-        train, test = _rows(train, train_rows), _rows(train, test_rows)
+        train, test = train.at(train_rows), train.at(test_rows)
     parts = partition(options.partition, train.labels, options.agents, options.seed)
     tables: dict[str, dict[str, Any]] = {
         "agent": {"state": "."},
@@ -91,7 +88,7 @@ def plan(options: Options) -> Plan:
     return Plan(
         options=options,
         name=data.name,
-        raw=[_rows(train, rows) for rows in parts],
+        raw=[train.at(rows) for rows in parts],
         test=Records(apply(data_section.transform, test.features, bounds), test.labels),
         features=train.features.shape[1],
         classes=data.classes,
@@ -108,7 +105,3 @@ def plan(options: Options) -> Plan:
 def _own(options: Options, index: int) -> dict[str, Any]:
     """Where one model walks, the first agent begins the walk."""
     return {"begins_walk": True} if options.learner == "gradient-walk" and index == 0 else {}
-
-
-def _rows(records: Records, rows: NDArray[np.int64]) -> Records:
-    return Records(records.features[rows], records.labels[rows])

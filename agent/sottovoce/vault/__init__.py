@@ -4,10 +4,12 @@ Other packages import from here and from nowhere inside; learners, wire and tran
 """
 
 from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.vault.budget import Budget, Spending
+from sottovoce.vault.chain import Head
 from sottovoce.vault.clipped_sum import calibrate
 from sottovoce.vault.construction import RecordTerms, Terms, build
 from sottovoce.vault.guarantee import Scaling
-from sottovoce.vault.ledger import Budget, Ledger, Spending
+from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
@@ -15,6 +17,7 @@ from sottovoce.vault.walk_room import WalkTerms
 
 __all__ = [
     "Budget",
+    "Head",
     "Ledger",
     "OperatingSystemNoise",
     "RecordTerms",

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.errors import PrivacyError
+from sottovoce.accounting.events import SMOOTHING_VARIANCE, GaussianSum, Unproved
 from sottovoce.accounting.gaussian import allowed_mu, gaussian_epsilon
+from sottovoce.errors import PrivacyError
 from sottovoce.vault.clipping import clipped_units
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
-from sottovoce.accounting.events import SMOOTHING_VARIANCE, GaussianSum, Unproved
 from sottovoce.vault.noise import NoiseSource
 
 Batches = Iterator[NDArray[np.float64]]

@@ -1,15 +1,17 @@
 """From plain values to a working vault."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.perturbation import Scheme
+from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
 from sottovoce.vault.guarantee import Scaling, guarantee, record_guarantee
-from sottovoce.vault.ledger import Budget, Ledger
+from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import GradientSum, RecordRelease
 from sottovoce.vault.record_mechanism import RecordMechanism
@@ -24,12 +26,14 @@ class Terms:
     Attributes:
         learner: `clipd2p`, or `push-sum`, which neither clips nor adds noise.
         releases: how many gradient sums the budget is spread over.
-        clip: per-example L2 threshold.
+        clip: L2 threshold of what one privacy unit adds to a sum.
+        windows: first and last window that may be asked about; None for all there are and will be.
     """
 
     learner: str
     releases: int
     clip: float
+    windows: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def build(
     if isinstance(terms, RecordTerms):
         return Vault(_record_room(records, terms, ledger, noise))
     if isinstance(terms, WalkTerms):
-        return Vault(walk_room(records, terms, ledger, noise))
+        _check_unit(terms.learner, ledger.budget)
+        return Vault(walk_room(_unit_records(records, "record"), terms, ledger, noise))
     if kernel is None:
         raise InternalError("a vault of gradient sums needs a kernel: report this defect")
     return Vault(_gradient_room(records, kernel, terms, ledger, noise))
@@ -98,11 +103,26 @@ def _gradient_room(records: Records, kernel: Kernel, terms: Terms, ledger: Ledge
             delta=budget.delta,
             neighbouring=budget.neighbouring,
         )
-    return Room(records, GradientSum(kernel, mechanism), ledger, noise, guarantee(budget, mechanism, clip))
+    units = EVERY if budget.unit != "window" or terms.windows is None else Units((terms.windows,))
+    program = GradientSum(kernel, mechanism, budget.unit, units)
+    return Room(_unit_records(records, budget.unit), program, ledger, noise, guarantee(budget, mechanism, clip))
+
+
+def _unit_records(records: Records, unit: str) -> Records:
+    """Records that know their windows where a window is the unit, and only there."""
+    if unit != "window":
+        return replace(records, windows=None)
+    if records.windows is None:
+        raise DataError(
+            "the privacy unit is a window, but the records do not say which window they belong to: store their numbers "
+            "as the array `windows` of an npz file, or choose privacy.unit=record"
+        )
+    return records
 
 
 def _record_room(records: Records, terms: RecordTerms, ledger: Ledger, noise: NoiseSource) -> Room:
     scheme = terms.scheme
+    _check_unit(terms.learner, ledger.budget)
     _check_promise(terms, ledger.budget)
     if records.features.shape[1] != scheme.features or (records.labels >= scheme.classes).any():
         raise DataError(
@@ -111,7 +131,16 @@ def _record_room(records: Records, terms: RecordTerms, ledger: Ledger, noise: No
         )
     epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
     program = RecordRelease(RecordMechanism(scheme), len(records), epsilon)
-    return Room(records, program, ledger, noise, record_guarantee(ledger.budget, scheme, terms.scaling))
+    return Room(
+        _unit_records(records, "record"), program, ledger, noise, record_guarantee(ledger.budget, scheme, terms.scaling)
+    )
+
+
+def _check_unit(learner: str, budget: Budget) -> None:
+    if budget.unit != "record":
+        raise PrivacyError(
+            f"learner `{learner}` bounds what one record adds, not what a {budget.unit} does: set privacy.unit=record"
+        )
 
 
 def _check_promise(terms: RecordTerms, budget: Budget) -> None:

@@ -6,8 +6,8 @@ from typing import Literal
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import InternalError
 from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme
+from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
-from sottovoce.vault.ledger import Budget
 from sottovoce.vault.pure_sum import PureSum
 
 Scaling = Literal["declared", "training-min-max"]
@@ -23,6 +23,7 @@ _REFUTED = (
     "from 0.5 to 0.01, so it is recognised with certainty at any ε; docs/explanation/privacy-model.md"
 )
 
+_CLIPPED = {"record": "example", "window": "window", "device": "device"}
 _WALK_LAWS = {
     "joint": "exact discrete noise of the K-norm mechanism, one law for the copies of a feature,",
     "copies": "exact discrete Laplace on each one-vs-all copy, at ε/copies,",
@@ -40,9 +41,12 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None) -> Priv
         neighbouring=budget.neighbouring,
         mechanism=(
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}, "
-            f"on full-batch sums of gradients clipped per example at {clip:g}"
+            f"on full-batch sums of gradients clipped per {_CLIPPED[budget.unit]} at {clip:g}"
         ),
-        composition="Gaussian closed form, μ² adds up over releases, fully adaptive",
+        composition=(
+            "Gaussian closed form, μ² adds up over releases, fully adaptive"
+            + ("; each window pays for the releases it is in" if budget.unit == "window" else "")
+        ),
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=_THREAT_MODEL,

@@ -23,11 +23,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.accounting.events import PureRelease
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation.laplace import grid
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
-from sottovoce.accounting.events import PureRelease
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler, max_scale
 from sottovoce.vault.noise import NoiseSource
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.accounting.events import Event, over, same_but_units
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
-from sottovoce.vault.ledger import Ledger, Spending, Stored
+from sottovoce.vault.budget import Spending, Stored
+from sottovoce.vault.chain import Head
+from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import Program
 from sottovoce.vault.release import SealedRelease
@@ -50,6 +53,14 @@ class Vault:
         """What the ledger says has been spent."""
         return self._room.ledger.spending()
 
+    def head(self) -> Head:
+        """How far the ledger has come."""
+        return self._room.ledger.head()
+
+    def link(self, charges: int) -> bytes | None:
+        """The ledger's link after so many charges; None when there were never so many."""
+        return self._room.ledger.link(charges)
+
     async def ask(self, query: Query) -> Answer:
         """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""
         if self._thread is None:
@@ -69,14 +80,18 @@ class Vault:
         plan = room.program.plan(query)
         if isinstance(plan, Refused):
             return plan
-        stored = room.ledger.stored(query_id)
+        charged, stored = room.ledger.charged(query_id), room.ledger.stored(query_id)
+        as_before = charged is not None and same_but_units(charged, plan.event)
         if stored is None:
-            if not room.ledger.charge(query_id, plan.event):
+            new = self._affordable(plan.event) if charged is None else plan.event  # which other terms do not pay for
+            event = charged if as_before else new
+            if event is None or not room.ledger.charge(query_id, event):
                 return Refused(query_id, "budget", "the privacy budget is spent")
-            value = plan.mechanism.apply(room.program.compute(query, room.records), room.noise)
+            raw = room.program.compute(query, room.records.within(event.units))
+            value = plan.mechanism.apply(raw, room.noise)
             stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
             room.ledger.store(query_id, stored)
-        elif not room.ledger.charged(query_id, plan.event) or len(stored.value) != 8 * plan.mechanism.size:
+        elif not as_before or len(stored.value) != 8 * plan.mechanism.size:
             return Refused(query_id, "query", "this query was answered before, under other terms or for another model")
         return self._release(query_id, stored)
 
@@ -85,6 +100,11 @@ class Vault:
         if self._thread is not None:
             self._thread.shutdown(wait=True)
         self._room.ledger.close()
+
+    def _affordable(self, event: Event) -> Event | None:
+        """The event over those of its units that can still pay: which they are depends on the ledger alone."""
+        units = self._room.ledger.payable(event)
+        return None if units is None else over(event, units)
 
     def _release(self, query_id: bytes, stored: Stored) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)

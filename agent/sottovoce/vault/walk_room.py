@@ -8,8 +8,9 @@ from typing import Literal
 from sottovoce.data import Records
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import SLOPES, copies
+from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import Scaling, walk_guarantee
-from sottovoce.vault.ledger import Budget, Ledger
+from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import VisitGradient
 from sottovoce.vault.pure_sum import pure_sum

@@ -4,11 +4,10 @@ import json
 import math
 
 import pytest
+from sottovoce.accounting.events import Event, GaussianSum, RecordReleased, Unproved
+from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.events import Event, GaussianSum, RecordReleased, Unproved
-from sottovoce.vault.ledger import _OF_ALL, _OF_ONE
 
 SUM = GaussianSum(10**6, 10_000)
 
@@ -125,11 +124,3 @@ def test_terms_are_json_of_one_form() -> None:
 def test_what_is_no_charge_is_no_event(record: int, epsilon: float) -> None:
     with pytest.raises(PrivacyError):
         of(record, epsilon)
-
-
-def test_a_charge_looks_at_its_own_record_only() -> None:
-    """60,000 charges must not make the next one slow: both questions are answered from an index."""
-    book = ledger()
-    for query, parameters in ((_OF_ONE, (3,)), (_OF_ALL, ())):
-        plan = book._connection.execute(f"EXPLAIN QUERY PLAN {query}", parameters).fetchall()
-        assert any("COVERING INDEX charge_of_record (record" in row[3] for row in plan), plan

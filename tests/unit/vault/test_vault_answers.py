@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import sottovoce
 from numpy.typing import NDArray
+from sottovoce.accounting.events import Event, GaussianSum
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Terms, Vault, build
+from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import exact
-from sottovoce.accounting.events import Event, GaussianSum
 from sottovoce.vault.guarantee import guarantee
-from sottovoce.vault.ledger import Stored
 from sottovoce.vault.programs import GradientSum
 from sottovoce.vault.vault import Room
 
@@ -48,7 +48,7 @@ class Witness(Counted):
         self.saw: list[tuple[int, int]] = []
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        reader, _ = Ledger.read(self._path)
+        reader = Ledger.read(self._path)
         spending = reader.spending()
         reader.close()
         self.saw.append((spending.charges, spending.releases))
@@ -103,7 +103,7 @@ def test_charged_then_drawn_then_stored(path: Path, make_vault: MakeVault) -> No
         noise.saw.clear()
         vault.answer(question(slot))
         assert set(noise.saw) == {(slot + 1, slot)}
-        reader, _ = Ledger.read(path)
+        reader = Ledger.read(path)
         assert reader.spending().releases == slot + 1
         reader.close()
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import calibrate
-from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.vault.clipped_sum import DiscreteGaussian, exact
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sottovoce.accounting.events import GaussianSum
+from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import calibrate
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.vault.ledger import Stored
 
 OWNER = "meter-17"
 RELEASE = Stored(-3, b"\x01" * 16, False)
@@ -48,8 +48,8 @@ def test_what_is_written_is_there_after_a_restart(path: Path, budget: Budget) ->
 
 def test_a_charge_is_on_the_disk_when_charge_returns(path: Path, ledger: Ledger) -> None:
     ledger.charge(query(1), GaussianSum(100, 1000))
-    reader, owner = Ledger.read(path)
-    assert owner == OWNER
+    reader = Ledger.read(path)
+    assert reader.owner == OWNER
     assert reader.spending().charges == 1
     reader.close()
 
@@ -88,7 +88,7 @@ def test_any_path_will_do(tmp_path: Path, budget: Budget, name: str) -> None:
     Ledger.create(place, OWNER, budget)
     opened = Ledger.open(place, OWNER, budget)
     assert opened.charge(query(1), GaussianSum(100, 1000))
-    reader, _ = Ledger.read(place)
+    reader = Ledger.read(place)
     assert reader.spending().charges == 1
     with pytest.raises(LedgerError):
         reader.charge(query(2), GaussianSum(100, 1000))
@@ -134,7 +134,7 @@ def test_a_second_opener_is_refused_and_a_reader_is_not(path: Path, ledger: Ledg
     for place in (path, link):
         with pytest.raises(LedgerError, match="stop it first"):
             Ledger.open(place, OWNER, budget)
-    Ledger.read(path)[0].close()
+    Ledger.read(path).close()
     ledger.close()
     Ledger.open(path, OWNER, budget).close()
 
@@ -146,7 +146,7 @@ def test_reading_changes_nothing(path: Path, budget: Budget) -> None:
     opened.close()
     before = path.read_bytes()
     for _ in range(2):
-        reader, _owner = Ledger.read(path)
+        reader = Ledger.read(path)
         reader.spending()
         reader.stored(query(1))
         with pytest.raises(LedgerError):

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from sottovoce.accounting.events import GaussianSum
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.vault.ledger import Stored
+from sottovoce.vault.budget import Stored
 
 OWNER = "meter-17"
 
@@ -57,10 +57,10 @@ def truncate(path: Path, keep: float) -> None:
 def forget_in_an_index(path: Path) -> None:
     """Point the index of released queries at nothing: a look-up would find no release and draw again."""
     connection = sqlite3.connect(path)
-    connection.executescript("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'release_kept'")
+    connection.executescript("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'charge_UPDATE'")
     connection.commit()
     page = connection.execute(
-        "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_release_1'"
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_charge_1'"
     ).fetchone()[0]
     size = connection.execute("PRAGMA page_size").fetchone()[0]
     connection.close()
@@ -82,13 +82,13 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     ),
     "text": lambda path: path.write_text("ε = 0"),
     "another program's": lambda path: alter(path, "PRAGMA application_id = 7"),
-    "an earlier version": lambda path: alter(path, "PRAGMA user_version = 1"),
-    "a later version": lambda path: alter(path, "PRAGMA user_version = 3"),
+    "an earlier version": lambda path: alter(path, "PRAGMA user_version = 2"),
+    "a later version": lambda path: alter(path, "PRAGMA user_version = 4"),
     "an index that forgot": forget_in_an_index,
     "two budgets": lambda path: alter(
-        path, "INSERT INTO budget VALUES ('meter-17', 9.0, 1e-5, 'record', 'add-remove')"
+        path, "INSERT INTO budget VALUES ('meter-17', 9.0, 1e-5, 'record', 'add-remove', x'00')"
     ),
-    "no budget": lambda path: alter(path, "DROP TRIGGER budget_kept; DELETE FROM budget"),
+    "no budget": lambda path: alter(path, "DROP TRIGGER budget_DELETE; DELETE FROM budget"),
     "a fresh database": lambda path: replace(path, lambda: alter(path, "CREATE TABLE charge (query BLOB)")),
     "a directory": lambda path: replace(path, path.mkdir),
     "missing": lambda path: path.unlink(),

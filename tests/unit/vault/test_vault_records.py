@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
+from sottovoce.accounting.events import RecordReleased
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, InternalError, LedgerError, PrivacyError
@@ -17,7 +18,6 @@ from sottovoce.kernels import Softmax
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, RandomisedLabel, Scheme, scheme
 from sottovoce.perturbation.cap import _tail
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, SeededNoise, Vault, build
-from sottovoce.accounting.events import RecordReleased
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.record_mechanism import RecordMechanism, _answer

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.accounting.events import PureRelease
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, LedgerError, PrivacyError
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, WalkTerms, build
-from sottovoce.accounting.events import PureRelease
 from sottovoce.vault.pure_sum import PureSum, pure_sum
 
 FEATURES, CLASSES, COUNT = 3, 4, 12

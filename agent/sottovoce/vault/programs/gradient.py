@@ -1,12 +1,16 @@
-"""Full-batch sums of per-example gradients: the private half of push-sum SGD (`push-sum`, `clipd2p`).
+"""Full-batch sums of clipped gradients: the private half of push-sum SGD (`push-sum`, `clipd2p`).
 
-AdaD²P (2024), Section 4: ClipD²P with the clip taken per example and every record in every step.
+AdaD²P (2024), Section 4: ClipD²P with the clip taken per privacy unit and every record in every step.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sottovoce.accounting.events import over
+from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Kernel
@@ -18,26 +22,50 @@ _BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays 
 
 @dataclass(frozen=True, slots=True)
 class GradientSum:
-    """Answers `gradient` queries with Σ ∇ℓ(point; record).
+    """Answers `gradient` queries with Σ over units of clip(Σ over the unit's records of ∇ℓ(point; record)).
 
     Attributes:
         kernel: the model.
-        mechanism: bound and noise of every release.
+        mechanism: bound and noise of every release; it clips the contribution of a unit.
+        unit: `record`, `window` or `device`.
+        units: the units that may be asked about: public, whether or not there are records of them.
     """
 
     kernel: Kernel
     mechanism: ClippedSum
+    unit: str = "record"
+    units: Units = EVERY
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """A plan for a finite point of the model's size."""
         point = query.point
         if query.kind != "gradient" or point.shape != (self.kernel.size,) or not np.isfinite(point).all():
             return Refused(query.id, "query", "the vault's program does not answer such a query")
-        return Plan(self.mechanism.event, self.mechanism)
+        return Plan(over(self.mechanism.event, self.units), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Per-example gradients at the query's point, in batches of about a megabyte."""
+        """One row a unit: its gradients at the query's point, summed. The rows come in batches of about a megabyte."""
+        if self.unit == "record":
+            yield from self._gradients(query.point, records)
+            return
+        for part in _by_unit(records):
+            row = np.zeros((1, self.kernel.size))
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+                for gradients in self._gradients(query.point, part):
+                    row += np.add.reduce(gradients, axis=0)
+            yield row
+
+    def _gradients(self, point: NDArray[np.float64], records: Records) -> Batches:
         batch = max(1, _BATCH_NUMBERS // self.kernel.size)
         for start in range(0, len(records), batch):
             features, labels = records.features[start : start + batch], records.labels[start : start + batch]
-            yield self.kernel.gradients(query.point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
+            yield self.kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
+
+
+def _by_unit(records: Records) -> Iterator[Records]:
+    """The records of each window; of the device, when there are no windows."""
+    if records.windows is None:
+        yield records
+        return
+    for window in np.unique(records.windows):
+        yield records.at(np.flatnonzero(records.windows == window))

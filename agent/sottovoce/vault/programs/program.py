@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from sottovoce.accounting.events import Event
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.accounting.events import Event
 from sottovoce.vault.mechanism import Mechanism
 
 Raw = TypeVar("Raw")

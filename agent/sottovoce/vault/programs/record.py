@@ -6,9 +6,9 @@ post-processing.
 
 from dataclasses import dataclass
 
+from sottovoce.accounting.events import RecordReleased
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.accounting.events import RecordReleased
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.record_mechanism import RecordMechanism
 
@@ -39,5 +39,4 @@ class RecordRelease:
 
     def compute(self, query: Query, records: Records) -> Records:
         """The one record, as it is."""
-        place = slice(query.slot, query.slot + 1)
-        return Records(records.features[place], records.labels[place])
+        return records.at(slice(query.slot, query.slot + 1))

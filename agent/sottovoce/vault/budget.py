@@ -1,0 +1,74 @@
+"""What a privacy unit may cost, what it has cost, and what was released for it."""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+
+from sottovoce.accounting.gaussian import MAX_EPSILON, allowed_mu
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one privacy unit may cost in all.
+
+    Attributes:
+        epsilon: total ε; None for the noiseless baseline, which promises nothing.
+        delta: total δ.
+        unit: `record`, `window` or `device`.
+        neighbouring: `add-remove` or `replace-one`.
+    """
+
+    epsilon: float | None
+    delta: float
+    unit: str
+    neighbouring: str
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError for a budget that promises nothing; ε = None says so itself."""
+        allowed_mu(MAX_EPSILON if self.epsilon is None else self.epsilon, self.delta)
+
+    @property
+    def words(self) -> str:
+        """The budget in a few words."""
+        epsilon = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}"
+        return f"{epsilon}, δ = {self.delta:g}, {self.unit} level, {self.neighbouring}"
+
+    def made_for(self, owner: str) -> str:
+        """Canonical JSON of owner and budget; the shortest decimal of a float names it exactly."""
+        return json.dumps({"owner": owner, **asdict(self)}, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What the ledger says has been spent.
+
+    Attributes:
+        epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite when something left without
+            noise.
+        charges: releases paid for.
+        releases: releases made; never more than charges.
+    """
+
+    epsilon: float
+    charges: int
+    releases: int
+
+    @property
+    def promised_epsilon(self) -> float | None:
+        """The same ε; None when it is infinite, because nothing is promised then."""
+        return self.epsilon if math.isfinite(self.epsilon) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A release as the ledger keeps it.
+
+    Attributes:
+        exponent: the grid step is 2**exponent.
+        value: int64[P], little-endian.
+        simulated: the noise came from a seeded stream.
+    """
+
+    exponent: int
+    value: bytes
+    simulated: bool

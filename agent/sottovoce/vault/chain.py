@@ -1,0 +1,32 @@
+"""The chain of charges: each one's link is a hash over all before it, so that one head stands for a whole ledger."""
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How far a ledger has come.
+
+    Attributes:
+        charges: how many charges it holds.
+        link: the link of the last of them, 32 bytes; the chain's first link when there is none.
+    """
+
+    charges: int
+    link: bytes
+
+
+def first_link(made_for: str, nonce: bytes) -> bytes:
+    """The link before the first charge of a ledger with this owner and budget, in canonical words."""
+    return hashlib.sha256(b"sottovoce/ledger/v3|" + nonce + made_for.encode()).digest()
+
+
+def next_link(link: bytes, query: bytes, terms: str) -> bytes:
+    """The link of a charge."""
+    return hashlib.sha256(link + query + terms.encode()).digest()
+
+
+def release_digest(link: bytes, exponent: int, value: bytes, simulated: bool) -> bytes:
+    """What a stored release must hash to, under the link of its charge."""
+    return hashlib.sha256(link + exponent.to_bytes(8, "big", signed=True) + bytes([simulated]) + value).digest()

@@ -1,0 +1,112 @@
+"""The ledger's file: its schema, its lock, and errors that name it and the remedy."""
+
+import errno
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.vault.budget import Budget
+
+_APPLICATION_ID = 0x50FF0CE1
+_SCHEMA_VERSION = 3
+_TABLES = ("budget", "charge", "release")
+_SCHEMA = """
+CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
+                     neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
+CREATE TABLE charge (number INTEGER PRIMARY KEY, query BLOB NOT NULL UNIQUE, terms TEXT NOT NULL,
+                     link BLOB NOT NULL) STRICT;
+CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exponent INTEGER NOT NULL,
+                      value BLOB NOT NULL, simulated INTEGER NOT NULL, digest BLOB NOT NULL) STRICT;
+""" + "".join(
+    f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
+    for table in _TABLES
+    for verb in ("UPDATE", "DELETE")
+)
+
+_DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
+_ACCESS = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def fill(connection: sqlite3.Connection, owner: str, budget: Budget) -> None:
+    """Make the tables of a new ledger."""
+    connection.executescript(
+        f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
+    )
+    connection.execute(
+        "INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?)",
+        (owner, budget.epsilon, budget.delta, budget.unit, budget.neighbouring, os.urandom(16)),
+    )
+
+
+def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
+    """Owner, budget and nonce of a ledger that is whole, indices included: they tell what was answered before."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != _APPLICATION_ID:
+        raise sqlite3.DatabaseError("it is not a Sottovoce ledger")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != _SCHEMA_VERSION:
+        raise sqlite3.DatabaseError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+    verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(str(verdict))
+    rows = connection.execute("SELECT owner, epsilon, delta, unit, neighbouring, nonce FROM budget").fetchall()
+    if len(rows) != 1:
+        raise sqlite3.DatabaseError("it holds no budget")
+    owner, epsilon, delta, unit, neighbouring, nonce = rows[0]
+    try:
+        return owner, Budget(epsilon, delta, unit, neighbouring), nonce
+    except PrivacyError as error:
+        raise sqlite3.DatabaseError("its budget is none") from error
+
+
+def locked(path: Path) -> int:
+    """A descriptor that holds the lock of the ledger; it is a file of its own, since SQLite locks the ledger's.
+
+    Raises:
+        LedgerError: another process holds it.
+    """
+    real = path.resolve()
+    lock = os.open(real.with_name(real.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise LedgerError(f"{path}: another agent is using this ledger; stop it first") from error
+    return lock
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection to an existing file, to write (`rw`) or only read (`ro`)."""
+    quoted = str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return sqlite3.connect(
+        f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=10
+    )
+
+
+@contextmanager
+def named(path: Path | None = None) -> Iterator[None]:
+    """Turn the errors of SQLite and of the file system into one that names the ledger and the remedy."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema is no text
+        where = f"{path}: the privacy ledger" if path else "the privacy ledger"
+        raise LedgerError(
+            f"{where} cannot be used ({error}): nothing was released. Remedy: {_remedy(error)}"
+        ) from error
+
+
+def _remedy(error: Exception) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of it says where SQLite met the error
+    if code in _DISK or getattr(error, "errno", None) in _DISK_ERRORS:
+        return "make room on its disk, or replace the disk"
+    if code in _ACCESS or isinstance(error, OSError):
+        return "let the agent's user write it and its directory, and nobody else"
+    if code in _BUSY:
+        return "stop the other program that has it open"
+    return "restore it from the device itself or retire this identity; it is never replaced by an empty one"

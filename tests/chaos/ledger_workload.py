@@ -1,0 +1,97 @@
+"""A device's life with its ledger, recorded down to the bytes it writes.
+
+Usage: ledger_workload.py DIRECTORY LOG. The ledger is made and used in DIRECTORY; LOG gets every operation on its files,
+and between them, as remarks, the queries that were answered and what was released.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.kernels import Softmax
+from sottovoce.perturbation import scheme
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Terms, Vault, build
+
+from tests.support.disk_log import save
+from tests.support.disk_recorder import DiskRecorder
+
+OWNER = "meter-17"
+EPSILON = 2.0
+BUDGET = Budget(EPSILON, 1e-5, "record", "replace-one")
+LEDGER = "ledger.db"
+KERNEL = Softmax(4, 2)
+RELEASES = 300  # enough for SQLite to checkpoint its log of 1,000 pages by itself, and to write it anew
+ROUNDS = RELEASES + 20
+RECORDS, RECORD_EPSILON = 6, 0.25
+CREATED, ANSWERED, CLOSED = "created", "answered", "closed"
+
+
+def main() -> None:
+    directory, log = Path(sys.argv[1]), Path(sys.argv[2])
+    sys.unraisablehook = _fail
+    recorder = DiskRecorder(directory)
+    Ledger.create(directory / LEDGER, OWNER, BUDGET)
+    recorder.mark(CREATED)
+    for made, queries in (
+        (record_vault, [record_question(slot) for slot in range(RECORDS)]),
+        (gradient_vault, [question(slot) for slot in range(ROUNDS)]),
+        (gradient_vault, [question(slot) for slot in range(0, ROUNDS, 50)]),
+    ):
+        vault = made(Ledger.open(directory / LEDGER, OWNER, BUDGET))
+        for query in queries:
+            answer = vault.answer(query)
+            if not isinstance(answer, Refused):
+                recorder.mark(ANSWERED, answer.query_id + answer.value.tobytes())
+        vault.close()
+        recorder.mark(CLOSED)
+    save(recorder.operations, log)
+
+
+def question(slot: int) -> Query:
+    """A gradient, at a point that does not matter."""
+    return Query("clipd2p", "gradient", slot, np.zeros(KERNEL.size))
+
+
+def record_question(slot: int) -> Query:
+    """A record."""
+    return Query("golf", "record", slot, np.zeros(0))
+
+
+def gradient_vault(ledger: Ledger) -> Vault:
+    """The vault of a learner that sums gradients."""
+    return build(
+        records=_records(),
+        kernel=KERNEL,
+        terms=Terms("clipd2p", RELEASES, 1.0),
+        ledger=ledger,
+        noise=OperatingSystemNoise(),
+    )
+
+
+def record_vault(ledger: Ledger) -> Vault:
+    """The vault of a learner that publishes records, over the same ones."""
+    return build(
+        records=_records(),
+        kernel=None,
+        terms=RecordTerms("golf", scheme("laplace", 4, 2, RECORD_EPSILON), "declared"),
+        ledger=ledger,
+        noise=OperatingSystemNoise(),
+    )
+
+
+def _records() -> Records:
+    rng = np.random.default_rng(1)
+    return Records(rng.normal(size=(RECORDS, 4)), rng.integers(0, 2, RECORDS))
+
+
+def _fail(problem: "sys.UnraisableHookArgs") -> None:
+    """An error inside SQLite's calls is raised nowhere: nothing recorded after it could be trusted."""
+    print(f"the recorder failed: {problem.exc_value!r}", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""What may be on a disk after a power cut: the durable part, and of what was not yet synced any part at all.
+
+A file's content is durable up to its last sync, the names in a directory up to theirs. Of the writes since, each may be
+there or not, in whatever order they were made; of the changes of names, a first part (file systems keep a journal of
+them). One write may be torn: at a sector of 512 bytes on any disk, at any byte on a bad one.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.support.disk_log import Operation
+
+Image = dict[str, bytes]  # contents by name
+SECTOR = 512
+EVERYTHING, NOTHING = "everything unsynced was kept", "everything unsynced was lost"
+
+
+@dataclass(eq=False, slots=True)
+class _File:
+    durable: bytearray = field(default_factory=bytearray)
+
+
+Change = tuple[_File, Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A power cut. Its image is made when asked for, which must be before the disk does any more.
+
+    Attributes:
+        how: what the disk made of it, in words, for whoever reads that it went wrong.
+        names: those that are there.
+        changes: the unsynced changes of contents that were kept.
+    """
+
+    how: str
+    names: dict[str, _File]
+    changes: Sequence[Change]
+
+    def image(self) -> Image:
+        """What is on the disk afterwards."""
+        contents = {file: bytearray(file.durable) for file in self.names.values()}
+        for file, operation in self.changes:
+            if file in contents:
+                _change(contents[file], operation)
+        return {name: bytes(contents[file]) for name, file in self.names.items()}
+
+
+class CrashDisk:
+    """A disk onto which operations are done one by one.
+
+    Args:
+        rng: chooses where writes are torn and which parts of many are kept.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._durable_names: dict[str, _File] = {}
+        self._names: dict[str, _File] = {}
+        self._changes: list[Change] = []  # of contents, not yet durable
+        self._renames: list[dict[str, _File]] = []  # names after each change of them that is not yet durable
+
+    def do(self, operation: Operation) -> None:
+        """Do one more."""
+        match operation.kind:
+            case "create":
+                self._rename({**self._names, operation.name: _File()})
+            case "write" | "truncate":
+                self._changes.append((self._names[operation.name], operation))
+            case "sync":
+                self._sync(self._names[operation.name])
+            case "rename":
+                rest = {name: file for name, file in self._names.items() if name != operation.name}
+                self._rename({**rest, operation.target: self._names[operation.name]})
+            case "delete":
+                self._rename({name: file for name, file in self._names.items() if name != operation.name})
+            case "sync names":
+                self._durable_names, self._renames = self._names, []
+
+    def whole(self) -> Image:
+        """What is there when there is no power cut."""
+        return Crash("none", self._names, self._changes).image()
+
+    def crashes(self, coming: Operation) -> Iterator[Crash]:
+        """Power cuts between what was done and the end of what comes next, which may be under way."""
+        yield Crash(EVERYTHING, self._names, self._changes)
+        yield Crash(NOTHING, self._durable_names, [])
+        for place, names in enumerate([self._durable_names, *self._renames][:-1]):
+            yield Crash(f"of {len(self._renames)} changes of names, {place} were kept", names, self._changes)
+        for place, names in enumerate(self._renames, start=1):
+            yield Crash(f"{place} changes of names were kept, and no content", names, [])
+        if coming.kind == "write":
+            yield from self._torn(coming)
+        if coming.kind == "sync":
+            yield from self._reordered()
+
+    def _torn(self, coming: Operation) -> Iterator[Crash]:
+        """A part of the coming write, with all the others or with none."""
+        length, file = len(coming.data), self._names[coming.name]
+        sectors = range(SECTOR - coming.place % SECTOR, length, SECTOR)
+        cuts = [self._rng.choice(sectors)] if sectors else []
+        for cut in {*cuts, self._rng.randrange(length) | 1} - {length}:
+            first = Operation("write", coming.name, coming.place, coming.data[:cut])
+            last = Operation("write", coming.name, coming.place + cut, coming.data[cut:])
+            where = f"of {length} bytes at {coming.place} of {coming.name}"
+            yield Crash(f"{cut} {where} were written", self._names, [*self._changes, (file, first)])
+            yield Crash(f"the first {cut} {where} were not written", self._names, [*self._changes, (file, last)])
+            yield Crash(f"{cut} {where} were written, and none before", self._names, [(file, first)])
+
+    def _reordered(self) -> Iterator[Crash]:
+        """Of the unsynced changes each one lost, each one alone, and some parts of many."""
+        count = len(self._changes)
+        for place, change in enumerate(self._changes):
+            rest = self._changes[:place] + self._changes[place + 1 :]
+            yield Crash(f"unsynced change {place} of {count} was lost", self._names, rest)
+            yield Crash(f"only unsynced change {place} of {count} was kept", self._names, [change])
+        for _ in range(2 if count > 2 else 0):
+            kept = sorted(self._rng.sample(range(count), self._rng.randrange(1, count)))
+            yield Crash(f"unsynced changes {kept} of {count} were kept", self._names, [self._changes[i] for i in kept])
+
+    def _rename(self, names: dict[str, _File]) -> None:
+        self._names = names
+        self._renames.append(names)
+
+    def _sync(self, file: _File) -> None:
+        for changed, operation in self._changes:
+            if changed is file:
+                _change(file.durable, operation)
+        self._changes = [change for change in self._changes if change[0] is not file]
+
+
+def _change(content: bytearray, operation: Operation) -> None:
+    """Write, filling a gap with zeros as a file system does, or cut or lengthen."""
+    if operation.kind == "truncate":
+        del content[operation.place :]
+        content.extend(bytes(operation.place - len(content)))
+        return
+    content.extend(bytes(max(0, operation.place - len(content))))
+    content[operation.place : operation.place + len(operation.data)] = operation.data

@@ -1,0 +1,135 @@
+"""Records what this process does to the files of one directory: through SQLite, and by the functions of `os`.
+
+It takes SQLite's place in the whole process and is never undone, so it belongs into a process of its own.
+SQLite's index of the write-ahead log (`-shm`) is not recorded: it is memory that a crash loses.
+"""
+
+import os
+from collections.abc import Callable
+from ctypes import POINTER, c_void_p, cast, pointer, string_at
+from pathlib import Path
+from typing import Any
+
+from tests.support import sqlite_calls as c
+from tests.support.disk_log import Kind, Operation
+
+
+class DiskRecorder:
+    """Starts recording when it is made.
+
+    Args:
+        directory: whose files are recorded, by their names in it; directories below it are not.
+
+    Attributes:
+        operations: what was done so far.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.operations: list[Operation] = []
+        self._directory = os.fsencode(directory.resolve())
+        self._names: dict[int, str] = {}  # of SQLite's open files, by their addresses
+        self._tables: dict[int, c.Methods] = {}  # by the address of the table that each replaces
+        self._record_sqlite()
+        self._record_os()
+
+    def mark(self, remark: str, data: bytes = b"") -> None:
+        """Write a remark between the operations."""
+        self.operations.append(Operation("mark", remark, data=data))
+
+    def _note(self, kind: Kind, path: str | bytes | None, place: int = 0, data: bytes = b"", target: str = "") -> None:
+        name = self._name(path)
+        if name is not None:
+            self.operations.append(Operation(kind, name, place, data, target))
+
+    def _name(self, path: str | bytes | os.PathLike[str] | None) -> str | None:
+        """A file's name in the directory; None for a file elsewhere."""
+        parent, name = os.path.split(os.path.realpath(os.fsencode(path or b"/")))
+        return os.fsdecode(name) if parent == self._directory else None
+
+    def _record_sqlite(self) -> None:
+        library = c.library()
+        self._system = library.sqlite3_vfs_find(None)
+        system = self._system.contents
+        self._open_directory = c.OpenDirectory(system.get_system_call(self._system, b"openDirectory"))
+        self._callbacks = [c.Open(self._opened), c.Delete(self._deleted), c.OpenDirectory(self._directory_opened)]
+        system.set_system_call(self._system, b"openDirectory", cast(self._callbacks[2], c_void_p))
+        self._recording = c.FileSystem.from_buffer_copy(system)
+        self._recording.name = b"recorder"
+        self._recording.open, self._recording.delete = self._callbacks[:2]
+        library.sqlite3_vfs_register(pointer(self._recording), 1)
+
+    def _opened(self, vfs: int, address: int | None, file: int, flags: int, found: int | None) -> int:
+        path = string_at(address) if address else None  # None is a temporary file
+        new = path is not None and not os.path.exists(path)
+        code = int(self._system.contents.open(vfs, address, file, flags, found))
+        if code == c.OK and path is not None:
+            opened = cast(file, POINTER(c.OpenFile)).contents
+            self._names[file] = os.fsdecode(path)
+            opened.methods = pointer(self._recording_table(opened.methods))
+            if new and flags & c.OPEN_CREATE:
+                self._note("create", path)
+        return code
+
+    def _recording_table(self, original: Any) -> c.Methods:
+        """A copy of a table of methods in which those that change a file write down what they do."""
+        address = cast(original, c_void_p).value or 0
+        if address not in self._tables:
+            methods = c.Methods.from_buffer_copy(original.contents)
+            write, truncate, sync = methods.write, methods.truncate, methods.sync
+
+            def written(file: int, data: int, length: int, place: int) -> int:
+                self._note("write", self._names[file], place, string_at(data, length))
+                return int(write(file, data, length, place))
+
+            def truncated(file: int, length: int) -> int:
+                self._note("truncate", self._names[file], length)
+                return int(truncate(file, length))
+
+            def synced(file: int, flags: int) -> int:
+                code = int(sync(file, flags))
+                self._note("sync", self._names[file])
+                return code
+
+            table = c.Methods.from_buffer_copy(methods)
+            table.write, table.truncate, table.sync = c.Write(written), c.Truncate(truncated), c.Sync(synced)
+            self._tables[address] = table
+        return self._tables[address]
+
+    def _deleted(self, vfs: int, path: bytes, sync: int) -> int:
+        existed = os.path.exists(path)
+        if existed:
+            self._note("delete", path)
+        return int(self._system.contents.delete(vfs, path, sync))  # it opens the directory when it is to be synced
+
+    def _directory_opened(self, path: bytes, descriptor: Any) -> int:
+        """SQLite opens the directory of a file for nothing but fsync."""
+        code = int(self._open_directory(path, descriptor))
+        if self._directory == os.path.dirname(os.path.realpath(path)):
+            self.operations.append(Operation("sync names", ""))
+        return code
+
+    def _record_os(self) -> None:
+        def recorded(name: str, note: Callable[..., None]) -> None:
+            original = getattr(os, name)
+
+            def act(*args: Any, **options: Any) -> Any:
+                result = original(*args, **options)
+                note(*args)
+                return result
+
+            setattr(os, name, act)
+
+        def synced(descriptor: int) -> None:
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
+            if os.fsencode(path) == self._directory:
+                self.operations.append(Operation("sync names", ""))
+            else:
+                self._note("sync", path)
+
+        def renamed(old: str, new: str) -> None:
+            self.operations.append(Operation("rename", os.path.basename(old), target=os.path.basename(new)))
+
+        recorded("fsync", synced)
+        recorded("rename", renamed)
+        recorded("replace", renamed)
+        recorded("unlink", lambda path: self._note("delete", path))

@@ -1,0 +1,83 @@
+"""The C interface between SQLite and the file system, as far as a recorder needs it (sqlite.org/vfs.html).
+
+The structures are those of sqlite3.h; their layout is a promise of SQLite's and has only ever grown at the end.
+"""
+
+import ctypes
+import sqlite3  # whose library is looked for
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
+from pathlib import Path
+
+OK = 0
+OPEN_CREATE = 0x4
+
+Write = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
+Truncate = CFUNCTYPE(c_int, c_void_p, c_int64)
+Sync = CFUNCTYPE(c_int, c_void_p, c_int)
+Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)  # the path stays SQLite's: files point to it
+Delete = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int)
+OpenDirectory = CFUNCTYPE(c_int, c_char_p, POINTER(c_int))
+SetSystemCall = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p)
+GetSystemCall = CFUNCTYPE(c_void_p, c_void_p, c_char_p)
+
+
+class Methods(Structure):
+    """sqlite3_io_methods: what can be done to an open file."""
+
+    _fields_ = [
+        ("version", c_int),
+        ("close", c_void_p),
+        ("read", c_void_p),
+        ("write", Write),
+        ("truncate", Truncate),
+        ("sync", Sync),
+        *((name, c_void_p) for name in ("file_size", "lock", "unlock", "check_lock", "control", "sector", "traits")),
+        *((name, c_void_p) for name in ("shm_map", "shm_lock", "shm_barrier", "shm_unmap", "fetch", "unfetch")),
+    ]
+
+
+class OpenFile(Structure):
+    """sqlite3_file: what is behind it is the file system's own."""
+
+    _fields_ = [("methods", POINTER(Methods))]
+
+
+class FileSystem(Structure):
+    """sqlite3_vfs: how files are opened and deleted."""
+
+    _fields_ = [
+        ("version", c_int),
+        ("file_size", c_int),
+        ("longest_path", c_int),
+        ("next", c_void_p),
+        ("name", c_char_p),
+        ("data", c_void_p),
+        ("open", Open),
+        ("delete", Delete),
+        *((name, c_void_p) for name in ("access", "full_path", "dl_open", "dl_error", "dl_sym", "dl_close")),
+        *((name, c_void_p) for name in ("randomness", "sleep", "time", "last_error", "time_64")),
+        ("set_system_call", SetSystemCall),
+        ("get_system_call", GetSystemCall),
+        ("next_system_call", c_void_p),
+    ]
+
+
+def library() -> ctypes.CDLL:
+    """The very SQLite that Python's sqlite3 module is linked to.
+
+    Raises:
+        RuntimeError: it is not a shared library of its own.
+    """
+    mapped = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines())
+    paths = {fields[5] for fields in mapped if len(fields) == 6 and "/libsqlite3.so" in fields[5]}
+    if len(paths) != 1:
+        raise RuntimeError(
+            f"SQLite {sqlite3.sqlite_version} is linked statically into this Python ({len(paths)} libsqlite3.so are "
+            "mapped), so that its file operations cannot be recorded: run this test with a Python that uses the "
+            "system's libsqlite3.so.0, such as Debian's, or one built by pyenv with libsqlite3-dev"
+        )
+    found = ctypes.CDLL(paths.pop())
+    found.sqlite3_vfs_find.restype = POINTER(FileSystem)
+    found.sqlite3_vfs_find.argtypes = [c_char_p]
+    found.sqlite3_vfs_register.argtypes = [POINTER(FileSystem), c_int]
+    return found
