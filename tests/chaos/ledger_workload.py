@@ -22,8 +22,8 @@ OWNER = "meter-17"
 EPSILON = 2.0
 BUDGET = Budget(EPSILON, 1e-5, "record", "replace-one")
 LEDGER = "ledger.db"
-KERNEL = Softmax(4, 2)
-RELEASES = 300  # enough for SQLite to checkpoint its log of 1,000 pages by itself, and to write it anew
+KERNEL = Softmax(4000, 2)  # a release of sixteen pages
+RELEASES = 68  # enough for SQLite to checkpoint its log of 1,000 pages by itself, and to write it anew
 ROUNDS = RELEASES + 20
 RECORDS, RECORD_EPSILON = 6, 0.25
 CREATED, ANSWERED, CLOSED = "created", "answered", "closed"
@@ -76,7 +76,7 @@ def record_vault(ledger: Ledger) -> Vault:
     return build(
         records=_records(),
         kernel=None,
-        terms=RecordTerms("golf", scheme("laplace", 4, 2, RECORD_EPSILON), "declared"),
+        terms=RecordTerms("golf", scheme("laplace", 4000, 2, RECORD_EPSILON), "declared"),
         ledger=ledger,
         noise=OperatingSystemNoise(),
     )
@@ -84,7 +84,7 @@ def record_vault(ledger: Ledger) -> Vault:
 
 def _records() -> Records:
     rng = np.random.default_rng(1)
-    return Records(rng.normal(size=(RECORDS, 4)), rng.integers(0, 2, RECORDS))
+    return Records(rng.normal(size=(RECORDS, 4000)), rng.integers(0, 2, RECORDS))
 
 
 def _fail(problem: "sys.UnraisableHookArgs") -> None:

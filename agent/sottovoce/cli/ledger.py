@@ -1,32 +1,94 @@
-"""`sottovoce ledger`: what a device has spent."""
+"""`sottovoce ledger`: what a device has spent, checked, and certified."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Look at a privacy ledger.", no_args_is_help=True)
+from sottovoce.errors import UsageError
+
+app = typer.Typer(help="Look at a privacy ledger, check it, certify it.", no_args_is_help=True)
+
+State = Annotated[Path | None, typer.Option("--state", help="The device's state directory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
 
 @app.callback()
 def _group() -> None:
-    """Look at a privacy ledger."""
+    """Look at a privacy ledger, check it, certify it."""
 
 
 @app.command()
 def show(
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show budget and spending; asking never changes them."""
+    _print(_facts(state), as_json)
+
+
+@app.command()
+def verify(
+    certificate: Annotated[Path | None, typer.Argument(help="A certificate made by `ledger export`.")] = None,
+    state: State = None,
+    fleet_certificate: Annotated[
+        Path | None, typer.Option("--fleet-certificate", help="The certificate of the fleet you trust, ca.pem.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a ledger, or offline a certificate: signature, every link of the chain, and what it all comes to."""
+    if (certificate is None) == (state is None):
+        raise UsageError("give a certificate to check, or the --state directory of a ledger, and not both")
+    if state is not None:
+        _print({**_facts(state), "verdict": "whole"}, as_json)
+        return
+    if certificate is None or fleet_certificate is None:
+        raise UsageError("a certificate is worth what its fleet is: give --fleet-certificate, the ca.pem you trust")
+    from sottovoce.agent.certificate import verify as verified
+
+    _print({**verified(_read(certificate), _read(fleet_certificate), certificate), "verdict": "holds"}, as_json)
+
+
+@app.command()
+def export(
+    state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
+    out: Annotated[Path | None, typer.Option(help="Write here instead of on standard output.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger, if it is not in --state.")] = None,
+) -> None:
+    """Certify what was spent: a document signed by the device, which anybody can check offline."""
+    from sottovoce.agent.assemble import state_files
+    from sottovoce.agent.certificate import certify
+    from sottovoce.cli.output import check_writable, write
+    from sottovoce.identity import load
+    from sottovoce.vault import Ledger
+
+    if out is not None:
+        check_writable("--out", out)
+    identity_directory, own = state_files(state)
+    identity = load(identity_directory)
+    opened = Ledger.read(ledger or own)
+    try:
+        document = certify(opened, identity)
+    finally:
+        opened.close()
+    if out is None:
+        typer.echo(document)
+    else:
+        write("--out", out, document)
+
+
+def _facts(state: Path) -> dict[str, Any]:
+    """What the ledger of a state directory says; opening it checks all of it."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.vault import Ledger
 
     ledger = Ledger.read(state / LEDGER)
-    budget, spending = ledger.budget, ledger.spending()
-    ledger.close()
-    facts = {
+    try:
+        budget, spending, head = ledger.budget, ledger.spending(), ledger.head()
+    finally:
+        ledger.close()
+    return {
         "schema": "sottovoce.ledger/1",
         "owner": ledger.owner,
         "unit": budget.unit,
@@ -36,7 +98,18 @@ def show(
         "spent_epsilon": spending.promised_epsilon,
         "charges": spending.charges,
         "releases": spending.releases,
+        "head": head.link.hex(),
     }
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _print(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(facts))
         return

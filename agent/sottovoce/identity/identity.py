@@ -138,8 +138,17 @@ def verify_credential(der: bytes, identity: Identity, now: datetime | None = Non
     Raises:
         IdentityError: it is not the certificate of a device of this fleet, or does not hold now.
     """
+    return _subject(der, identity._authority, now)
+
+
+def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
+    """The same for whoever has no identity of their own, but the certificate of the fleet they trust, PEM."""
+    return _subject(der, decode_fleet_certificate(fleet_certificate, "the trusted certificate"), now)
+
+
+def _subject(der: bytes, authority: x509.Certificate, now: datetime | None) -> Subject:
     try:
         certificate = x509.load_der_x509_certificate(der)
     except ValueError as error:
         raise IdentityError("the credential is not a certificate: its sender is not an agent of this fleet") from error
-    return verify_device_certificate(certificate, identity._authority, now, "the credential")
+    return verify_device_certificate(certificate, authority, now, "the credential")

@@ -4,6 +4,7 @@ Other packages import from here and from nowhere inside; learners, wire and tran
 """
 
 from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.vault.account import Account, account_of, audited
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head
 from sottovoce.vault.clipped_sum import calibrate
@@ -16,6 +17,7 @@ from sottovoce.vault.vault import Vault
 from sottovoce.vault.walk_room import WalkTerms
 
 __all__ = [
+    "Account",
     "Budget",
     "Head",
     "Ledger",
@@ -27,6 +29,8 @@ __all__ = [
     "Terms",
     "Vault",
     "WalkTerms",
+    "account_of",
+    "audited",
     "build",
     "calibrate",
     "gaussian_mu",

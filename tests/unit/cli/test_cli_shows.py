@@ -20,6 +20,7 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
 def test_a_new_ledger_has_spent_nothing_and_showing_it_changes_nothing(device: Device) -> None:
     before = device.ledger.read_bytes()
     shown = document(here("ledger", "show", "--state", device.state, "--json").out)
+    assert len(bytes.fromhex(shown["head"])) == 32
     assert shown == {
         "schema": "sottovoce.ledger/1",
         "owner": device.id,
@@ -30,6 +31,7 @@ def test_a_new_ledger_has_spent_nothing_and_showing_it_changes_nothing(device: D
         "spent_epsilon": 0.0,
         "charges": 0,
         "releases": 0,
+        "head": shown["head"],
     }
     assert device.ledger.read_bytes() == before
     words = here("ledger", "show", "--state", device.state).out

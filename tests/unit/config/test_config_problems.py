@@ -186,3 +186,22 @@ def test_every_command_that_reads_one_ends_with_the_code_for_configuration(
     ended = here(*command, path)
     assert (ended.code, ended.out) == (ExitCode.CONFIGURATION, "")
     assert ended.err == f"sottovoce: {said}\n"
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        (CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "window"'), "data.windows: declare the first"),
+        (CORRECT.replace("features = 4", "features = 4\nwindows = [5, 4]"), "data.windows: must be two numbers"),
+        (CORRECT.replace("features = 4", "features = 4\nwindows = [-1, 4]"), "data.windows: must be two numbers"),
+        (
+            CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "device"').replace(
+                "[learner]", '[learner]\nname = "golf"'
+            ),
+            "privacy.unit: learner golf bounds what one record adds",
+        ),
+        (CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "house"'), "privacy.unit"),
+    ],
+)
+def test_a_unit_that_nobody_bounds_is_refused(path: Path, text: str, what: str) -> None:
+    assert what in problem(path, text)

@@ -71,6 +71,15 @@ def test_bounds_come_from_the_file_or_from_the_option_which_has_the_last_word(ar
     assert [side.tolist() for side in in_spec] == [[-1] * 6, [50] * 6]
 
 
+def test_records_know_their_windows(archive: Path) -> None:
+    days = np.array([7, 7, 8, 9], dtype=np.uint16)
+    data = read(archive, X=X, y=Y, windows=days, test=np.array([False, True, False, False]))
+    assert data.records.windows is not None
+    assert data.records.windows.tolist() == [7, 8, 9]
+    assert data.records.at(np.array([2, 0])).windows.tolist() == [9, 7]  # type: ignore[union-attr]
+    assert read(archive, X=X, y=Y).records.windows is None
+
+
 @pytest.mark.parametrize(
     "arrays, problem",
     [
@@ -87,6 +96,13 @@ def test_bounds_come_from_the_file_or_from_the_option_which_has_the_last_word(ar
         ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds` must have one row of low"),
         ({"X": X, "y": Y, "bounds": np.array([["a"] * 6] * 2)}, "bounds must be a low and a high number"),
         ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "low one not above"),
+        ({"X": X, "y": Y, "windows": np.arange(3)}, "windows are not one whole number per record"),
+        ({"X": X, "y": Y, "windows": np.arange(4.0)}, "windows are not one whole number per record"),
+        ({"X": X, "y": Y, "windows": np.array([0, 1, -1, 2])}, "a window's number is out of range"),
+        (
+            {"X": X, "y": Y, "windows": np.arange(3), "test": np.zeros(4, dtype=bool)},
+            "windows are not one whole number",
+        ),
         ({"X": X, "y": Y, "test": np.zeros(4)}, "`test` must be one boolean per record"),
         ({"X": X, "y": Y, "test": np.zeros(3, dtype=bool)}, "`test` must be one boolean per record"),
         ({"X": X, "y": Y, "test": np.zeros(4, dtype=bool), "X_test": X}, "test split is given twice"),

@@ -1,0 +1,116 @@
+"""ε and δ of dominating pairs composed: what to ask of `convolution`, and of which grid.
+
+An answer never falls when an event is added. On one grid that is so because a composition is no less private without one
+of its parts; a coarser grid only costs more; and where an added pair would make the grid finer, the answer is at least
+that without the pairs that need the finer grid.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from sottovoce.accounting.convolution import Curve, convolved
+from sottovoce.accounting.pairs import Pair
+from sottovoce.accounting.pld import ORDERS, losses, outline
+
+MAX_EPSILON = 500.0
+_LOG_NEGLIGIBLE = 20.0  # what the window leaves out has at most e^-20 of the tilted law
+_NODES = 2**18  # of a window that is 24 standard deviations wide, at most
+_PASSES = 3
+
+Counts = tuple[tuple[Pair, int], ...]
+
+
+def composed_epsilon(counts: Mapping[Pair, int], delta: float) -> float:
+    """The ε of all these pairs together at δ, rounded up; infinite above MAX_EPSILON.
+
+    Raises:
+        ValueError: δ is not in (0, 1).
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie in (0, 1), got {delta}")
+    found = max((_epsilon(level, delta) for level in _levels(counts)), default=0.0)
+    return found if found <= MAX_EPSILON else math.inf
+
+
+def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
+    """The δ of all these pairs together at ε, rounded up.
+
+    Raises:
+        ValueError: ε is negative or not finite.
+    """
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon must be 0 or more, and finite, got {epsilon}")
+    return max((_delta(level, epsilon) for level in _levels(counts)), default=0.0)
+
+
+def _levels(counts: Mapping[Pair, int]) -> list[Counts]:
+    """All pairs, all but those of the finest grid, and so on."""
+    steps = {pair: outline(pair).step for pair, count in counts.items() if count > 0}
+    ordered = sorted(steps, key=lambda pair: (steps[pair], repr(pair)))
+    return [tuple((pair, counts[pair]) for pair in ordered if steps[pair] >= step) for step in sorted(set(steps.values()))]
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(counts: Counts, delta: float) -> float:
+    logs = _logs(counts)
+    # Canonne, Kamath & Steinke 2020, Proposition 12, is where to look first.
+    orders = ORDERS[ORDERS > 0]
+    guess = (logs[ORDERS > 0] - math.log(delta) - np.log1p(orders) + orders * np.log(orders / (orders + 1))) / orders
+    place = int(np.argmin(guess))
+    best, order = math.inf, float(orders[place])
+    centre = max(0.0, float(guess[place]))
+    if centre > 4 * MAX_EPSILON:
+        return math.inf
+    for _ in range(_PASSES):
+        best = min(best, _curve(counts, order, centre).epsilon(delta))
+        if not math.isfinite(best):
+            break
+        centre, previous = best, order
+        order = _order(counts, centre)
+        if abs(math.log(max(order, 1e-3) / max(previous, 1e-3))) < 1:
+            break
+    return best
+
+
+@lru_cache(maxsize=4096)
+def _delta(counts: Counts, epsilon: float) -> float:
+    return _curve(counts, _order(counts, epsilon), epsilon).delta(epsilon)
+
+
+def _logs(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """ln E[e^θL] of the sum, for θ in ORDERS."""
+    total = np.zeros(len(ORDERS))
+    for pair, count in counts:
+        total += count * outline(pair).logs
+    return total
+
+
+def _order(counts: Counts, epsilon: float) -> float:
+    """The θ ≥ 0 of Chernoff's bound on P[sum of losses ≥ ε]."""
+    exponents = np.where(ORDERS >= 0, _logs(counts) - ORDERS * epsilon, math.inf)
+    return float(ORDERS[int(np.argmin(exponents))])
+
+
+def _curve(counts: Counts, order: float, centre: float) -> Curve:
+    logs = _logs(counts)
+    place = int(np.searchsorted(ORDERS, order))
+    rise, gap = logs - logs[place], ORDERS - order
+    above, below = gap > 0, gap < 0
+    tops = np.where(above, (rise + _LOG_NEGLIGIBLE) / np.where(above, gap, 1), math.inf)
+    bottoms = np.where(below, (rise + _LOG_NEGLIGIBLE) / np.where(below, gap, 1), -math.inf)
+    far = int(np.argmin(tops)) if above.any() else place
+    high = min(float(tops[far]), sum(count * outline(pair).high for pair, count in counts))
+    low = max(float(bottoms.max()), sum(count * outline(pair).low for pair, count in counts))
+    step = _step(counts)
+    parts = [(losses(pair, step), count) for pair, count in counts]
+    return convolved(parts, order, centre, min(0.0, low), max(high, centre) + step, float(ORDERS[far]))
+
+
+def _step(counts: Counts) -> float:
+    """The finest pair's, or the least that a window of _NODES allows: a power of two that grows with the counts."""
+    finest = min(outline(pair).step for pair, _ in counts)
+    variance = math.fsum(count * outline(pair).spread ** 2 for pair, count in counts)
+    return max(finest, 2.0 ** math.ceil(math.log2(24 * math.sqrt(variance) / _NODES)))

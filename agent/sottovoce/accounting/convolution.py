@@ -1,0 +1,126 @@
+"""Composition of privacy losses: the law of their sum, by Fourier transform, tilted to where the question is.
+
+A sum's law is the product of transforms, T equal losses the T-th power. The transform's rounding error, about 10⁻¹⁶ of
+the largest mass, would drown a δ of 10⁻¹⁰; so every law is first tilted, to masses · e^(θ loss) / E[e^θL], with the θ
+that centres the sum where the answer is expected. Undoing the tilt multiplies masses and errors near the answer by about
+e^-θε E[e^θL]^T, Chernoff's bound on what is asked for: the error is relative.
+
+What floating point may have lost is added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of masses;
+each butterfly adds at most a few), of powers, of tilts. The window is circular. What lies below it comes back on top,
+which can only add; what lies above it is bounded by Chernoff and added.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.accounting.pairs import Vector
+from sottovoce.accounting.pld import Losses
+
+_LONGEST = 2**21
+_FARTHEST_UNTILT = 300.0  # the log of the largest factor by which undoing a tilt may multiply
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """δ(ε) of a composition, near one θ, never below the truth.
+
+    Attributes:
+        low: ε of the first node, to the left of which nothing is known but that δ falls.
+        step: between nodes.
+        centre: the ε relative to which `below` is scaled.
+        above: float64[n], δ's first term for ε in the interval that ends at each node.
+        below: float64[n], its second term over e^(ε - centre).
+        lost: a part of δ that no ε removes.
+    """
+
+    low: float
+    step: float
+    centre: float
+    above: Vector
+    below: Vector
+    lost: float
+
+    def delta(self, epsilon: float) -> float:
+        """δ at ε, rounded up."""
+        node = max(0, math.ceil((epsilon - self.low) / self.step))
+        if node >= len(self.above):
+            return min(1.0, self.lost)
+        scale = math.exp(min(max(epsilon, self.low) - self.centre, _FARTHEST_UNTILT))
+        held = float(self.above[node]) - scale * float(self.below[node]) * (1 - 2.0**-40)
+        return min(1.0, max(0.0, held) + self.lost) if epsilon >= self.low else 1.0
+
+    def epsilon(self, delta: float) -> float:
+        """The least ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite when there is none."""
+        wanted = delta - self.lost
+        if wanted <= 0:
+            return math.inf
+        nodes = self.low + np.arange(len(self.above)) * self.step
+        enough = self.above - np.exp(np.minimum(nodes - self.centre, _FARTHEST_UNTILT)) * self.below * (1 - 2.0**-40) <= wanted
+        if not enough.any():
+            return math.inf
+        node = int(np.argmax(enough))
+        share = (float(self.above[node]) - wanted) / max(float(self.below[node]), 5e-324)
+        if node == 0 or share <= 0:
+            exact = nodes[node] if node == 0 else nodes[node - 1]
+        else:
+            exact = min(nodes[node], max(nodes[node - 1], self.centre + math.log(share) + 2.0**-38))
+        return max(0.0, float(exact))
+
+
+def convolved(parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far: float) -> Curve:
+    """The curve of each loss composed as often as it counts.
+
+    Args:
+        parts: losses of one step, with how often each occurs.
+        order: θ ≥ 0.
+        centre: about the ε that is asked for.
+        low: where the window begins, at most 0.
+        high: where it ends, at least.
+        far: a larger θ, for the bound on what lies above the window.
+    """
+    step = parts[0][0].step
+    start = math.floor(low / step)
+    length = min(_LONGEST, 2 ** math.ceil(math.log2(max(64, math.ceil(high / step) - start + 2))))
+    top = (start + length) * step
+    once = 2.0**-53 * (8 * math.log2(length) + 16)  # of a transform of masses that add up to 1
+
+    logs, gaps, uppers = np.zeros(length // 2 + 1, np.complex128), np.zeros(length // 2 + 1), np.zeros(length // 2 + 1)
+    log_total, off, beyond, lost = 0.0, 0.0, -far * top, 0.0
+    for part, count in parts:
+        law, log_sum, wrong = part.tilted(order)
+        log_total += count * log_sum
+        off += count * wrong
+        beyond += count * part.tilted(far)[1]
+        lost += count * part.infinite
+        places = (part.first + np.arange(len(law))) % length
+        transform = np.fft.rfft(np.bincount(places, law, length))
+        size = np.maximum(np.abs(transform), 1e-300)
+        logs += count * np.log(np.where(transform == 0, 1e-300, transform))
+        uppers += count * np.log(size + once)
+        gaps += count * np.log1p(once / size)
+    powers = np.exp(logs)
+    noise = float((np.exp(uppers) * -np.expm1(-gaps)).sum() + once * np.abs(powers).sum()) * 2 / length
+    law = np.roll(np.fft.irfft(powers, length), -(start % length))
+
+    values = (start + np.arange(length)) * step
+    kept = values >= max(low, centre - _FARTHEST_UNTILT / max(order, 1.0))
+    values, law = values[kept], law[kept]
+    untilt = np.exp(order * (centre - values))
+    exponent = log_total - order * centre + 2 * off + 2.0**-48 * (abs(log_total) + order * centre)
+    if exponent > _FARTHEST_UNTILT:  # a tilt that is of no use here
+        return Curve(low, step, centre, np.ones(1), np.zeros(1), 1.0)
+    scale = math.exp(exponent)
+    slack = 1 + length * 2.0**-51 + 2.0**-40
+    above = _sums((np.maximum(law, 0) + noise) * untilt) * scale * slack
+    below = _sums(np.maximum(law - noise, 0) * untilt * np.exp(centre - values)) * (scale / slack)
+    lost += math.exp(min(0.0, max(-700.0, beyond + 4 * off)))
+    return Curve(float(values[0]), step, centre, above, below, lost * (1 + 2.0**-40))
+
+
+def _sums(terms: Vector) -> Vector:
+    """Of each term and all after it."""
+    found: Vector = np.cumsum(terms[::-1])[::-1]
+    return found

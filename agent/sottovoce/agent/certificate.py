@@ -1,0 +1,115 @@
+"""A privacy certificate: a device's account of its ledger, signed, for anybody to check without the device.
+
+The signature is over the account's exact words, with the device's own key, which the fleet's certificate vouches for.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from sottovoce.errors import IdentityError, LedgerError
+from sottovoce.identity import Identity, subject_of
+from sottovoce.vault import Account, Ledger, account_of, audited
+
+SCHEMA = "sottovoce.privacy-certificate/1"
+_DOMAIN = b"sottovoce/privacy-certificate/v1|"
+
+
+class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag=SCHEMA):
+    """A signed account.
+
+    Attributes:
+        fleet: the fleet of the device.
+        issued: when it was signed, by the device's clock: ISO 8601, UTC.
+        account: the account in JSON, word for word as it was signed.
+        credential: the device's certificate, DER in base64.
+        signature: Ed25519, in base64.
+    """
+
+    fleet: str
+    issued: str
+    account: str
+    credential: str
+    signature: str
+
+
+def certify(ledger: Ledger, identity: Identity) -> str:
+    """The certificate of what a ledger says now, as a JSON document.
+
+    Raises:
+        LedgerError: the ledger is another device's.
+    """
+    if ledger.owner != identity.node_id:
+        raise LedgerError(f"this ledger belongs to device {ledger.owner}, not to {identity.node_id}")
+    account = msgspec.json.encode(account_of(ledger)).decode()
+    issued = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "fleet": identity.fleet,
+            "issued": issued,
+            "account": account,
+            "credential": b64encode(identity.certificate_der).decode(),
+            "signature": b64encode(identity.sign(_signed(identity.fleet, issued, account))).decode(),
+        }
+    )
+
+
+def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any]:
+    """What a certificate says, once all of it is checked again: signature, fleet, chain, composition.
+
+    Args:
+        text: the JSON document.
+        fleet_certificate: of the fleet that is trusted, PEM.
+        source: names the document in an error.
+
+    Raises:
+        IdentityError: it was not signed by a device of this fleet.
+        LedgerError: it is no certificate, or does not hold.
+    """
+    try:
+        certificate = msgspec.json.decode(text, type=Certificate)
+        account = msgspec.json.decode(certificate.account, type=Account)
+        credential = b64decode(certificate.credential, validate=True)
+        signature = b64decode(certificate.signature, validate=True)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise LedgerError(f"{source}: is not a whole privacy certificate ({error}); export it again") from error
+    try:
+        # Its account outlives a device's certificate: that the fleet issued it is checked, not that it still holds.
+        subject = subject_of(credential, fleet_certificate, now=None)
+        signed = _signed(certificate.fleet, certificate.issued, certificate.account)
+        Ed25519PublicKey.from_public_bytes(subject.public_key).verify(signature, signed)
+    except IdentityError as error:
+        raise IdentityError(f"{source}: {error}") from error
+    except InvalidSignature as error:
+        raise IdentityError(f"{source}: was not signed by the device it names; export it again") from error
+    if (subject.node_id, subject.fleet) != (account.owner, certificate.fleet):
+        raise IdentityError(f"{source}: is about another device or fleet than the one that signed it")
+    try:
+        spending, head = audited(account)
+    except LedgerError as error:
+        raise LedgerError(f"{source}: {error}") from error
+    return {
+        "fleet": certificate.fleet,
+        "owner": account.owner,
+        "issued": certificate.issued,
+        "unit": account.unit,
+        "neighbouring": account.neighbouring,
+        "epsilon": account.epsilon,
+        "delta": account.delta,
+        "spent_epsilon": spending.promised_epsilon,
+        "charges": spending.charges,
+        "releases": spending.releases,
+        "head": head.link.hex(),
+    }
+
+
+def _signed(fleet: str, issued: str, account: str) -> bytes:
+    parts = [part.encode() for part in (fleet, issued, account)]
+    return _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in parts)

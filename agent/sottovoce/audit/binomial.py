@@ -1,0 +1,69 @@
+"""Exact binomial tails and the confidence limits of Clopper & Pearson (1934), to the last digits that floats have."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BISECTIONS = 60
+
+
+def at_least(count: int, trials: int, probability: float) -> float:
+    """P[X ≥ count] for X binomial; the sum of its terms, none of which is below 0."""
+    return _sum(np.arange(max(count, 0), trials + 1), trials, probability)
+
+
+def at_most(count: int, trials: int, probability: float) -> float:
+    """P[X ≤ count] for X binomial."""
+    return _sum(np.arange(min(count, trials) + 1), trials, probability)
+
+
+def two_sided(count: int, trials: int, probability: float) -> float:
+    """A p-value of `probability`: twice the smaller tail."""
+    return min(1.0, 2 * min(at_least(count, trials, probability), at_most(count, trials, probability)))
+
+
+def lower_limit(count: int, trials: int, alpha: float) -> float:
+    """The largest p known to be too small: P[X ≥ count] = alpha there. A true p is above it but with chance alpha."""
+    if count <= 0:
+        return 0.0
+    return _root(lambda p: at_least(count, trials, p) > alpha)
+
+
+def upper_limit(count: int, trials: int, alpha: float) -> float:
+    """The smallest p known to be too large: P[X ≤ count] = alpha there."""
+    return 1.0 - lower_limit(trials - count, trials, alpha)
+
+
+def quantile(share: float, trials: int, probability: float) -> int:
+    """The smallest count with P[X ≤ count] ≥ share."""
+    low, high = -1, trials
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if at_most(middle, trials, probability) >= share else (middle, high)
+    return high
+
+
+def terms(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray[np.float64]:
+    """P[X = count], float64 of the shape of int64 `counts`."""
+    if probability in (0.0, 1.0):
+        sure: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
+        return sure
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
+    exponents = logs[trials] - logs[counts] - logs[trials - counts]
+    exponents += counts * math.log(probability) + (trials - counts) * math.log1p(-probability)
+    found: NDArray[np.float64] = np.exp(exponents)
+    return found
+
+
+def _sum(counts: NDArray[np.int64], trials: int, probability: float) -> float:
+    return min(1.0, math.fsum(terms(counts, trials, probability)))
+
+
+def _root(above: Callable[[float], bool]) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if above(middle) else (middle, high)
+    return low

@@ -1,0 +1,101 @@
+"""A ledger as a document: all that a third party needs to compute again what was spent; nothing about a record."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from sottovoce.accounting.events import event_of
+from sottovoce.accounting.tally import Tally
+from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.vault.budget import Budget, Spending
+from sottovoce.vault.chain import Head, first_link, next_link
+from sottovoce.vault.ledger import Ledger
+
+Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
+
+
+class Charge(Struct, frozen=True, forbid_unknown_fields=True):
+    """One charge: the query's id, and the event in its canonical words."""
+
+    query: Hex
+    terms: str
+
+
+class Account(Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole ledger.
+
+    Attributes:
+        owner: node id.
+        epsilon: of the budget; None where nothing is promised.
+        delta: of the budget.
+        unit: of the budget.
+        neighbouring: of the budget.
+        nonce: what makes this ledger another than any other of the same device.
+        charges: all of them, in order.
+        link: the last link of their chain.
+        releases: how many were stored.
+    """
+
+    owner: str
+    epsilon: float | None
+    delta: float
+    unit: str
+    neighbouring: str
+    nonce: Hex
+    charges: tuple[Charge, ...]
+    link: Hex
+    releases: int
+
+
+def account_of(ledger: Ledger) -> Account:
+    """The ledger as it is now."""
+    budget = ledger.budget
+    charges = tuple(Charge(query.hex(), terms) for query, terms in ledger.charges())
+    link = ledger.link(len(charges)) or b""
+    releases = min(ledger.spending().releases, len(charges))  # the agent may be at work
+    return Account(
+        owner=ledger.owner,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        nonce=ledger.nonce.hex(),
+        charges=charges,
+        link=link.hex(),
+        releases=releases,
+    )
+
+
+def audited(account: Account) -> tuple[Spending, Head]:
+    """What an account comes to, computed from its charges alone, and the head of its chain.
+
+    Raises:
+        LedgerError: the chain is broken, a charge has no price here, or more was released or spent than the account
+            allows.
+    """
+    try:
+        budget = Budget(account.epsilon, account.delta, account.unit, account.neighbouring)
+        tally = Tally(budget.delta)
+        link = _followed(
+            first_link(budget.made_for(account.owner), bytes.fromhex(account.nonce)), account.charges, tally
+        )
+    except PrivacyError as error:
+        raise LedgerError(f"this account cannot be audited: {error}") from error
+    if link.hex() != account.link:
+        raise LedgerError("this account's chain of charges does not end in its link: a charge was altered or left out")
+    if len({charge.query for charge in account.charges}) != len(account.charges):
+        raise LedgerError("this account charges one query twice, which no ledger does")
+    if not 0 <= account.releases <= len(account.charges):
+        raise LedgerError("this account says that more was released than was charged")
+    spending = Spending(tally.epsilon(), len(account.charges), account.releases)
+    if budget.epsilon is not None and spending.epsilon > budget.epsilon:
+        raise LedgerError(f"this account spent ε = {spending.epsilon:g} of a budget of {budget.epsilon:g}")
+    return spending, Head(len(account.charges), link)
+
+
+def _followed(link: bytes, charges: Iterable[Charge], tally: Tally) -> bytes:
+    for charge in charges:
+        tally.add(event_of(charge.terms))
+        link = next_link(link, bytes.fromhex(charge.query), charge.terms)
+    return link

@@ -1,0 +1,84 @@
+"""An account is believed for what its charges come to, not for what it says."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from sottovoce.accounting.events import GaussianSum, Unproved
+from sottovoce.accounting.units import Units
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Account, Budget, Ledger, account_of, audited
+from sottovoce.vault.account import Charge
+from sottovoce.vault.chain import first_link, next_link
+
+BUDGET = Budget(2.0, 1e-5, "window", "add-remove")
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    book = Ledger.in_memory("meter-17", BUDGET)
+    for number in range(5):
+        assert book.charge(bytes([number]) * 32, GaussianSum(10**6, 4000, Units(((number, number + 3),))))
+    return book
+
+
+def forged(account: Account, **changes: Any) -> Account:
+    """Changed, and chained anew as somebody would who has the whole program."""
+    changed = msgspec.structs.replace(account, **changes)
+    budget = Budget(changed.epsilon, changed.delta, changed.unit, changed.neighbouring)
+    link = first_link(budget.made_for(changed.owner), bytes.fromhex(changed.nonce))
+    for charge in changed.charges:
+        link = next_link(link, bytes.fromhex(charge.query), charge.terms)
+    return msgspec.structs.replace(changed, link=link.hex())
+
+
+def test_an_account_comes_to_what_the_ledger_says(ledger: Ledger) -> None:
+    spending, head = audited(account_of(ledger))
+    assert spending == ledger.spending()
+    assert head == ledger.head()
+    assert 0 < spending.epsilon < 2.0
+
+
+def test_the_link_of_every_number_of_charges(ledger: Ledger) -> None:
+    assert ledger.link(5) == ledger.head().link
+    assert len({ledger.link(number) for number in range(6)}) == 6
+    assert ledger.link(6) is None
+
+
+@pytest.mark.parametrize(
+    "changes, what",
+    [
+        ({"charges": (Charge("00", GaussianSum(10**6, 100).terms),)}, "spent"),
+        ({"charges": (Charge("00", Unproved("none").terms),)}, "spent"),
+        ({"charges": (Charge("00", '{"event":"free"}'),)}, "unknown terms"),
+        ({"charges": (Charge("00", GaussianSum(1, 9000).terms + " "),)}, "unknown terms"),
+        ({"charges": (Charge("00", GaussianSum(1, 9000).terms),) * 2}, "twice"),
+        ({"releases": 6}, "more was released"),
+        ({"epsilon": 0.1}, "spent"),
+    ],
+)
+def test_what_no_ledger_says_is_refused(ledger: Ledger, changes: dict[str, Any], what: str) -> None:
+    with pytest.raises(LedgerError, match=what):
+        audited(forged(account_of(ledger), **changes))
+
+
+def test_a_budget_that_is_none_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match="promises nothing"):
+        audited(msgspec.structs.replace(account_of(ledger), epsilon=-1.0))
+
+
+def test_a_chain_must_end_in_its_link(ledger: Ledger) -> None:
+    account = account_of(ledger)
+    for changed in (
+        msgspec.structs.replace(account, charges=account.charges[:-1]),
+        msgspec.structs.replace(account, charges=account.charges[::-1]),
+        msgspec.structs.replace(account, owner="meter-18"),
+        msgspec.structs.replace(account, nonce="00"),
+    ):
+        with pytest.raises(LedgerError, match="chain"):
+            audited(changed)
+
+
+def test_two_ledgers_of_one_device_are_told_apart() -> None:
+    one, other = (Ledger.in_memory("meter-17", BUDGET) for _ in range(2))
+    assert one.head() != other.head()

@@ -1,0 +1,167 @@
+"""Privacy units larger than a record: a window of records, and the whole device."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused, Release
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import Softmax
+from sottovoce.perturbation import scheme
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Terms, Vault, build
+from sottovoce.vault.clipped_sum import Batches, exact
+from sottovoce.vault.programs import GradientSum
+
+KERNEL = Softmax(3, 4)
+POINT = np.zeros(KERNEL.size)
+STEPS, CLIP = 3, 0.5
+Make = Callable[..., Vault]
+
+
+def records(days: list[int]) -> Records:
+    """One record for each entry: the day it belongs to."""
+    generator = np.random.default_rng(7)
+    count = len(days)
+    return Records(
+        generator.normal(size=(count, 3)) * 5, generator.integers(0, 4, count), np.array(days, dtype=np.int64)
+    )
+
+
+def vault(held: Records, ledger: Ledger, windows: tuple[int, int] | None) -> Vault:
+    return build(
+        records=held,
+        kernel=KERNEL,
+        terms=Terms("clipd2p", STEPS, CLIP, windows),
+        ledger=ledger,
+        noise=OperatingSystemNoise(),
+    )
+
+
+def book(unit: str, epsilon: float | None = 2.0) -> Ledger:
+    return Ledger.in_memory("meter-17", Budget(epsilon, 1e-5, unit, "add-remove"))
+
+
+def ask(made: Vault, slot: int) -> Release | Refused:
+    return made.answer(Query("clipd2p", "gradient", slot, POINT))
+
+
+def test_a_window_pays_for_the_releases_it_is_in() -> None:
+    ledger = book("window")
+    first = vault(records([0, 0, 1, 2]), ledger, (0, 2))
+    for slot in range(STEPS):
+        assert not isinstance(ask(first, slot), Refused)
+    spent = ledger.spending().epsilon
+    assert 1.9 < spent <= 2.0
+    assert isinstance(ask(first, STEPS), Refused), "days 0 to 2 have nothing left"
+    later = vault(records([0, 0, 1, 2, 3, 3]), ledger, (0, 3))
+    release = ask(later, STEPS)
+    assert not isinstance(release, Refused), "day 3 is new and pays for itself"
+    assert ledger.spending().epsilon == spent
+    assert ledger.spent(Units(((3, 3),))) < spent / math.sqrt(STEPS)
+    event = ledger.charged(Query("clipd2p", "gradient", STEPS, POINT).id)
+    assert event is not None
+    assert event.units == Units(((3, 3),))
+
+
+def test_time_alone_renews_nothing() -> None:
+    """A wider declared range without new days of data brings nothing new: the old days stay spent."""
+    ledger = book("window")
+    made = vault(records([0, 1]), ledger, (0, 1))
+    for slot in range(STEPS):
+        ask(made, slot)
+    assert isinstance(ask(vault(records([0, 1]), ledger, (0, 1)), 90), Refused)
+
+
+def test_what_old_windows_cannot_pay_for_is_not_computed_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = book("window")
+    early = vault(records([4, 4]), ledger, (0, 4))
+    for slot in range(STEPS):
+        ask(early, slot)
+    seen: list[int] = []
+    compute = GradientSum.compute
+
+    def watched(self: GradientSum, query: Query, held: Records) -> Batches:
+        assert held.windows is not None
+        seen.extend(held.windows.tolist())
+        return compute(self, query, held)
+
+    monkeypatch.setattr(GradientSum, "compute", watched)
+    assert not isinstance(ask(vault(records([4, 5, 4, 5, 6]), ledger, (0, 5)), STEPS), Refused)
+    assert seen == [5, 5], "day 4 is spent, and day 6 is not declared"
+
+
+def test_no_window_is_ever_above_the_budget() -> None:
+    ledger = book("window")
+    for last in range(12):
+        made = vault(records(list(range(last + 1))), ledger, (max(0, last - 5), last))
+        for slot in range(2):
+            ask(made, 10 * last + slot)
+    for day in range(12):
+        assert ledger.spent(Units(((day, day),))) <= 2.0
+    assert ledger.spent(Units(((50, 50),))) == 0.0
+    assert ledger.spending().epsilon <= 2.0
+
+
+@pytest.mark.parametrize("unit", ["window", "device"])
+@pytest.mark.parametrize("copies", [1, 40])
+def test_a_unit_adds_at_most_the_clip_however_many_records_it_has(unit: str, copies: int) -> None:
+    held = records([3] * copies)
+    held = replace(held, windows=held.windows if unit == "window" else None)
+    mechanism = exact(clip=CLIP, size=KERNEL.size)
+    program = GradientSum(KERNEL, mechanism, unit, EVERY)
+    value = mechanism.apply(program.compute(Query("clipd2p", "gradient", 0, POINT), held), OperatingSystemNoise())
+    norm = float(np.linalg.norm(value * mechanism.step))
+    assert norm <= CLIP
+    assert norm > 0.99 * CLIP
+
+
+def test_a_window_does_not_depend_on_the_records_of_another() -> None:
+    program = GradientSum(KERNEL, exact(clip=None, size=KERNEL.size), "window", EVERY)
+    query = Query("clipd2p", "gradient", 0, POINT)
+    together = records([1, 0, 1, 2, 0])
+    rows = np.concatenate(list(program.compute(query, together)))
+    for day, row in zip([0, 1, 2], rows, strict=True):
+        (alone,) = program.compute(query, together.within(Units(((day, day),))))
+        assert (alone[0] == row).all(), "to the last bit"
+
+
+@pytest.mark.parametrize("days", [[], [0, 1]])
+def test_a_device_with_or_without_records_adds_the_same_noise(days: list[int]) -> None:
+    made = vault(records(days), book("device"), None)
+    release = ask(made, 0)
+    assert isinstance(release, object)
+    assert not isinstance(release, Refused)
+    deviation = float(np.std(release.value * release.step))
+    expected = CLIP * math.sqrt(STEPS) / gaussian_mu(2.0, 1e-5)
+    assert 0.2 * expected < deviation < 5 * expected
+
+
+def test_a_window_unit_needs_records_that_know_theirs() -> None:
+    held = replace(records([1, 2]), windows=None)
+    with pytest.raises(DataError, match="windows"):
+        vault(held, book("window"), (0, 9))
+
+
+@pytest.mark.parametrize("unit", ["window", "device"])
+def test_published_records_are_bounded_record_by_record(unit: str) -> None:
+    ledger = Ledger.in_memory("meter-17", Budget(2.0, 1e-5, unit, "replace-one"))
+    with pytest.raises(PrivacyError, match=r"privacy\.unit=record"):
+        build(
+            records=records([1]),
+            kernel=None,
+            terms=RecordTerms("golf", scheme("privunit", 3, 4, 2.0), "declared"),
+            ledger=ledger,
+            noise=OperatingSystemNoise(),
+        )
+
+
+def test_the_statement_says_what_was_clipped() -> None:
+    for unit in ("record", "window", "device"):
+        made = vault(records([1]), book(unit), (0, 3))
+        assert ("example" if unit == "record" else unit) in made.statement.mechanism
+        assert made.statement.unit == unit
