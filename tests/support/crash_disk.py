@@ -52,10 +52,14 @@ class CrashDisk:
 
     Args:
         rng: chooses where writes are torn and which parts of many are kept.
+
+    Attributes:
+        syncs: how often something was made durable.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
+        self.syncs = 0
         self._durable_names: dict[str, _File] = {}
         self._names: dict[str, _File] = {}
         self._changes: list[Change] = []  # of contents, not yet durable
@@ -77,6 +81,7 @@ class CrashDisk:
                 self._rename({name: file for name, file in self._names.items() if name != operation.name})
             case "sync names":
                 self._durable_names, self._renames = self._names, []
+                self.syncs += 1
 
     def whole(self) -> Image:
         """What is there when there is no power cut."""
@@ -124,6 +129,7 @@ class CrashDisk:
         self._renames.append(names)
 
     def _sync(self, file: _File) -> None:
+        self.syncs += 1
         for changed, operation in self._changes:
             if changed is file:
                 _change(file.durable, operation)

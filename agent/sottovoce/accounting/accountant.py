@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sottovoce.accounting.convolution import Curve, convolved
+from sottovoce.accounting.convolution import LONGEST, Curve, convolved
 from sottovoce.accounting.pairs import Pair
 from sottovoce.accounting.pld import ORDERS, losses, outline
 
@@ -97,16 +97,14 @@ def _order(counts: Counts, epsilon: float) -> float:
 def _curve(counts: Counts, order: float, centre: float) -> Curve:
     logs = _logs(counts)
     place = int(np.searchsorted(ORDERS, order))
-    rise, gap = logs - logs[place], ORDERS - order
+    rise, gap = logs - logs[place] + _LOG_NEGLIGIBLE, ORDERS - order
     above, below = gap > 0, gap < 0
-    tops = np.where(above, (rise + _LOG_NEGLIGIBLE) / np.where(above, gap, 1), math.inf)
-    bottoms = np.where(below, (rise + _LOG_NEGLIGIBLE) / np.where(below, gap, 1), -math.inf)
-    far = int(np.argmin(tops)) if above.any() else place
-    high = min(float(tops[far]), sum(count * outline(pair).high for pair, count in counts))
-    low = max(float(bottoms.max()), sum(count * outline(pair).low for pair, count in counts))
+    high = min([*(rise[above] / gap[above]), math.fsum(count * outline(pair).high for pair, count in counts)])
+    low = max([*(rise[below] / gap[below]), math.fsum(count * outline(pair).low for pair, count in counts)])
     step = _step(counts)
-    parts = [(losses(pair, step), count) for pair, count in counts]
-    return convolved(parts, order, centre, min(0.0, low), max(high, centre) + step, float(ORDERS[far]))
+    low, high = min(0.0, low), min(max(high, centre) + step, min(0.0, low) + (LONGEST - 4) * step)
+    far = float(ORDERS[int(np.argmin(np.where(ORDERS >= 0, logs - ORDERS * high, math.inf)))])
+    return convolved([(losses(pair, step), count) for pair, count in counts], order, centre, low, high, far)
 
 
 def _step(counts: Counts) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from sottovoce.accounting.pairs import Vector
 from sottovoce.accounting.pld import Losses
 
-_LONGEST = 2**21
+LONGEST = 2**19  # nodes of a window, at most
 _FARTHEST_UNTILT = 300.0  # the log of the largest factor by which undoing a tilt may multiply
 
 
@@ -83,7 +83,7 @@ def convolved(parts: Sequence[tuple[Losses, int]], order: float, centre: float, 
     """
     step = parts[0][0].step
     start = math.floor(low / step)
-    length = min(_LONGEST, 2 ** math.ceil(math.log2(max(64, math.ceil(high / step) - start + 2))))
+    length = min(LONGEST, 2 ** math.ceil(math.log2(max(64, math.ceil(high / step) - start + 2))))
     top = (start + length) * step
     once = 2.0**-53 * (8 * math.log2(length) + 16)  # of a transform of masses that add up to 1
 

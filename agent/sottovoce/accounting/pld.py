@@ -18,7 +18,7 @@ import numpy as np
 
 from sottovoce.accounting.pairs import Pair, Vector
 
-TAIL = 2.0**-100  # the probability, at most, of a loss above the grid
+TAIL = 2.0**-70  # the probability, at most, of a loss above the grid
 FARTHEST = 700.0  # no grid goes farther: e^700 is near the end of what a float holds
 ORDERS = np.concatenate([-np.geomspace(1e5, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e5, 128)])  # θ of E[e^θL]
 _ROUGH = FARTHEST * np.sinh(np.linspace(-21, 21, 4201)) / math.sinh(21)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import sottovoce
-from sottovoce.cli import agent, config, fleet, ledger, model, privacy, reproduce, simulate, testbed
+from sottovoce.cli import agent, config, fleet, ledger, model, privacy, privacy_explain, reproduce, simulate, testbed
 from sottovoce.errors import ExitCode, SottovoceError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.add_typer(agent.app, name="agent")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(model.app, name="model")
+privacy.app.command("explain")(privacy_explain.explain)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(config.app, name="config")
 

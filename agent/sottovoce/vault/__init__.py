@@ -12,6 +12,7 @@ from sottovoce.vault.construction import RecordTerms, Terms, build
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
+from sottovoce.vault.scaled_noise import ScaledTerms, build_scaled
 from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
 from sottovoce.vault.walk_room import WalkTerms
@@ -23,6 +24,7 @@ __all__ = [
     "Ledger",
     "OperatingSystemNoise",
     "RecordTerms",
+    "ScaledTerms",
     "Scaling",
     "SeededNoise",
     "Spending",
@@ -32,6 +34,7 @@ __all__ = [
     "account_of",
     "audited",
     "build",
+    "build_scaled",
     "calibrate",
     "gaussian_mu",
     "simulate",

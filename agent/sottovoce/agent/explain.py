@@ -1,0 +1,140 @@
+"""What a configuration promises, to whom, and where the promise ends: in plain words."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.agent.assemble import budget_of
+from sottovoce.agent.family import Family, family_of
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records, width
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Spending, Terms, build
+
+SCHEMA = "sottovoce.privacy-explanation/1"
+
+_UNITS = {
+    "record": "one record: a row of features with its label. k records of one person cost more than k times the ε",
+    "window": "all records of one window, for example of one day",
+    "device": "everything that this device holds",
+}
+_NEIGHBOURS = {
+    "add-remove": "whether the unit is there at all; how many units there are is hidden too",
+    "replace-one": "what the unit is; how many units there are is public",
+}
+_NOT_COVERED = (
+    "the device itself, its disk, its memory, and whoever has them",
+    "that this device takes part, when it is on, whom it talks to, and how much it sends",
+    "what the data of others says about you: the model may be right about people it has never seen",
+    "the same data given to a second device, or to this one under a new identity: their budgets add up",
+    "everything declared as public: bounds, features, classes, schedule, transform",
+)
+_WHAT_LEAVES = {
+    "golf": "each record once, perturbed, and models computed from perturbed records",
+    "gradient-walk": "a model that walked by, after a step along a noisy gradient",
+    "clipd2p": "shares of a model, each after a step along a noisy sum of clipped gradients",
+    "push-sum": "shares of a model, each after a step along the exact sum of gradients",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a device's ledger says.
+
+    Attributes:
+        spending: so far.
+        where: the ledger's file.
+    """
+
+    spending: Spending
+    where: str
+
+
+def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
+    """The explanation of a configuration, JSON-ready.
+
+    Args:
+        config: of an agent.
+        spent: what it spent so far; None when there is no ledger to look at.
+
+    Raises:
+        PrivacyError: the configuration has no guarantee; the reason says why.
+    """
+    budget, family = budget_of(config), family_of(config)
+    statement = _statement(config, budget, family)
+    return {
+        "schema": SCHEMA,
+        "learner": config.learner.name,
+        "statement": statement.as_dict(),
+        "promise": _promise(statement),
+        "unit": _UNITS[budget.unit],
+        "hidden": _NEIGHBOURS[budget.neighbouring],
+        "leaves_the_device": _WHAT_LEAVES[config.learner.name],
+        "seen_by": {
+            "local": statement.threat_model,
+            "pairwise": "one peer sees no more than that; on a sparse graph far peers see less: `sottovoce privacy views`",
+            "central": "whoever sees the final model alone sees less; no number is claimed for it here",
+        },
+        "total": _total(family, statement),
+        "not_covered": list(_NOT_COVERED),
+        "left": _left(budget, spent),
+        "renews": _renews(budget),
+    }
+
+
+def _statement(config: AgentConfig, budget: Budget, family: Family) -> PrivacyStatement:
+    """What the vault itself states; it is asked about no records at all."""
+    features = width(config.data.transform, config.data.features)
+    empty = np.empty(0, dtype=np.int64)
+    ledger = Ledger.in_memory("nobody", budget)
+    try:
+        return build(
+            records=Records(np.empty((0, features)), empty, empty),
+            kernel=family.kernel,
+            terms=family.terms,
+            ledger=ledger,
+            noise=OperatingSystemNoise(),
+        ).statement
+    finally:
+        ledger.close()
+
+
+def _promise(statement: PrivacyStatement) -> str:
+    if statement.epsilon is None or statement.status is not Status.PROVED:
+        return f"nothing is promised: {statement.reason}"
+    odds = math.exp(statement.epsilon)
+    certain = odds / (1 + odds)
+    return (
+        "whoever wavers between two contents of this device that differ in one unit cannot be surer than "
+        f"{odds:.3g} to 1, or {100 * certain:.1f} %, after seeing all that it ever sends (ε = {statement.epsilon:g}), "
+        f"but for accidents of probability δ = {statement.delta:g}"
+    )
+
+
+def _total(family: Family, statement: PrivacyStatement) -> str:
+    match family.terms:
+        case Terms(releases=releases) if statement.epsilon is not None:
+            return f"{releases} noisy sums, {statement.mechanism}; {statement.composition}"
+        case RecordTerms() if statement.epsilon is not None:
+            return f"one release a record, {statement.mechanism}; {statement.composition}"
+    return f"{statement.mechanism}; {statement.composition}"
+
+
+def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
+    if spent is None:
+        return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
+    left = None if budget.epsilon is None else max(0.0, budget.epsilon - spent.spending.epsilon)
+    return {
+        "ledger": spent.where,
+        "epsilon": left,
+        "spent_epsilon": spent.spending.promised_epsilon,
+        "charges": spent.spending.charges,
+    }
+
+
+def _renews(budget: Budget) -> str:
+    if budget.unit == "window":
+        return "with new data only: each new window has a budget of its own, an old one gets none back"
+    return "never: when it is spent the device goes on gossiping what is public, and releases nothing new"

@@ -1,0 +1,83 @@
+"""`sottovoce privacy explain`: who can see what, how sure one can be, and what is left."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sottovoce.errors import UsageError
+
+_EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # where no configuration says more
+
+
+def explain(
+    config: Annotated[Path | None, typer.Option("--config", help="An agent's configuration file.")] = None,
+    learner: Annotated[str | None, typer.Option(help="A learner, in place of a configuration file.")] = None,
+    fidelity: Annotated[str, typer.Option(help="With --learner: sound or paper.")] = "sound",
+    epsilon: Annotated[float, typer.Option(help="With --learner: total ε.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="With --learner: total δ.")] = 1e-5,
+    unit: Annotated[str, typer.Option(help="With --learner: record, window or device.")] = "record",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Explain a promise in plain words: what is hidden from whom, the total and why, what is not covered, and left."""
+    from sottovoce.agent.explain import explanation
+
+    if (config is None) == (learner is None):
+        raise UsageError("give the --config of a device, or a --learner to hear about in general")
+    if config is not None:
+        from sottovoce.config import load
+
+        settings = load(config)
+        found = explanation(settings, _spent(settings.agent.state))
+    else:
+        from sottovoce.config import checked
+
+        windows = {"windows": [0, 365]} if unit == "window" else {}
+        tables = {
+            "agent": {"state": "."},
+            "data": {"source": "digits", **_EXAMPLE, **windows},
+            "learner": {"name": learner, "fidelity": fidelity},
+            "privacy": {"epsilon": epsilon, "delta": delta, "unit": unit},
+        }
+        found = explanation(checked(tables, "the command line"), None)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for line in _lines(found):
+        typer.echo(line)
+
+
+def _spent(state: Path) -> Any:
+    from sottovoce.agent.assemble import state_files
+    from sottovoce.agent.explain import Spent
+    from sottovoce.vault import Ledger
+
+    _, path = state_files(state)
+    ledger = Ledger.read(path)
+    try:
+        return Spent(ledger.spending(), str(path))
+    finally:
+        ledger.close()
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    statement, left = found["statement"], found["left"]
+    lines = [
+        f"learner       {found['learner']}",
+        f"status        {statement['status']}: {statement['reason']}",
+        f"promise       {found['promise']}",
+        f"unit          {found['unit']}",
+        f"hidden        {found['hidden']}",
+        f"leaves        {found['leaves_the_device']}",
+        f"total         {found['total']}",
+    ]
+    lines += [f"{view:14}{words.removeprefix(view + ': ')}" for view, words in found["seen_by"].items()]
+    lines += [f"not covered   {words}" for words in found["not_covered"]]
+    if left["ledger"] is None:
+        lines.append("left          no ledger was looked at; give --config for a device's own")
+    elif left["epsilon"] is None:
+        lines.append("left          there is no budget: nothing is promised")
+    else:
+        lines.append(f"left          ε = {left['epsilon']:.4g} after {left['charges']} charges, by {left['ledger']}")
+    return [*lines, f"renews        {found['renews']}"]

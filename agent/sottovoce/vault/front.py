@@ -1,0 +1,39 @@
+"""What an agent needs of its vault, wherever that vault runs: in this process, or behind a socket in another."""
+
+from typing import Protocol
+
+from sottovoce.door import Answer, PrivacyStatement, Query
+from sottovoce.vault.budget import Spending
+from sottovoce.vault.chain import Head
+
+
+class VaultFront(Protocol):
+    """Answers queries. Every method but `ask` may wait for a disk or another process: keep it off an event loop.
+
+    Every method raises PrivacyError when what it asks for cannot be had: LedgerError when the ledger failed.
+    """
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        """The guarantee of the whole run."""
+        ...
+
+    def spending(self) -> Spending:
+        """What the ledger says has been spent."""
+        ...
+
+    def head(self) -> Head:
+        """How far the ledger has come."""
+        ...
+
+    def link(self, charges: int) -> bytes | None:
+        """The ledger's link after so many charges; None when there were never so many."""
+        ...
+
+    async def ask(self, query: Query) -> Answer:
+        """The release for a query, or why there is none; the same query id has the same answer."""
+        ...
+
+    def close(self) -> None:
+        """Finish what is being answered, and let go of everything."""
+        ...

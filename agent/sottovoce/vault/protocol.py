@@ -1,0 +1,198 @@
+"""What an agent and a separate vault say to each other over a Unix socket: one question a connection, one answer.
+
+A frame is eight bytes, `svv`, the version and the length of what follows, and then MessagePack of one of the messages
+below. Question and answer each fit one frame. Nothing in a message is a path, a program or a parameter of the noise:
+the vault takes those from its own configuration.
+"""
+
+import hashlib
+import socket
+import struct
+import time
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sottovoce.door import PrivacyStatement, Refused
+from sottovoce.vault.budget import Budget, Spending
+from sottovoce.vault.chain import Head
+
+VERSION = 1
+SLACK = 1024  # bytes of a message beside its array
+_MARK = b"svv"
+_HEADER = struct.Struct(">3sBI")
+
+Name = Annotated[str, Meta(max_length=64)]
+Place = Annotated[int, Meta(ge=0, lt=2**63)]
+Link = Annotated[bytes, Meta(min_length=32, max_length=32)]
+
+
+class Message(Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """One message."""
+
+
+class Introduce(Message):
+    """The first question: who are you?"""
+
+
+class Introduction(Message):
+    """A vault says whose it is, what it may spend and what it promises."""
+
+    owner: str
+    budget: Budget
+    statement: PrivacyStatement
+
+
+class Ask(Message):
+    """A query. `vault` is the fingerprint of the vault it is meant for, `point` float64[P], little-endian."""
+
+    vault: Link
+    learner: Name
+    kind: Name
+    slot: Place
+    point: bytes
+
+
+class AskSpending(Message):
+    """What has been spent?"""
+
+    vault: Link
+
+
+class AskHead(Message):
+    """How far has the ledger come?"""
+
+    vault: Link
+
+
+class AskLink(Message):
+    """What was the ledger's link after so many charges?"""
+
+    vault: Link
+    charges: Place
+
+
+class Released(Message):
+    """A release: `value` is int64[P], little-endian, on the grid of step `step`."""
+
+    query_id: Link
+    value: bytes
+    step: float
+    simulated: bool
+
+
+class Denied(Message):
+    """A refusal, which does not depend on the records."""
+
+    refused: Refused
+
+
+class Spent(Message):
+    """What has been spent."""
+
+    spending: Spending
+
+
+class Reached(Message):
+    """How far the ledger has come."""
+
+    head: Head
+
+
+class Linked(Message):
+    """A link of the ledger; None when there were never so many charges."""
+
+    link: Link | None
+
+
+class Failed(Message):
+    """There is no answer. `kind` names an exception of sottovoce.errors; anything else is the asker's own fault."""
+
+    kind: Name
+    explanation: str
+
+
+Question = Introduce | Ask | AskSpending | AskHead | AskLink
+Reply = Introduction | Released | Denied | Spent | Reached | Linked | Failed
+_QUESTIONS, _REPLIES = msgspec.msgpack.Decoder(Question), msgspec.msgpack.Decoder(Reply)
+
+
+class MalformedError(Exception):
+    """What came is no message of this protocol."""
+
+
+def fingerprint(introduction: bytes) -> bytes:
+    """What an encoded introduction hashes to: it stands for owner, budget and guarantee at once."""
+    return hashlib.sha256(introduction).digest()
+
+
+def encoded(message: Message) -> bytes:
+    """A message without its frame."""
+    return msgspec.msgpack.encode(message)
+
+
+def question(raw: bytes) -> Question:
+    """The question that these bytes are.
+
+    Raises:
+        MalformedError: they are none.
+    """
+    try:
+        return _QUESTIONS.decode(raw)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise MalformedError(f"not a question of this protocol: {error}") from error
+
+
+def reply(raw: bytes) -> Reply:
+    """The reply that these bytes are.
+
+    Raises:
+        MalformedError: they are none.
+    """
+    try:
+        return _REPLIES.decode(raw)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise MalformedError(f"not a reply of this protocol: {error}") from error
+
+
+def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
+    """Send one frame.
+
+    Raises:
+        OSError: the other side has gone, or does not read it within so many seconds.
+    """
+    connection.settimeout(seconds)
+    connection.sendall(_HEADER.pack(_MARK, VERSION, len(raw)) + raw)
+
+
+def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
+    """Receive one frame of at most `most` bytes, all of it within so many seconds.
+
+    Raises:
+        MalformedError: it is no frame of this protocol and version, or longer.
+        OSError: the other side has gone, or takes too long.
+    """
+    until = time.monotonic() + seconds
+    mark, version, length = _HEADER.unpack(_exactly(connection, _HEADER.size, until))
+    if mark != _MARK:
+        raise MalformedError("not a message of this protocol")
+    if version != VERSION:
+        raise MalformedError(f"version {version} of the protocol, not {VERSION}: install the same release on both sides")
+    if length > most:
+        raise MalformedError(f"a message of {length} bytes, where {most} are the most")
+    return _exactly(connection, length, until)
+
+
+def _exactly(connection: socket.socket, count: int, until: float) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the other side takes too long")
+        connection.settimeout(left)
+        part = connection.recv(min(count - len(received), 2**18))
+        if not part:
+            raise ConnectionError("the other side has gone")
+        received += part
+    return bytes(received)

@@ -1,0 +1,203 @@
+"""The vault's front in an agent whose vault is another process: the same answers, by way of a Unix socket."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from sottovoce.door import Answer, PrivacyStatement, Query, Refused
+from sottovoce.errors import InternalError, LedgerError, PrivacyError
+from sottovoce.vault import protocol
+from sottovoce.vault.budget import Budget, Spending
+from sottovoce.vault.chain import Head
+from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question
+from sottovoce.vault.release import SealedRelease
+
+_log = logging.getLogger(__name__)
+_ANSWER_SECONDS = 240.0  # a large model over many records takes its time
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_LARGEST_REPLY = 2**26
+_WAIT = "vault-process"
+
+
+class Waiting(Protocol):
+    """Where waits are noted for whoever asks, from any thread."""
+
+    def begin(self, name: str, reason: str, seconds: float) -> None:
+        """A wait of at most `seconds` begins; it replaces one of the same name."""
+        ...
+
+    def end(self, name: str) -> None:
+        """It is over."""
+        ...
+
+
+class RemoteVault:
+    """A vault in another process; see VaultFront. Making one introduces the two, and waits for the vault if need be.
+
+    Each question has a connection of its own, and one that was lost is asked again: to be answered twice costs nothing.
+
+    Args:
+        path: of the vault's socket.
+        owner: the id of this device, whose vault it must be.
+        budget: what the vault's ledger must have been made for.
+        patience: seconds to wait for a vault that is not there, and each time it has gone.
+        waits: where that is noted.
+
+    Raises:
+        PrivacyError: there is no vault, or none for this device and budget, or it does not talk to this user.
+    """
+
+    def __init__(self, path: Path, *, owner: str, budget: Budget, patience: float, waits: Waiting) -> None:
+        self._path, self._patience, self._waits = path, patience, waits
+        self._closed = threading.Event()
+        self._open: set[socket.socket] = set()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
+        raw = self._exchange(protocol.Introduce())
+        met = protocol.reply(raw)
+        if not isinstance(met, Introduction):
+            self._unexpected(met)
+        if met.owner != owner:
+            raise LedgerError(f"{path}: this vault belongs to device {met.owner}, not to {owner}")
+        if met.budget != budget:
+            raise LedgerError(
+                f"{path}: the vault's ledger was made for {met.budget.words}, the configuration says {budget.words}; "
+                "put the ledger's values under [privacy]"
+            )
+        self._fingerprint = protocol.fingerprint(raw)
+        self._statement = met.statement
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        """The guarantee of the whole run, as the vault states it."""
+        return self._statement
+
+    def spending(self) -> Spending:
+        """What the ledger says has been spent."""
+        reply = self._ask(protocol.AskSpending(self._fingerprint))
+        return reply.spending if isinstance(reply, protocol.Spent) else self._unexpected(reply)
+
+    def head(self) -> Head:
+        """How far the ledger has come."""
+        reply = self._ask(protocol.AskHead(self._fingerprint))
+        return reply.head if isinstance(reply, protocol.Reached) else self._unexpected(reply)
+
+    def link(self, charges: int) -> bytes | None:
+        """The ledger's link after so many charges; None when there were never so many."""
+        reply = self._ask(protocol.AskLink(self._fingerprint, charges))
+        return reply.link if isinstance(reply, protocol.Linked) else self._unexpected(reply)
+
+    async def ask(self, query: Query) -> Answer:
+        """`answer` in a thread of its own.
+
+        Raises:
+            CancelledError: the vault was let go of meanwhile; whoever asks again later has the answer.
+        """
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
+        except _ClosedError as error:
+            raise asyncio.CancelledError from error
+
+    def answer(self, query: Query) -> Answer:
+        """The release for a query, or why there is none.
+
+        Raises:
+            PrivacyError: the vault has gone and did not come back.
+            LedgerError: its ledger failed; nothing was released.
+        """
+        if query.point.ndim != 1:
+            return Refused(query.id, "query", "a point is a vector")
+        point = query.point.astype("<f8").tobytes()
+        reply = self._ask(protocol.Ask(self._fingerprint, query.learner, query.kind, query.slot, point))
+        if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:
+            return reply.refused
+        if not isinstance(reply, protocol.Released) or reply.query_id != query.id or len(reply.value) % 8:
+            self._unexpected(reply)
+        value = np.frombuffer(reply.value, dtype="<i8").astype(np.int64)
+        value.flags.writeable = False
+        return SealedRelease(query.id, value, reply.step, self._statement, reply.simulated)
+
+    def close(self) -> None:
+        """Wait for nothing more. What the vault is answering it still stores."""
+        self._closed.set()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):  # it has ended by itself
+                connection.shutdown(socket.SHUT_RDWR)
+        self._thread.shutdown(wait=True)
+
+    def _ask(self, question: Question) -> protocol.Reply:
+        return protocol.reply(self._exchange(question))
+
+    def _exchange(self, question: Question) -> bytes:
+        """The reply's bytes, as soon as there is a vault to give one."""
+        raw, pause, until = protocol.encoded(question), _FIRST_PAUSE, None
+        try:
+            while not self._closed.is_set():
+                try:
+                    return self._once(raw)
+                except TimeoutError as error:
+                    raise PrivacyError(
+                        f"{self._path}: the vault did not answer within {_ANSWER_SECONDS:g} s; look into its log"
+                    ) from error
+                except PermissionError as error:
+                    raise PrivacyError(
+                        f"{self._path}: this user may not open the vault's socket; name it under vault.agent_user in "
+                        "the vault's configuration, and let it enter the socket's directory"
+                    ) from error
+                except OSError as error:
+                    until = until or self._away(error)
+                    if time.monotonic() > until:
+                        raise PrivacyError(
+                            f"{self._path}: no vault has answered for {self._patience:g} s ({error}); start it with "
+                            "`sottovoce vault run --config FILE`"
+                        ) from error
+                self._closed.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - when to try again is no secret
+                pause = min(2 * pause, _LONGEST_PAUSE, self._patience)
+        finally:
+            if until is not None:
+                self._waits.end(_WAIT)
+        raise _ClosedError
+
+    def _away(self, error: OSError) -> float:
+        """Say that the vault is away; returns until when that is borne."""
+        _log.warning("vault-away %s: %s", self._path, error)
+        self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", self._patience)
+        return time.monotonic() + self._patience
+
+    def _once(self, raw: bytes) -> bytes:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            self._open.add(connection)
+            try:
+                connection.settimeout(_ANSWER_SECONDS)
+                connection.connect(str(self._path))
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has replied without listening
+                    protocol.send(connection, raw, _ANSWER_SECONDS)
+                return protocol.receive(connection, _LARGEST_REPLY, _ANSWER_SECONDS)
+            except MalformedError as error:
+                raise PrivacyError(f"{self._path}: what answers there is no vault of this release: {error}") from error
+            finally:
+                self._open.discard(connection)
+
+    def _unexpected(self, reply: protocol.Reply) -> NoReturn:
+        """A reply that answers nothing."""
+        if not isinstance(reply, Failed):
+            raise InternalError(f"the vault answered another question than was asked ({type(reply).__name__})")
+        match reply.kind:
+            case "LedgerError":
+                raise LedgerError(reply.explanation)
+            case "PrivacyError" | "user":
+                raise PrivacyError(f"{self._path}: {reply.explanation}")
+            case _:
+                raise InternalError(f"{self._path}: {reply.explanation}")
+
+
+class _ClosedError(Exception):
+    """Nobody waits for the answer any more."""

@@ -1,0 +1,172 @@
+"""A vault behind a Unix socket: it takes one connection, one question and one answer at a time.
+
+Whoever connects must be the agent's user: the kernel says who it is. Whatever else comes in, this process goes on; it
+waits for nobody longer than a few seconds, and holds one question in memory at a time.
+"""
+
+import logging
+import os
+import selectors
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sottovoce.door import Query, Refused
+from sottovoce.errors import ConfigError, LedgerError, PrivacyError, SottovoceError
+from sottovoce.vault import protocol
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.protocol import Failed, MalformedError, Question, Reply
+from sottovoce.vault.vault import Vault
+
+_log = logging.getLogger(__name__)
+_PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole answer
+_BACKLOG = 16
+_CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
+_NAMED = (LedgerError, PrivacyError)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A vault, and to whom it answers.
+
+    Attributes:
+        vault: the vault; nobody else may use it meanwhile.
+        owner: the id of the device it belongs to.
+        budget: what its ledger was made for.
+        user: the number of the only user who may ask.
+        numbers: how many numbers a point may have.
+    """
+
+    vault: Vault
+    owner: str
+    budget: Budget
+    user: int
+    numbers: int
+
+
+class VaultServer:
+    """Answers the questions of one device's agent."""
+
+    def __init__(self, served: Served) -> None:
+        introduction = protocol.Introduction(served.owner, served.budget, served.vault.statement)
+        self._served = served
+        self._introduction = introduction
+        self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))
+        self._most = 8 * served.numbers + protocol.SLACK
+
+    def run(self, listener: socket.socket, stop: socket.socket) -> None:
+        """Answer whoever connects to `listener`, one after the other, until `stop` can be read."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ)
+            selector.register(stop, selectors.EVENT_READ)
+            while True:
+                if stop in (key.fileobj for key, _ in selector.select()):
+                    return
+                connection, _ = listener.accept()
+                with connection:
+                    self._attend(connection)
+
+    def _attend(self, connection: socket.socket) -> None:
+        try:
+            reply = protocol.encoded(self._reply(connection))
+            protocol.send(connection, reply, _PATIENCE_SECONDS)
+        except OSError as error:
+            _log.info("connection-lost %s", error)
+
+    def _reply(self, connection: socket.socket) -> Reply:
+        user = peer(connection)
+        if user != self._served.user:
+            _log.warning("user-refused uid=%d", user)
+            return Failed("user", f"user {user} may not ask this vault; see vault.agent_user in its configuration")
+        try:
+            raw = protocol.receive(connection, self._most, _PATIENCE_SECONDS)
+            return self._answer(protocol.question(raw))
+        except MalformedError as error:
+            _log.warning("question-malformed %s", error)
+            return Failed("malformed", str(error))
+        except SottovoceError as error:
+            _log.error("question-failed %s", error)
+            kind = next((kind for kind in _NAMED if isinstance(error, kind)), SottovoceError)
+            return Failed(kind.__name__, str(error))
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect: one question must not end the vault, nor its words leave it
+            _log.error("question-failed defect=%s", type(error).__name__)
+            return Failed("InternalError", "the vault failed on this question: a defect; please report it")
+
+    def _answer(self, question: Question) -> Reply:
+        vault = self._served.vault
+        if isinstance(question, protocol.Introduce):
+            return self._introduction
+        if question.vault != self._fingerprint:
+            return Failed("PrivacyError", "the vault was started again with other settings; start the agent again too")
+        match question:
+            case protocol.AskSpending():
+                return protocol.Spent(vault.spending())
+            case protocol.AskHead():
+                return protocol.Reached(vault.head())
+            case protocol.AskLink(charges=charges):
+                return protocol.Linked(vault.link(charges))
+            case protocol.Ask():
+                return self._asked(question)
+
+    def _asked(self, question: protocol.Ask) -> Reply:
+        if len(question.point) % 8:
+            raise MalformedError("a point is made of numbers of 8 bytes each")
+        point = np.frombuffer(question.point, dtype="<f8").astype(np.float64)
+        answer = self._served.vault.answer(Query(question.learner, question.kind, question.slot, point))
+        if isinstance(answer, Refused):
+            return protocol.Denied(answer)
+        return protocol.Released(answer.query_id, answer.value.astype("<i8").tobytes(), answer.step, answer.simulated)
+
+
+def peer(connection: socket.socket) -> int:
+    """The number of the user at the other end, as the kernel noted it when the connection was made."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(raw)[1])
+
+
+@contextmanager
+def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
+    """A listening socket at `path`, which is removed at the end. Call it when the vault's ledger is locked.
+
+    Args:
+        path: where; a socket that an earlier vault left there is replaced.
+        shared: whether another user than this process's own will connect. The file then lets every user try, and the
+            vault turns away all but one by what the kernel says of them.
+
+    Raises:
+        ConfigError: there cannot be a socket.
+    """
+    if sys.platform != "linux":
+        raise ConfigError("vault.socket: a separate vault needs Linux, whose kernel says who connects; leave [vault] out")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        _bind(listener, path, 0o666 if shared else 0o600)
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _bind(listener: socket.socket, path: Path, mode: int) -> None:
+    try:
+        if path.exists() and not path.is_socket():
+            raise ConfigError(f"vault.socket: {path}: there is something else; choose another path")
+        path.unlink(missing_ok=True)
+        mask = os.umask(0o777 & ~mode)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(mask)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"vault.socket: {path}: cannot listen there ({error.strerror or error}); choose a path of at most 100 "
+            "characters in a directory that the vault's user may write"
+        ) from error

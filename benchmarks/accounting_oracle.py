@@ -1,0 +1,90 @@
+"""ε of sampled Gaussian releases against dp-accounting's privacy loss distributions, over a grid.
+
+For every case whose ε lies in [0.01, 50] two ratios: of ours to dp-accounting's upper estimate, which should be at most
+1.05 and is below 1 where its grid is the coarser; and of ours to its lower estimate, which must never be below 1. A
+batch of fixed size is not in dp-accounting: docs/decisions/0012-accounting.md.
+
+    python benchmarks/accounting_oracle.py [--smoke]
+"""
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
+from sottovoce.accounting.accountant import composed_epsilon
+from sottovoce.accounting.pairs import Added, Removed, Replaced
+
+RATES, NOISES = (0.001, 0.01, 0.1, 0.5, 1.0), (0.4, 0.6, 1.0, 2.0, 5.0, 20.0)
+RELEASES, DELTAS = (1, 10, 100, 1000, 10**4, 10**5), (1e-3, 1e-5, 1e-7, 1e-10)
+RELATIONS = {"add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace-one": NeighboringRelation.REPLACE_ONE}
+Case = tuple[str, float, float, int]
+
+
+def ours(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
+    """Of both directions, the larger."""
+    pairs = [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+    return max(composed_epsilon({pair: releases}, delta) for pair in pairs)
+
+
+def oracle(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution:
+    """dp-accounting's, rounded up or down."""
+    relation, rate, noise, releases = case
+    once = from_gaussian_mechanism(
+        noise,
+        pessimistic_estimate=upward,
+        value_discretization_interval=interval,
+        log_mass_truncation_bound=-70,
+        sampling_prob=rate,
+        use_connect_dots=upward,
+        neighboring_relation=RELATIONS[relation],
+    )
+    return once.self_compose(releases)
+
+
+def practical(case: Case) -> Iterator[tuple[float, float]]:
+    """δ and our ε, for which a comparison is of use."""
+    for delta in DELTAS:
+        if 0.01 <= (epsilon := ours(*case, delta)) <= 50:
+            yield delta, epsilon
+
+
+def main() -> int:
+    """Print the ratios; 1 when one is out of bounds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true")
+    smoke = parser.parse_args().smoke
+    grid = (RELATIONS, (0.01, 1.0), (1.0, 5.0), (1, 100)) if smoke else (RELATIONS, RATES, NOISES, RELEASES)
+    uppers: list[tuple[float, Case, float, float]] = []
+    lowers: list[tuple[float, Case, float, float]] = []
+    slowest = 0.0
+    for case in itertools.product(*grid):
+        begun = time.perf_counter()
+        answers = list(practical(case))
+        slowest = max(slowest, (time.perf_counter() - begun) / len(DELTAS))
+        if not answers:
+            continue
+        relation, rate, noise, releases = case
+        # Fine enough for the spread of one loss, coarse enough to end.
+        interval = max(min(1e-3, rate / noise / 8, answers[-1][1] / 100), answers[-1][1] / 2e5)
+        upper = oracle(case, interval, upward=True)
+        lower = oracle(case, min(interval, answers[0][1] / releases / 20), upward=False) if releases <= 100 else None
+        for delta, epsilon in answers:
+            theirs = upper.get_epsilon_for_delta(delta)
+            uppers.append((epsilon / theirs if theirs > 0 else 1.0, case, delta, theirs))
+            least = lower.get_epsilon_for_delta(delta) if lower is not None else 0.0
+            if least > 0:
+                lowers.append((epsilon / least, case, delta, least))
+    for name, ratios in (("upper estimate", sorted(uppers)), ("lower estimate", sorted(lowers))):
+        print(f"ours / dp-accounting's {name}: {len(ratios)} cases, {ratios[0][0]:.6f} to {ratios[-1][0]:.6f}")
+        for ratio, case, delta, theirs in (*ratios[:4], *ratios[-4:]):
+            print(f"  {ratio:.6f}  {case} δ = {delta:g}: theirs {theirs:.6g}")
+    print(f"slowest answer of ours: {slowest:.2f} s")
+    return 0 if max(uppers)[0] <= 1.05 and min(lowers)[0] >= 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""`privacy explain` says what the vault itself states, what is not covered, and what is left."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.accounting.events import GaussianSum
+from sottovoce.vault import Budget, Ledger
+
+from tests.support.command import here
+from tests.support.devices import new_device
+from tests.support.fleets import new_fleet
+from tests.support.processes import document
+
+
+def explained(*arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = document(here("privacy", "explain", *arguments, "--json").out)
+    return found
+
+
+@pytest.mark.parametrize(
+    "learner, status, delta", [("clipd2p", "proved", 1e-5), ("golf", "proved", 1e-5), ("gradient-walk", "proved", 1e-5)]
+)
+def test_every_learner_is_explained(learner: str, status: str, delta: float) -> None:
+    found = explained("--learner", learner, "--epsilon", 3)
+    statement = found["statement"]
+    assert (statement["status"], statement["epsilon"], statement["delta"]) == (status, 3.0, delta)
+    assert f"{math.exp(3):.3g} to 1" in found["promise"]
+    assert set(found["seen_by"]) == {"local", "pairwise", "central"}
+    assert len(found["not_covered"]) >= 5
+    assert found["renews"].startswith("never")
+    words = here("privacy", "explain", "--learner", learner, "--epsilon", 3).out
+    assert found["promise"] in words
+    assert "None" not in words
+
+
+def test_units_are_explained() -> None:
+    found = explained("--learner", "clipd2p", "--unit", "window")
+    assert "new data only" in found["renews"]
+    assert "one window" in found["unit"]
+    assert "everything" in explained("--learner", "clipd2p", "--unit", "device")["unit"]
+
+
+def test_what_is_left_is_the_ledgers(tmp_path: Path) -> None:
+    device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a")
+    device.configure()
+    before = explained("--config", device.config)["left"]
+    assert (before["epsilon"], before["charges"]) == (2.0, 0)
+    ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
+    assert ledger.charge(bytes(32), GaussianSum(10**6, 5000))
+    ledger.close()
+    after = explained("--config", device.config)["left"]
+    assert after["charges"] == 1
+    assert after["epsilon"] == pytest.approx(2.0 - after["spent_epsilon"])
+    assert 0 < after["epsilon"] < 2
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        ((), 2),
+        (("--learner", "golf", "--config", "x.toml"), 2),
+        (("--learner", "gold"), 3),
+        (("--learner", "golf", "--epsilon", "-1"), 3),
+        (("--learner", "golf", "--unit", "device"), 3),
+        (("--learner", "push-sum"), 5),
+        (("--config", "nowhere.toml"), 3),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(arguments: tuple[str, ...], code: int) -> None:
+    ended = here("privacy", "explain", *arguments)
+    assert ended.code == code
+    assert len(ended.err.strip().splitlines()) == 1
