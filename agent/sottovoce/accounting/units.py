@@ -46,3 +46,14 @@ class Units:
 
 
 EVERY = Units(((0, LAST),))
+
+
+def union(*sets: Units) -> Units:
+    """The units of all the sets together."""
+    spans: list[tuple[int, int]] = []
+    for first, last in sorted(span for units in sets for span in units.spans):
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], max(last, spans[-1][1])
+        else:
+            spans.append((first, last))
+    return Units(tuple(spans))

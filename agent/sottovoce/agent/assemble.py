@@ -1,7 +1,6 @@
 """From a configuration and a state directory to an agent. Whatever is missing stops it here, with one message."""
 
 import logging
-import math
 import random
 import time
 from collections.abc import Callable
@@ -11,27 +10,29 @@ from pathlib import Path
 from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membership, Settings, Verifier
 
 from sottovoce.agent.core import Core
-from sottovoce.agent.family import family_of, records_of
+from sottovoce.agent.family import Family, family_of
 from sottovoce.agent.overlay import Overlay
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.config import AgentConfig, DataSection
-from sottovoce.data import Records, checked, load, uniform_bounds
-from sottovoce.errors import ConfigError, DataError, IdentityError
+from sottovoce.agent.vault_here import LEDGER as LEDGER
+from sottovoce.agent.vault_here import budget_of as budget_of
+from sottovoce.agent.vault_here import vault_here
+from sottovoce.agent.waits import Waits
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError, IdentityError, LedgerError
 from sottovoce.identity import Identity, peer_dns_name, verify_peer_certificate
 from sottovoce.identity import load as load_identity
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.transport.grpc import GrpcTransport
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.vault import Ledger, VaultFront
 from sottovoce.wire import MAX_PARAMETERS, encode, seal
 
 _log = logging.getLogger(__name__)
 IDENTITY = "identity"
-LEDGER = "ledger.db"
 _LONGEST_SOCKET_PATH = 100
 
 
@@ -61,36 +62,44 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
             "(in a testbed: --set testbed.directory=…)"
         )
     identity = load_identity(state / IDENTITY)
-    ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
-    try:
-        return _with_ledger(config, identity, ledger, variant or Variant())
-    except BaseException:
-        ledger.close()
-        raise
-
-
-def budget_of(config: AgentConfig) -> Budget:
-    """The budget the ledger must have been made for."""
-    privacy = config.privacy
-    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared"
-    epsilon = privacy.epsilon if promised else None
-    return Budget(epsilon, privacy.delta, privacy.unit, config.neighbouring)
-
-
-def _with_ledger(config: AgentConfig, identity: Identity, ledger: Ledger, variant: Variant) -> Agent:
-    family = family_of(config)
+    family, waits = family_of(config), Waits()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
             f"data.features × data.classes: a model of {family.model.size} numbers does not fit into a message, "
             f"which holds {MAX_PARAMETERS}; declare fewer features or classes"
         )
-    vault = build(
-        records=_records(config.data),
-        kernel=family.kernel,
-        terms=family.terms,
-        ledger=ledger,
-        noise=OperatingSystemNoise(),
-    )
+    vault = _vault(config, family, identity, waits)
+    try:
+        return _with_vault(config, identity, family, vault, waits, variant or Variant())
+    except BaseException:
+        vault.close()
+        raise
+
+
+def _vault(config: AgentConfig, family: Family, identity: Identity, waits: Waits) -> VaultFront:
+    """The vault: in this process, or the way to the one that has been given a process of its own."""
+    path, budget, socket = config.agent.state / LEDGER, budget_of(config), config.vault.socket
+    if socket is None:
+        ledger = Ledger.open(path, identity.node_id, budget)
+        try:
+            return vault_here(config, family, ledger)
+        except BaseException:
+            ledger.close()
+            raise
+    if path.exists():
+        raise LedgerError(
+            f"{path}: a ledger beside the agent, although vault.socket is set: there must be one. Move it, with the "
+            "files beside it of the same name, into vault.directory if it is this device's; see "
+            "docs/explanation/separate-vault.md"
+        )
+    from sottovoce.vault.remote import RemoteVault  # memory that an agent with a vault of its own has no use for
+
+    return RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
+
+
+def _with_vault(
+    config: AgentConfig, identity: Identity, family: Family, vault: VaultFront, waits: Waits, variant: Variant
+) -> Agent:
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = RecordBook(config.agent.state / NAME) if family.keeps_records else None
     kept = () if book is None else book.load()
@@ -120,27 +129,8 @@ def _with_ledger(config: AgentConfig, identity: Identity, ledger: Ledger, varian
         sealed=lambda recipient, kind, payload: _enveloped(identity, store.incarnation, recipient, 1, kind, payload),
         book=book,
         overlay=_overlay(config, identity, carrier, counters),
+        waits=waits,
     )
-
-
-def _records(data: DataSection) -> Records:
-    found = load(data.source)
-    raw = checked(
-        found.records.features,
-        found.records.labels,
-        features_expected=data.features,
-        classes=data.classes,
-        origin=data.source,
-    )
-    if found.classes != data.classes:
-        raise DataError(
-            f"{data.source}: its classes are numbered for another count than data.classes = {data.classes}; "
-            "use an npz file with a `classes` array, so that every device numbers them alike"
-        )
-    bounds = found.bounds
-    if data.bounds is not None:
-        bounds = uniform_bounds(*data.bounds, data.features, "data.bounds")
-    return records_of(raw, data.transform, bounds)
 
 
 def _peer(identity: Identity, node: str, address: str) -> Peer:

@@ -16,7 +16,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, S
 SCHEMA = "sottovoce.privacy-explanation/1"
 
 _UNITS = {
-    "record": "one record: a row of features with its label. k records of one person cost more than k times the ε",
+    "record": "one record: a row of features with its label. k records of one person cost k times the ε, or more",
     "window": "all records of one window, for example of one day",
     "device": "everything that this device holds",
 }
@@ -74,7 +74,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "leaves_the_device": _WHAT_LEAVES[config.learner.name],
         "seen_by": {
             "local": statement.threat_model,
-            "pairwise": "one peer sees no more than that; on a sparse graph far peers see less: `sottovoce privacy views`",
+            "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
             "central": "whoever sees the final model alone sees less; no number is claimed for it here",
         },
         "total": _total(family, statement),

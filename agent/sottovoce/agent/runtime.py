@@ -31,7 +31,7 @@ from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
-from sottovoce.vault import Spending, Vault
+from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import PEER_EXCHANGE, decode, encode_receipt, unseal
 
 _log = logging.getLogger(__name__)
@@ -51,13 +51,14 @@ class Agent:
         identity: Identity,
         core: Core,
         store: SqliteStore,
-        vault: Vault,
+        vault: VaultFront,
         transport: Transport,
         peers: list[Peer],
         counters: Counters,
         sealed: Callable[[str, str, bytes], bytes],
         book: RecordBook | None = None,
         overlay: Overlay | None = None,
+        waits: Waits | None = None,
     ) -> None:
         self.config = config
         self.identity = identity
@@ -65,7 +66,7 @@ class Agent:
         self.vault = vault
         self.transport = transport
         self.counters = counters
-        self.waits = Waits()
+        self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
         self.spending: Spending = vault.spending()

@@ -13,7 +13,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
 from sottovoce.observe import Counters
 from sottovoce.transport import Transport
-from sottovoce.vault import Spending, Vault
+from sottovoce.vault import Spending, VaultFront
 
 SCHEMA = "sottovoce.status/1"
 _PAGE_MIB = resource.getpagesize() / 2**20
@@ -25,7 +25,7 @@ class Reported(Protocol):
     config: AgentConfig
     identity: Identity
     core: Core
-    vault: Vault
+    vault: VaultFront
     transport: Transport
     counters: Counters
     waits: Waits

@@ -7,10 +7,12 @@ from sottovoce.config.schema import (
     AgentSection,
     DataSection,
     LearnerSection,
+    LedgerSection,
     MembershipSection,
     PeerSection,
     PrivacySection,
     TransportSection,
+    VaultSection,
 )
 
 __all__ = [
@@ -19,10 +21,12 @@ __all__ = [
     "AgentSection",
     "DataSection",
     "LearnerSection",
+    "LedgerSection",
     "MembershipSection",
     "PeerSection",
     "PrivacySection",
     "TransportSection",
+    "VaultSection",
     "checked",
     "load",
 ]

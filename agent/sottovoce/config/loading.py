@@ -56,6 +56,11 @@ def load(path: Path) -> AgentConfig:
         config,
         agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
         data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here)),
+        vault=msgspec.structs.replace(
+            config.vault,
+            socket=config.vault.socket and here / config.vault.socket,
+            directory=config.vault.directory and here / config.vault.directory,
+        ),
     )
 
 

@@ -156,6 +156,45 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise _wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
 
 
+class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[ledger]`: what must be known of this device's ledger before anything is released."""
+
+    echoes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="peers that must have said, since the start, that they know no newer ledger of this device",
+        ),
+    ] = 1
+    alone: Annotated[
+        bool, Meta(description="true: release without asking any peer; the operator answers for no copy being restored")
+    ] = False
+
+
+class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[vault]`: where the vault is, if it is a process of its own. One file serves both processes."""
+
+    socket: Annotated[
+        Path | None, Meta(description="Unix socket of `sottovoce vault run`; without it the vault is in the agent")
+    ] = None
+    directory: Annotated[
+        Path | None, Meta(description="the vault's own directory with its ledger, made by `fleet join --vault`")
+    ] = None
+    agent_user: Annotated[
+        str | None, Meta(min_length=1, description="who may ask the vault: a user's name or number; without it its own")
+    ] = None
+    patience: Annotated[
+        float, Meta(gt=0, le=300, description="seconds that the agent waits for a vault that is away, then it ends")
+    ] = 120.0
+
+    def __post_init__(self) -> None:
+        """A separate vault has all that it needs."""
+        if (self.socket is None) != (self.directory is None):
+            missing = "socket" if self.socket is None else "directory"
+            raise _wrong(missing, "a separate vault needs both socket and directory; without one leave out [vault]")
+
+
 class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[[transport.peers]]`: one peer this device sends to."""
 
@@ -229,6 +268,8 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     privacy: PrivacySection = PrivacySection()
     transport: TransportSection = TransportSection()
     membership: MembershipSection = MembershipSection()
+    ledger: LedgerSection = LedgerSection()
+    vault: VaultSection = VaultSection()
 
     def __post_init__(self) -> None:
         """A unit is one that the learner bounds, and windows are declared."""

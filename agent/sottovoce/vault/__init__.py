@@ -6,9 +6,10 @@ Other packages import from here and from nowhere inside; learners, wire and tran
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.vault.account import Account, account_of, audited
 from sottovoce.vault.budget import Budget, Spending
-from sottovoce.vault.chain import Head
+from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate
-from sottovoce.vault.construction import RecordTerms, Terms, build
+from sottovoce.vault.construction import RecordTerms, StreamTerms, Terms, build
+from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
@@ -28,8 +29,11 @@ __all__ = [
     "Scaling",
     "SeededNoise",
     "Spending",
+    "StreamTerms",
     "Terms",
+    "Tip",
     "Vault",
+    "VaultFront",
     "WalkTerms",
     "account_of",
     "audited",

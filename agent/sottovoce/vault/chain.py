@@ -17,6 +17,22 @@ class Head:
     link: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """What peers are told of a ledger. Both numbers only ever rise.
+
+    Attributes:
+        charges: how many charges it holds.
+        released: the number of the newest charge whose release it holds; 0 without any.
+        mark: over the link of the one and the release of the other, 32 bytes. Two copies of a ledger make the same
+            charges, but never the same releases: their marks part with the first that each of them makes.
+    """
+
+    charges: int
+    released: int
+    mark: bytes
+
+
 def first_link(made_for: str, nonce: bytes) -> bytes:
     """The link before the first charge of a ledger with this owner and budget, in canonical words."""
     return hashlib.sha256(b"sottovoce/ledger/v3|" + nonce + made_for.encode()).digest()
@@ -30,3 +46,8 @@ def next_link(link: bytes, query: bytes, terms: str) -> bytes:
 def release_digest(link: bytes, exponent: int, value: bytes, simulated: bool) -> bytes:
     """What a stored release must hash to, under the link of its charge."""
     return hashlib.sha256(link + exponent.to_bytes(8, "big", signed=True) + bytes([simulated]) + value).digest()
+
+
+def mark(link: bytes, digest: bytes) -> bytes:
+    """Of a ledger with this newest link and this digest of its newest release, empty without any."""
+    return hashlib.sha256(b"sottovoce/ledger-mark/v1|" + link + digest).digest()

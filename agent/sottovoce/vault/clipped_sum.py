@@ -17,8 +17,8 @@ from sottovoce.vault.noise import NoiseSource
 
 Batches = Iterator[NDArray[np.float64]]
 
-_MAX_SQUARED_UNITS = 2**52
-_DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, in clips
+MAX_SQUARED_UNITS = 2**52
+DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, in clips
 _CLIPS = (2.0**-500, 2.0**500)  # far from where a float's exponent ends
 
 
@@ -105,8 +105,8 @@ def calibrate(
     """
     if releases < 1:
         raise PrivacyError("a privacy budget must be spread over at least one release: set learner.steps to 1 or more")
-    if neighbouring not in _DISTANCES:
-        raise PrivacyError(f"no neighbouring relation `{neighbouring}`: choose one of {', '.join(_DISTANCES)}")
+    if neighbouring not in DISTANCES:
+        raise PrivacyError(f"no neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
     if size < 1 or not _CLIPS[0] < clip < _CLIPS[1]:
         raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
     excess = PrivacyError(
@@ -116,17 +116,24 @@ def calibrate(
     mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
     if mu * MAX_SIGMA < 1:
         raise excess
-    distance = _DISTANCES[neighbouring]
+    distance = DISTANCES[neighbouring]
     finest = min(distance * clip / mu / 2**12, clip / (2**8 * math.sqrt(size)))
     exponent = math.floor(math.log2(finest))
     clip_squared = squared_units(clip, exponent)
     sensitivity_squared = distance**2 * clip_squared
+    sigma = least_sigma(sensitivity_squared, releases, epsilon, delta)
+    if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
+        raise excess
+    return DiscreteGaussian(size, exponent, clip_squared, sensitivity_squared, sigma)
+
+
+def least_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
+    """The least integer σ with which so many releases of this sensitivity cost at most (epsilon, delta) in all."""
+    mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
     sigma = math.isqrt(math.ceil(sensitivity_squared / mu**2) + SMOOTHING_VARIANCE)
     while gaussian_epsilon(math.sqrt(releases * GaussianSum(sensitivity_squared, sigma).mu_squared), delta) > epsilon:
         sigma += 1
-    if sigma > MAX_SIGMA or clip_squared > _MAX_SQUARED_UNITS:
-        raise excess
-    return DiscreteGaussian(size, exponent, clip_squared, sensitivity_squared, sigma)
+    return sigma
 
 
 def exact(*, clip: float | None, size: int) -> Exact:

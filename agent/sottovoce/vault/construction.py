@@ -10,11 +10,12 @@ from sottovoce.kernels import Kernel
 from sottovoce.perturbation import Scheme
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
-from sottovoce.vault.guarantee import Scaling, guarantee, record_guarantee
+from sottovoce.vault.guarantee import Scaling, guarantee, record_guarantee, stream_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import GradientSum, RecordRelease
+from sottovoce.vault.programs import GradientSum, RecordRelease, WindowTotals
 from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.vault.stream_sum import calibrate_stream
 from sottovoce.vault.vault import Room, Vault
 from sottovoce.vault.walk_room import WalkTerms, walk_room
 
@@ -52,11 +53,30 @@ class RecordTerms:
     scaling: Scaling
 
 
+@dataclass(frozen=True, slots=True)
+class StreamTerms:
+    """What is asked of the vault of a statistic that is published window by window, all of it public.
+
+    Attributes:
+        features: numbers in a window's total.
+        clip: L2 threshold of a window's total.
+        coefficients: of the banded Toeplitz mechanism, scaled by 2**bits.
+        bits: of the coefficients.
+        windows: first and last window that may be asked about.
+    """
+
+    features: int
+    clip: float
+    coefficients: tuple[int, ...]
+    bits: int
+    windows: tuple[int, int]
+
+
 def build(
     *,
     records: Records,
     kernel: Kernel | None,
-    terms: Terms | RecordTerms | WalkTerms,
+    terms: Terms | RecordTerms | WalkTerms | StreamTerms,
     ledger: Ledger,
     noise: NoiseSource,
 ) -> Vault:
@@ -75,6 +95,8 @@ def build(
     """
     if isinstance(terms, RecordTerms):
         return Vault(_record_room(records, terms, ledger, noise))
+    if isinstance(terms, StreamTerms):
+        return Vault(_stream_room(records, terms, ledger, noise))
     if isinstance(terms, WalkTerms):
         _check_unit(terms.learner, ledger.budget)
         return Vault(walk_room(_unit_records(records, "record"), terms, ledger, noise))
@@ -106,6 +128,25 @@ def _gradient_room(records: Records, kernel: Kernel, terms: Terms, ledger: Ledge
     units = EVERY if budget.unit != "window" or terms.windows is None else Units((terms.windows,))
     program = GradientSum(kernel, mechanism, budget.unit, units)
     return Room(_unit_records(records, budget.unit), program, ledger, noise, guarantee(budget, mechanism, clip))
+
+
+def _stream_room(records: Records, terms: StreamTerms, ledger: Ledger, noise: NoiseSource) -> Room:
+    budget = ledger.budget
+    if budget.epsilon is None or budget.unit != "window":
+        raise PrivacyError("a stream of totals has a finite ε and its unit is a window: set privacy.unit=window")
+    if records.features.shape[1] != terms.features:
+        raise DataError(f"the records do not have the {terms.features} features of the stream: correct data.features")
+    mechanism = calibrate_stream(
+        clip=terms.clip,
+        size=terms.features,
+        coefficients=terms.coefficients,
+        bits=terms.bits,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        neighbouring=budget.neighbouring,
+    )
+    program, statement = WindowTotals(mechanism, terms.windows), stream_guarantee(budget, mechanism, terms.clip)
+    return Room(_unit_records(records, "window"), program, ledger, noise, statement)
 
 
 def _unit_records(records: Records, unit: str) -> Records:

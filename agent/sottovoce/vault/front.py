@@ -4,7 +4,7 @@ from typing import Protocol
 
 from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.vault.budget import Spending
-from sottovoce.vault.chain import Head
+from sottovoce.vault.chain import Tip
 
 
 class VaultFront(Protocol):
@@ -22,12 +22,12 @@ class VaultFront(Protocol):
         """What the ledger says has been spent."""
         ...
 
-    def head(self) -> Head:
-        """How far the ledger has come."""
+    def tip(self) -> Tip:
+        """What peers are told of the ledger."""
         ...
 
-    def link(self, charges: int) -> bytes | None:
-        """The ledger's link after so many charges; None when there were never so many."""
+    def mark(self, charges: int, released: int) -> bytes | None:
+        """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
         ...
 
     async def ask(self, query: Query) -> Answer:

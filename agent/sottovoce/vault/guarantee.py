@@ -9,6 +9,7 @@ from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 from sottovoce.vault.pure_sum import PureSum
+from sottovoce.vault.stream_sum import StreamSum
 
 Scaling = Literal["declared", "training-min-max"]
 """How features were scaled before they reached the vault: by declared ranges, or by those of all training records."""
@@ -91,6 +92,25 @@ def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, 
         threat_model=_THREAT_MODEL + "; how many records there are is public",
         status=Status.REFUTED if refuted else Status.PROVED,
         reason=_REFUTED if refuted else "docs/explanation/golf.md#the-gradient-walk-for-comparison",
+    )
+
+
+def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> PrivacyStatement:
+    """The guarantee of all totals of a stream, however long."""
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
+            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on Toeplitz-weighted sums of "
+            f"{len(mechanism.coefficients)} windows, each window's total clipped at {clip:g}"
+        ),
+        composition="one Gaussian release for all that a window is ever in; windows compose in parallel",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=_THREAT_MODEL + "; which windows there are is public",
+        status=Status.PROVED,
+        reason="docs/explanation/privacy-model.md#a-statistic-for-ever",
     )
 
 

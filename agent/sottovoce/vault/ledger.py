@@ -18,7 +18,7 @@ from sottovoce.accounting.units import Units
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending, Stored
-from sottovoce.vault.chain import Head, first_link, next_link, release_digest
+from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
 from sottovoce.vault.ledger_file import checked, connect, fill, locked, named
 
 
@@ -214,6 +214,25 @@ class Ledger:
         with named():
             row = self._connection.execute("SELECT link FROM charge WHERE number = ?", (charges,)).fetchone()
         return None if row is None else bytes(row[0])
+
+    def tip(self) -> Tip:
+        """What peers are told of it."""
+        charges = self.head().charges
+        with named():
+            released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
+        found = self.mark(charges, released)
+        if found is None:
+            raise LedgerError("the privacy ledger lost a charge while it was read: nothing was released")
+        return Tip(charges, released, found)
+
+    def mark(self, charges: int, released: int) -> bytes | None:
+        """The mark it had with this newest charge and this newest release; None when it never held one of them."""
+        link = self.link(charges)
+        with named():
+            row = self._connection.execute("SELECT digest FROM release WHERE number = ?", (released,)).fetchone()
+        if link is None or (row is None and released):
+            return None
+        return mark(link, bytes(row[0]) if row else b"")
 
     def charges(self) -> Iterator[tuple[bytes, str]]:
         """Every charge made, in order: its query's id and its terms."""

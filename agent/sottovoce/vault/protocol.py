@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from sottovoce.door import PrivacyStatement, Refused
 from sottovoce.vault.budget import Budget, Spending
-from sottovoce.vault.chain import Head
+from sottovoce.vault.chain import Tip
 
 VERSION = 1
 SLACK = 1024  # bytes of a message beside its array
@@ -60,17 +60,18 @@ class AskSpending(Message):
     vault: Link
 
 
-class AskHead(Message):
-    """How far has the ledger come?"""
+class AskTip(Message):
+    """What are peers told of the ledger?"""
 
     vault: Link
 
 
-class AskLink(Message):
-    """What was the ledger's link after so many charges?"""
+class AskMark(Message):
+    """What was the ledger's mark with this newest charge and this newest release?"""
 
     vault: Link
     charges: Place
+    released: Place
 
 
 class Released(Message):
@@ -95,15 +96,15 @@ class Spent(Message):
 
 
 class Reached(Message):
-    """How far the ledger has come."""
+    """What peers are told of the ledger."""
 
-    head: Head
+    tip: Tip
 
 
-class Linked(Message):
-    """A link of the ledger; None when there were never so many charges."""
+class Marked(Message):
+    """A mark of the ledger; None when it never held such a charge or release."""
 
-    link: Link | None
+    mark: Link | None
 
 
 class Failed(Message):
@@ -113,8 +114,8 @@ class Failed(Message):
     explanation: str
 
 
-Question = Introduce | Ask | AskSpending | AskHead | AskLink
-Reply = Introduction | Released | Denied | Spent | Reached | Linked | Failed
+Question = Introduce | Ask | AskSpending | AskTip | AskMark
+Reply = Introduction | Released | Denied | Spent | Reached | Marked | Failed
 _QUESTIONS, _REPLIES = msgspec.msgpack.Decoder(Question), msgspec.msgpack.Decoder(Reply)
 
 

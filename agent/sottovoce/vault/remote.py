@@ -17,7 +17,7 @@ from sottovoce.door import Answer, PrivacyStatement, Query, Refused
 from sottovoce.errors import InternalError, LedgerError, PrivacyError
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
-from sottovoce.vault.chain import Head
+from sottovoce.vault.chain import Tip
 from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question
 from sottovoce.vault.release import SealedRelease
 
@@ -85,26 +85,19 @@ class RemoteVault:
         reply = self._ask(protocol.AskSpending(self._fingerprint))
         return reply.spending if isinstance(reply, protocol.Spent) else self._unexpected(reply)
 
-    def head(self) -> Head:
-        """How far the ledger has come."""
-        reply = self._ask(protocol.AskHead(self._fingerprint))
-        return reply.head if isinstance(reply, protocol.Reached) else self._unexpected(reply)
+    def tip(self) -> Tip:
+        """What peers are told of the ledger."""
+        reply = self._ask(protocol.AskTip(self._fingerprint))
+        return reply.tip if isinstance(reply, protocol.Reached) else self._unexpected(reply)
 
-    def link(self, charges: int) -> bytes | None:
-        """The ledger's link after so many charges; None when there were never so many."""
-        reply = self._ask(protocol.AskLink(self._fingerprint, charges))
-        return reply.link if isinstance(reply, protocol.Linked) else self._unexpected(reply)
+    def mark(self, charges: int, released: int) -> bytes | None:
+        """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
+        reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
+        return reply.mark if isinstance(reply, protocol.Marked) else self._unexpected(reply)
 
     async def ask(self, query: Query) -> Answer:
-        """`answer` in a thread of its own.
-
-        Raises:
-            CancelledError: the vault was let go of meanwhile; whoever asks again later has the answer.
-        """
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
-        except _ClosedError as error:
-            raise asyncio.CancelledError from error
+        """`answer` in a thread of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
 
     def answer(self, query: Query) -> Answer:
         """The release for a query, or why there is none.
@@ -164,7 +157,7 @@ class RemoteVault:
         finally:
             if until is not None:
                 self._waits.end(_WAIT)
-        raise _ClosedError
+        raise asyncio.CancelledError  # the agent is stopping; it asks again when it is started again
 
     def _away(self, error: OSError) -> float:
         """Say that the vault is away; returns until when that is borne."""
@@ -197,7 +190,3 @@ class RemoteVault:
                 raise PrivacyError(f"{self._path}: {reply.explanation}")
             case _:
                 raise InternalError(f"{self._path}: {reply.explanation}")
-
-
-class _ClosedError(Exception):
-    """Nobody waits for the answer any more."""

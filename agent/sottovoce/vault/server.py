@@ -109,10 +109,10 @@ class VaultServer:
         match question:
             case protocol.AskSpending():
                 return protocol.Spent(vault.spending())
-            case protocol.AskHead():
-                return protocol.Reached(vault.head())
-            case protocol.AskLink(charges=charges):
-                return protocol.Linked(vault.link(charges))
+            case protocol.AskTip():
+                return protocol.Reached(vault.tip())
+            case protocol.AskMark(charges=charges, released=released):
+                return protocol.Marked(vault.mark(charges, released))
             case protocol.Ask():
                 return self._asked(question)
 

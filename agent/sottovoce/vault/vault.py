@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from sottovoce.accounting.events import Event, over, same_but_units
+from sottovoce.accounting.units import Units, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.vault.budget import Spending, Stored
-from sottovoce.vault.chain import Head
+from sottovoce.vault.chain import Tip
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import Program
@@ -53,13 +54,13 @@ class Vault:
         """What the ledger says has been spent."""
         return self._room.ledger.spending()
 
-    def head(self) -> Head:
-        """How far the ledger has come."""
-        return self._room.ledger.head()
+    def tip(self) -> Tip:
+        """What peers are told of the ledger."""
+        return self._room.ledger.tip()
 
-    def link(self, charges: int) -> bytes | None:
-        """The ledger's link after so many charges; None when there were never so many."""
-        return self._room.ledger.link(charges)
+    def mark(self, charges: int, released: int) -> bytes | None:
+        """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
+        return self._room.ledger.mark(charges, released)
 
     async def ask(self, query: Query) -> Answer:
         """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""
@@ -87,7 +88,7 @@ class Vault:
             event = charged if as_before else new
             if event is None or not room.ledger.charge(query_id, event):
                 return Refused(query_id, "budget", "the privacy budget is spent")
-            raw = room.program.compute(query, room.records.within(event.units))
+            raw = room.program.compute(query, room.records.within(self._paid(event, plan.shared)))
             value = plan.mechanism.apply(raw, room.noise)
             stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
             room.ledger.store(query_id, stored)
@@ -105,6 +106,11 @@ class Vault:
         """The event over those of its units that can still pay: which they are depends on the ledger alone."""
         units = self._room.ledger.payable(event)
         return None if units is None else over(event, units)
+
+    def _paid(self, event: Event, shared: tuple[bytes, ...]) -> Units:
+        """The units whose records may be read for this release: charged now, or earlier for it too."""
+        earlier = [charged for query in shared if (charged := self._room.ledger.charged(query)) is not None]
+        return union(event.units, *(charged.units for charged in earlier if same_but_units(charged, event)))
 
     def _release(self, query_id: bytes, stored: Stored) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)

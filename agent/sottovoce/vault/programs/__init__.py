@@ -3,6 +3,7 @@
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.programs.record import RecordRelease
+from sottovoce.vault.programs.stream import WindowTotals
 from sottovoce.vault.programs.walk import VisitGradient
 
-__all__ = ["GradientSum", "Plan", "Program", "RecordRelease", "VisitGradient"]
+__all__ = ["GradientSum", "Plan", "Program", "RecordRelease", "VisitGradient", "WindowTotals"]

@@ -18,10 +18,12 @@ class Plan(Generic[Raw]):
     Attributes:
         event: what is charged, and to which record.
         mechanism: bound and noise of the release.
+        shared: earlier queries whose charges, if they were made, pay for their units in this release too.
     """
 
     event: Event
     mechanism: Mechanism[Raw]
+    shared: tuple[bytes, ...] = ()
 
 
 class Program(Protocol[Raw]):
@@ -32,5 +34,5 @@ class Program(Protocol[Raw]):
         ...
 
     def compute(self, query: Query, records: Records) -> Raw:
-        """What will be privatised, computed from the records that the plan's event touches."""
+        """What will be privatised, computed from the records of units that were paid for."""
         ...

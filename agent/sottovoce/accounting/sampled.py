@@ -1,0 +1,193 @@
+"""Sampled Gaussian releases: the charge, and what a ledger of them costs.
+
+A sum over a secret random subset of the records is cheaper than one over all of them. It is neither Gaussian nor pure, so
+its part of a ledger's ε is computed from privacy loss distributions (docs/decisions/0012-accounting.md).
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from sottovoce.accounting.accountant import composed_epsilon
+from sottovoce.accounting.events import SMOOTHING_VARIANCE
+from sottovoce.accounting.gaussian import composed, gaussian_epsilon
+from sottovoce.accounting.pairs import LEAST_NOISE, Added, FixedSize, Gaussian, Pair, Removed, Replaced
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.errors import PrivacyError
+
+_SIGNIFICANT = (3, 6, 9, 12)  # bits of the rounded questions that `affordable` asks first
+_AGREEMENT = 1e-6  # two answers, each exact on its grid, differ by rounding errors below this part
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussian:
+    """A sum over a random part of the units, with discrete Gaussian noise.
+
+    Attributes:
+        sensitivity_squared: the largest squared norm of one record's part of the sum, in squared grid units; positive.
+            Replacing a record moves a sum up to twice as far as that norm; this is accounted for, do not count it twice.
+        sigma: the noise's σ in grid units; too little of it is charged as infinite.
+        sampling: `poisson`: each record independently with probability batch / of, and `batch` says nothing of the size;
+            `without-replacement`: exactly `batch` of `of` records, uniformly.
+        batch: numerator of the rate; positive.
+        of: its denominator; at least `batch`.
+        neighbouring: `add-remove` or `replace-one`; without replacement the number of records is public, so only the
+            second.
+        units: those sampled from.
+    """
+
+    sensitivity_squared: int
+    sigma: int
+    sampling: Literal["poisson", "without-replacement"]
+    batch: int
+    of: int
+    neighbouring: Literal["add-remove", "replace-one"]
+    units: Units = EVERY
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError for what is no charge."""
+        if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
+            raise PrivacyError(
+                "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate anew"
+            )
+        if self.sampling not in ("poisson", "without-replacement"):
+            raise PrivacyError(f"no sampling is called {self.sampling}: choose poisson or without-replacement")
+        if self.neighbouring not in ("add-remove", "replace-one"):
+            raise PrivacyError(f"no relation is called {self.neighbouring}: choose add-remove or replace-one")
+        if (self.sampling, self.neighbouring) == ("without-replacement", "add-remove"):
+            raise PrivacyError("a batch of fixed size shows how many records there are: set privacy.neighbouring=replace-one")
+
+    @property
+    def mu_squared(self) -> float:
+        """None of it is Gaussian."""
+        return 0.0
+
+    @property
+    def epsilon(self) -> float:
+        """None of it is pure."""
+        return 0.0
+
+    @property
+    def terms(self) -> str:
+        """See Event.terms."""
+        return _canonical({"event": "sampled-gaussian", **asdict(self)})
+
+    @property
+    def sampled(self) -> str:
+        """What its cost follows from, as canonical JSON: equal for charges that cost the same, to whatever units."""
+        multiplier = Fraction(self._variance, self.sensitivity_squared)
+        rate = Fraction(self.batch, self.of)
+        words = {"neighbouring": self.neighbouring, "sampling": self.sampling}
+        return _canonical({"multiplier_squared": str(multiplier), "rate": str(rate), **words})
+
+    @property
+    def noise(self) -> float:
+        """Noise multiplier of the continuous Gaussian it is a post-processing of, rounded down; 0 for none."""
+        ratio = max(0, self._variance) / self.sensitivity_squared
+        return max(0.0, math.sqrt(ratio) * (1 - 2.0**-50))
+
+    @property
+    def distance(self) -> int:
+        """How far neighbours' sums lie apart, in sensitivities."""
+        return 2 if self.neighbouring == "replace-one" else 1
+
+    @property
+    def pairs(self) -> tuple[Pair, Pair] | None:
+        """Dominating pairs, with the record against without it and the reverse; None when nothing is promised."""
+        if self.noise < LEAST_NOISE:
+            return None
+        rate = min(1.0, math.nextafter(self.batch / self.of, math.inf))
+        if self.sampling == "without-replacement":
+            both = FixedSize(rate, self.noise)
+        elif self.neighbouring == "replace-one":
+            both = Replaced(rate, self.noise)
+        else:
+            return Removed(rate, self.noise), Added(rate, self.noise)
+        return both, both
+
+    @property
+    def _variance(self) -> int:
+        return self.sigma * self.sigma - SMOOTHING_VARIANCE
+
+
+def sampled_epsilon(mu_squared: float, pure: float, sampled: Mapping[SampledGaussian, int], delta: float) -> float:
+    """The ε at δ of all charges to one unit, rounded up; infinite when nothing is promised.
+
+    One more charge, or one that costs more, never lowers it, except by one part in a million.
+
+    Args:
+        mu_squared: Σ μ² of the Gaussian charges.
+        pure: Σ ε of the pure charges.
+        sampled: how often each sampled charge was made.
+        delta: δ.
+
+    Raises:
+        PrivacyError: charges of both neighbouring relations, which do not compose.
+    """
+    counts: dict[str, tuple[SampledGaussian, int]] = {}
+    for event, count in sampled.items():
+        if count > 0:
+            counts[event.sampled] = event, count + counts.get(event.sampled, (event, 0))[1]
+    return composed(_epsilon(mu_squared, tuple(counts[key] for key in sorted(counts)), delta), pure)
+
+
+def affordable(
+    epsilon: float, mu_squared: float, pure: float, sampled: Mapping[SampledGaussian, int], delta: float
+) -> bool:
+    """Whether `sampled_epsilon` of these charges is at most ε.
+
+    Asked at every charge, it is cheap at nearly all of them: first it asks for counts rounded up to few significant bits,
+    whose answers serve many charges, then for counts rounded down; only close to the limit for these counts themselves.
+
+    Raises:
+        PrivacyError: charges of both neighbouring relations.
+    """
+    for bits in _SIGNIFICANT:
+        above = {event: _rounded(count, bits) for event, count in sampled.items()}
+        if sampled_epsilon(_rounded_float(mu_squared, bits), pure, above, delta) <= epsilon * (1 - _AGREEMENT):
+            return True
+        below = {event: -_rounded(-count, bits) for event, count in sampled.items()}
+        if sampled_epsilon(-_rounded_float(-mu_squared, bits), pure, below, delta) > epsilon * (1 + _AGREEMENT):
+            return False
+    return sampled_epsilon(mu_squared, pure, sampled, delta) <= epsilon
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...], delta: float) -> float:
+    if not counts:
+        return gaussian_epsilon(math.sqrt(mu_squared), delta)
+    if len({event.neighbouring for event, _ in counts}) > 1:
+        raise PrivacyError("charges under add-remove and under replace-one do not compose: keep to one relation")
+    if math.isinf(mu_squared):
+        return math.inf
+    gaussian = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
+    directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
+    whole = mu_squared  # as if every record were in every sum, which never costs less
+    for event, count in counts:
+        pairs = event.pairs
+        if pairs is None:
+            return math.inf
+        for direction, pair in zip(directions, pairs, strict=True):
+            direction[pair] = direction.get(pair, 0) + count
+        whole += count * (event.distance / event.noise) ** 2 * (1 + 2.0**-50)
+    sampled = max(composed_epsilon(direction, delta) for direction in directions)
+    return min(sampled, gaussian_epsilon(math.sqrt(whole * (1 + 2.0**-40)), delta))
+
+
+def _rounded(count: int, bits: int) -> int:
+    """Up to so many significant bits; toward zero when negative."""
+    unit = max(0, abs(count).bit_length() - bits)
+    return -((-count >> unit) << unit)
+
+
+def _rounded_float(value: float, bits: int) -> float:
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, bits)), exponent - bits) if math.isfinite(value) else value
+
+
+def _canonical(fields: dict[str, object]) -> str:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,57 @@
+"""The vault of a configuration, in this process: an agent's own, or the one that `sottovoce vault run` serves.
+
+Nothing here, nor below, imports a network: the separate vault's process is built from it.
+"""
+
+import math
+
+from sottovoce.agent.family import Family, records_of
+from sottovoce.config import AgentConfig, DataSection
+from sottovoce.data import Records, checked, load, uniform_bounds
+from sottovoce.errors import DataError
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+
+LEDGER = "ledger.db"
+
+
+def budget_of(config: AgentConfig) -> Budget:
+    """The budget the ledger must have been made for."""
+    privacy = config.privacy
+    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared"
+    epsilon = privacy.epsilon if promised else None
+    return Budget(epsilon, privacy.delta, privacy.unit, config.neighbouring)
+
+
+def vault_here(config: AgentConfig, family: Family, ledger: Ledger) -> Vault:
+    """The vault over the configured records and an open ledger.
+
+    Raises:
+        SottovoceError: the records cannot be read, or the terms have no guarantee.
+    """
+    return build(
+        records=_records(config.data),
+        kernel=family.kernel,
+        terms=family.terms,
+        ledger=ledger,
+        noise=OperatingSystemNoise(),
+    )
+
+
+def _records(data: DataSection) -> Records:
+    found = load(data.source)
+    raw = checked(
+        found.records.features,
+        found.records.labels,
+        features_expected=data.features,
+        classes=data.classes,
+        origin=data.source,
+    )
+    if found.classes != data.classes:
+        raise DataError(
+            f"{data.source}: its classes are numbered for another count than data.classes = {data.classes}; "
+            "use an npz file with a `classes` array, so that every device numbers them alike"
+        )
+    bounds = found.bounds
+    if data.bounds is not None:
+        bounds = uniform_bounds(*data.bounds, data.features, "data.bounds")
+    return records_of(raw, data.transform, bounds)

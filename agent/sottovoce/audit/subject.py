@@ -1,0 +1,93 @@
+"""What is audited: one device after another, each holding what the auditor chose, and what a peer sees of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.vault import Budget, Ledger, Vault
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sighting:
+    """Everything that one device let out in a whole run, undone as far as anybody can who saw it.
+
+    Attributes:
+        values: float64[n, P], its releases, in their own unit.
+        points: float64[n, P], where they were asked for, as the observer knows too; of no numbers where nowhere.
+        versions: in how many versions a release was seen; more than one means noise that was drawn again.
+    """
+
+    values: Floats
+    points: Floats
+    versions: int = 1
+
+
+class Subject(Protocol):
+    """One target, made for one ε and δ.
+
+    The auditor chooses the records, knows the start and every public parameter, and sees a device's messages alone.
+    """
+
+    @property
+    def seen(self) -> str:
+        """`wire` where encoded messages of the learner are read, `release` where the vault's answers are."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """Of every device's ledger."""
+        ...
+
+    @property
+    def canaries(self) -> int:
+        """m, told apart one by one in the messages of one device."""
+        ...
+
+    @property
+    def grid(self) -> float | None:
+        """The public grid step of what is seen; None where a learner's arithmetic comes after it."""
+        ...
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """A vault over these records, drawing from the operating system, as on a device."""
+        ...
+
+    def watch(self, vault: Vault) -> Sighting:
+        """What is seen of a device with this vault, which begins anew and runs to its end."""
+        ...
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """All queries that a vault over these records answers, and one more than its budget pays for."""
+        ...
+
+    def worlds(self) -> Mapping[str, Records]:
+        """Records for which the noise must be the same; what hides in a data set is in at least one of them."""
+        ...
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """p-values of the stated law, by what was looked at."""
+        ...
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """A device's records: canary j in its first world where coins[j], else in its second."""
+        ...
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """float64[m], for each canary how much speaks for the first world, by the stated law; 0 is the threshold."""
+        ...
+
+
+def fresh(subject: Subject, records: Records) -> Sighting:
+    """What is seen of a device that never ran before."""
+    vault = subject.vault(records, Ledger.in_memory("audited", subject.budget))
+    try:
+        return subject.watch(vault)
+    finally:
+        vault.close()

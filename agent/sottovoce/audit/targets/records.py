@@ -1,0 +1,147 @@
+"""Records published one by one: mechanisms `laplace`, `laplace-copies`, `privunit`, `krr-privunit`, learner `golf`."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.audit.laws import LabelThenSphere, Law, MaxNorm, OnSphere
+from sottovoce.audit.subject import Sighting
+from sottovoce.audit.targets.asking import answers
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.errors import InternalError
+from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme, scheme
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
+
+Floats = NDArray[np.float64]
+FEATURES = 8
+CLASSES = 3
+_RECORDS = 250
+_EACH = 100  # releases in a world of the noise's game
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRecords:
+    """Every canary is a record of a device, in its first world x with a label, in its second -x, the pair farthest apart.
+
+    Attributes:
+        scheme: how records are perturbed.
+        budget: of a device.
+        over: what watches a vault; None for asking it.
+    """
+
+    scheme: Scheme
+    budget: Budget
+    over: Callable[[Vault], Sighting] | None = None
+
+    @property
+    def seen(self) -> str:
+        """See Subject.seen."""
+        return "release" if self.over is None else "wire"
+
+    @property
+    def canaries(self) -> int:
+        """See Subject.canaries."""
+        return _RECORDS
+
+    @property
+    def grid(self) -> float | None:
+        """See Subject.grid."""
+        return 2.0**self.scheme.exponent
+
+    @property
+    def law(self) -> Law:
+        """The stated law, for ε of the scheme: Laplace noise of scale 2/ε, or 2 copies/ε for the paper's copies."""
+        epsilon, tolerance = self.scheme.epsilon, 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
+        match self.scheme:
+            case Laplace():
+                return MaxNorm(2 / self.scheme.epsilon)
+            case LaplaceCopies():
+                return MaxNorm(2 * self.scheme.copies / self.scheme.epsilon)
+            case PrivUnit():
+                return OnSphere(self.scheme.cap, self.scheme.epsilon, tolerance)
+            case LabelledPrivUnit():
+                rest = self.scheme.epsilon - self.scheme.label.epsilon
+                return LabelThenSphere(self.scheme.label, OnSphere(self.scheme.cap, rest, tolerance))
+        raise InternalError(f"no law for scheme `{self.scheme.name}` at ε = {epsilon}: report this")
+
+    def alone(self) -> "PublishedRecords":
+        """The same for records of a single number."""
+        narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
+        return replace(self, scheme=narrow, over=None)
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        terms = RecordTerms("golf", self.scheme, "declared")
+        return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault) -> Sighting:
+        """See Subject.watch; the vault's records are counted by asking until it says that there are no more."""
+        if self.over:
+            return self.over(vault)
+        return self.read(answers(vault, self._queries(_count(vault))).values)
+
+    def read(self, values: Floats) -> Sighting:
+        """A sighting of releases in units of 1; a label, which comes first, in its own."""
+        if isinstance(self.scheme, LabelledPrivUnit):
+            values[:, 0] *= 2.0**-self.scheme.exponent
+        return Sighting(values, np.empty((len(values), 0)))
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries."""
+        *paid, beyond = self._queries(len(records) + 1)
+        return paid, beyond
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        lengths = {"length 1": 1.0, "a tenth longer": 1.1, "huge": 1e9}
+        return {name: self._records(np.full(_EACH, length)) for name, length in lengths.items()} | self._zero()
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        return self.law.doubts(sighting.values, self._exact(records))
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        return self._records(np.where(coins, 1.0, -1.0))
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores."""
+        both = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
+        return self.law.score(sighting.values, *both)
+
+    def _zero(self) -> dict[str, Records]:
+        """Records of length 0: where noise is added, as much as ever."""
+        return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
+
+    def _records(self, lengths: Floats) -> Records:
+        """Along the first feature. Where randomised response is part of it, the second world has another label."""
+        features = np.zeros((len(lengths), self.scheme.features))
+        features[:, 0] = lengths
+        other = isinstance(self.scheme, LabelledPrivUnit)
+        return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
+
+    def _exact(self, records: Records) -> Floats:
+        """What is to be released of each record, float64[n, P]."""
+        signs = np.sign(records.features[:, :1]) * np.eye(1, self.scheme.features)
+        if isinstance(self.scheme, LabelledPrivUnit):
+            return np.hstack([records.labels[:, np.newaxis].astype(np.float64), signs])
+        if self.scheme.classes == 2:
+            blocks = (2.0 * records.labels - 1)[:, np.newaxis]
+        else:
+            blocks = (records.labels[:, np.newaxis] == np.arange(self.scheme.classes)).astype(np.float64)
+            if isinstance(self.scheme, LaplaceCopies):
+                blocks = 2 * blocks - 1
+        exact: Floats = (blocks[:, :, np.newaxis] * signs[:, np.newaxis]).reshape(len(records), -1)
+        return exact
+
+    def _queries(self, count: int) -> list[Query]:
+        return [Query("golf", "record", slot, np.empty(0)) for slot in range(count)]
+
+
+def _count(vault: Vault) -> int:
+    """How many records a vault has: public, where they are published."""
+    raise NotImplementedError

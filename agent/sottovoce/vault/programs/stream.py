@@ -1,0 +1,62 @@
+"""A total for every window, for ever: the private half of a statistic that is published without end.
+
+What is released at window t is Σ_j c_j x_{t-j} + noise, with x_k the clipped total of window k and c the first column
+of a Toeplitz square root of the prefix sum, cut off at a band (Henzinger, Upadhyay & Upadhyay 2023; Choquette-Choo et
+al. 2023). One window is in as many releases as the band is wide; together they are one Gaussian release of it, so that
+it pays once, when it is first released (Denisov et al. 2022, Theorem 2.1: even if later windows depend on what was
+seen).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.events import GaussianSum
+from sottovoce.accounting.units import Units
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.stream_sum import Lagged, StreamSum
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTotals:
+    """Answers the `total` query of slot t, whose point is empty, with the banded sum at window t.
+
+    Attributes:
+        mechanism: bound, coefficients and noise of every release.
+        windows: first and last window that may be asked about.
+    """
+
+    mechanism: StreamSum
+    windows: tuple[int, int]
+
+    def plan(self, query: Query) -> Plan[Iterator[Lagged]] | Refused:
+        """A plan that charges the window asked for; those before it were charged when they were asked for.
+
+        A window that nobody asked for in its turn is left out of later releases: nothing was paid for it.
+        """
+        if query.kind != "total" or query.point.size:
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        if not self.windows[0] <= query.slot <= self.windows[1]:
+            return Refused(query.id, "record", "this window is outside the declared ones")
+        first = max(self.windows[0], query.slot - len(self.mechanism.coefficients) + 1)
+        earlier = tuple(Query(query.learner, "total", slot, query.point).id for slot in range(first, query.slot))
+        event = GaussianSum(
+            self.mechanism.sensitivity_squared, self.mechanism.sigma, Units(((query.slot, query.slot),))
+        )
+        return Plan(event, self.mechanism, earlier)
+
+    def compute(self, query: Query, records: Records) -> Iterator[Lagged]:
+        """For each window that was paid for: how many windows ago it was, and its total, float64[1, P]."""
+        if records.windows is None:
+            return
+        for window in np.unique(records.windows):
+            yield query.slot - int(window), _total(records.features[records.windows == window])
+
+
+def _total(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+        return np.add.reduce(np.ascontiguousarray(rows), axis=0, keepdims=True)

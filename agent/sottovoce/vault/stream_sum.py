@@ -1,0 +1,86 @@
+"""One release of a stream: a weighted sum of clipped windows on a public grid, with discrete Gaussian noise."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import PrivacyError
+from sottovoce.vault.clipped_sum import DISTANCES, MAX_SQUARED_UNITS, least_sigma, squared_units
+from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
+from sottovoce.vault.noise import NoiseSource
+
+Lagged = tuple[int, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSum:
+    """Σ_j c_j clip(x_{t-j}) with noise, in units of 2**exponent.
+
+    Attributes:
+        size: coordinates of a release, P.
+        exponent: the grid step of a release is 2**exponent.
+        coefficients: c_0, c_1, …, integers; as numbers they are c_j / 2**bits.
+        bits: of the coefficients.
+        clip_squared: the largest squared L2 norm of one window's total, in squared steps of 2**(exponent + bits).
+        sensitivity_squared: squared L2 sensitivity of all releases of a stream together to one window.
+        sigma: the noise's standard deviation parameter, in units.
+    """
+
+    size: int
+    exponent: int
+    coefficients: tuple[int, ...]
+    bits: int
+    clip_squared: int
+    sensitivity_squared: int
+    sigma: int
+
+    def apply(self, raw: Iterator[Lagged], noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply; `raw` holds each window's lag and its total, float64[1, P]."""
+        step = math.ldexp(1.0, self.exponent + self.bits)
+        total = DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
+        for lag, row in raw:
+            total += self.coefficients[lag] * clipped_units(row, step, self.clip_squared)[0].astype(np.int64)
+        return total
+
+
+def calibrate_stream(
+    *,
+    clip: float,
+    size: int,
+    coefficients: tuple[int, ...],
+    bits: int,
+    epsilon: float,
+    delta: float,
+    neighbouring: str,
+) -> StreamSum:
+    """The least noise with which all releases that a window is ever in cost it at most (epsilon, delta).
+
+    Args:
+        clip: L2 threshold of a window's total.
+        size: coordinates of a release.
+        coefficients: c, scaled by 2**bits.
+        bits: of the coefficients.
+        epsilon: total ε of a window.
+        delta: total δ of a window.
+        neighbouring: `add-remove` (a window is there or not) or `replace-one` (twice as far).
+
+    Raises:
+        PrivacyError: outside what the grid can carry.
+    """
+    if not (math.isfinite(clip) and clip > 0 and size >= 1 and coefficients and neighbouring in DISTANCES):
+        raise PrivacyError("a stream needs a positive clip, a size, coefficients and a neighbouring relation")
+    grid = math.floor(math.log2(clip / (2**8 * math.sqrt(size))))
+    clip_squared = squared_units(clip, grid)
+    norm_squared = sum(coefficient * coefficient for coefficient in coefficients)
+    sensitivity_squared = DISTANCES[neighbouring] ** 2 * clip_squared * norm_squared
+    sigma = least_sigma(sensitivity_squared, 1, epsilon, delta)
+    if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
+        raise PrivacyError(
+            f"a stream of {size} numbers at ε = {epsilon:g} needs more noise than the grid holds: "
+            "raise ε or publish fewer numbers"
+        )
+    return StreamSum(size, grid - bits, coefficients, bits, clip_squared, sensitivity_squared, sigma)

@@ -1,0 +1,143 @@
+"""Ledger heads: signed by the device whose ledger it is, kept by others, and given back to it unchanged."""
+
+from dataclasses import dataclass, field, replace
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from google.protobuf.message import DecodeError
+
+from sottovoce.errors import MessageRefused
+from sottovoce.identity.identity import Identity
+from sottovoce.identity.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, node_id
+from sottovoce.wire.v1 import ledger_head_pb2
+
+LEDGER_HEAD = "ledger-head/1"
+MARK_BYTES = 32
+LIFE_BYTES = 16
+_LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
+_MAX_BYTES = 1024  # well above two heads
+_DOMAIN = b"sottovoce/ledger-head/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class SignedHead:
+    """How far a device's ledger has come, in its own words.
+
+    Attributes:
+        owner_key: the device's raw Ed25519 key, 32 bytes.
+        charges: how many charges the ledger holds, below 2^63.
+        released: the number of the newest charge whose release it holds; at most `charges`.
+        mark: a digest over both, 32 bytes.
+        life: drawn anew by every start of the device, 16 bytes.
+        signature: 64 bytes, by the device, over its fleet and all of the above.
+
+    Raises:
+        MessageRefused: for `head`: a field is not of its form. Nothing is verified yet.
+    """
+
+    owner_key: bytes
+    charges: int
+    released: int
+    mark: bytes
+    life: bytes
+    signature: bytes = field(default=bytes(SIGNATURE_BYTES), repr=False)
+
+    def __post_init__(self) -> None:
+        """Every field is of its form."""
+        lengths = [len(part) for part in (self.owner_key, self.mark, self.life, self.signature)]
+        if lengths != [PUBLIC_KEY_BYTES, MARK_BYTES, LIFE_BYTES, SIGNATURE_BYTES]:
+            raise MessageRefused("head", "a ledger head has a key, a mark, a life and a signature of fixed lengths")
+        if not 0 <= self.released <= self.charges <= _LARGEST_NUMBER:
+            raise MessageRefused("head", "a ledger head counts releases up to its charges, and these below 2^63")
+
+    @property
+    def owner(self) -> str:
+        """Node id of the device."""
+        return node_id(self.owner_key)
+
+    def signed(self, identity: Identity) -> "SignedHead":
+        """The same, signed by this device, whose key it carries."""
+        return replace(self, signature=identity.sign(self._signed_bytes(identity.fleet)))
+
+    def verify(self, fleet: str) -> None:
+        """Check the signature.
+
+        Raises:
+            MessageRefused: for `signature`.
+        """
+        try:
+            Ed25519PublicKey.from_public_bytes(self.owner_key).verify(self.signature, self._signed_bytes(fleet))
+        except (InvalidSignature, ValueError) as error:
+            raise MessageRefused("signature", f"a ledger head of {self.owner} is not signed by it") from error
+
+    def _signed_bytes(self, fleet: str) -> bytes:
+        numbers = (self.charges.to_bytes(8, "big"), self.released.to_bytes(8, "big"))
+        fields = (fleet.encode(), self.owner_key, *numbers, self.mark, self.life)
+        return _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """A question, or the answer to it.
+
+    Attributes:
+        head: the sender's own; None in an answer.
+        known: the highest of the recipient's that the sender knew before; None when it knew none.
+    """
+
+    head: SignedHead | None
+    known: SignedHead | None
+
+
+def encode_heads(heads: Heads) -> bytes:
+    """Encodes a question as the payload of type `LEDGER_HEAD`, or an answer."""
+    message = ledger_head_pb2.LedgerHeads()
+    if heads.head is not None:
+        message.head.CopyFrom(_encoded(heads.head))
+    if heads.known is not None:
+        message.known.CopyFrom(_encoded(heads.known))
+    return message.SerializeToString(deterministic=True)
+
+
+def decode_heads(payload: bytes) -> Heads:
+    """Decodes either. No signature is verified yet.
+
+    Raises:
+        MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form) or
+            `head`.
+    """
+    if len(payload) > _MAX_BYTES:
+        raise MessageRefused("size", f"ledger heads of {len(payload)} bytes are over the limit of {_MAX_BYTES}")
+    try:
+        message = ledger_head_pb2.LedgerHeads.FromString(payload)
+    except DecodeError as error:
+        raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
+    message.DiscardUnknownFields()
+    if message.SerializeToString(deterministic=True) != payload:
+        raise MessageRefused("malformed", "the ledger heads are not in their canonical form")
+    return Heads(
+        _decoded(message.head) if message.HasField("head") else None,
+        _decoded(message.known) if message.HasField("known") else None,
+    )
+
+
+def _encoded(head: SignedHead) -> ledger_head_pb2.LedgerHead:
+    return ledger_head_pb2.LedgerHead(
+        owner_key=head.owner_key,
+        charges=head.charges,
+        released=head.released,
+        mark=head.mark,
+        life=head.life,
+        signature=head.signature,
+    )
+
+
+def _decoded(head: ledger_head_pb2.LedgerHead) -> SignedHead:
+    return SignedHead(
+        owner_key=head.owner_key,
+        charges=head.charges,
+        released=head.released,
+        mark=head.mark,
+        life=head.life,
+        signature=head.signature,
+    )

@@ -1,0 +1,221 @@
+"""A ledger whose bytes were changed is refused by name and left as it is, or it answers exactly as before.
+
+A part of the log that SQLite cannot read is another matter: a power cut leaves the same, so the ledger opens without
+that part. It is then a beginning of the ledger it was, which whoever remembers its head can tell.
+"""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sottovoce.accounting.events import GaussianSum, RecordReleased
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Budget, Ledger, Spending
+from sottovoce.vault.budget import Stored
+from sottovoce.vault.chain import Head
+
+from tests.support.crash_disk import Image
+
+OWNER, BUDGET = "meter-17", Budget(2.0, 1e-5, "record", "replace-one")
+LEDGER, LOG = "ledger.db", "ledger.db-wal"
+PAGE, HEADER = 4096, 32  # bytes: of a page, of the log's header
+CHECKPOINTED, CHARGES = 20, 40
+FLIPS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """All that a ledger answers.
+
+    Attributes:
+        spending: what was spent.
+        releases: what was stored, by query.
+        head: the end of the chain of charges.
+    """
+
+    spending: Spending
+    releases: dict[bytes, Stored | None]
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A ledger that was not closed: some charges are in the database, some in the log.
+
+    Attributes:
+        image: its files.
+        older: its database before the last charges.
+        books: what it answers.
+    """
+
+    image: Image
+    older: bytes
+    books: Books
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    path = tmp_path_factory.mktemp("original") / LEDGER
+    Ledger.create(path, OWNER, BUDGET)
+    ledger, rng = Ledger.open(path, OWNER, BUDGET), random.Random(1)
+    for number in range(CHARGES):
+        event = RecordReleased(number, "laplace", 8, 2, 0.25) if number % 4 else GaussianSum(10**4, 5000)
+        assert ledger.charge(query(number), event)
+        ledger.store(query(number), Stored(-3, rng.randbytes(600), False))
+        if number == CHECKPOINTED:
+            ledger.close()  # which moves the log into the database
+            older = path.read_bytes()
+            ledger = Ledger.open(path, OWNER, BUDGET)
+    image = {name: path.with_name(name).read_bytes() for name in (LEDGER, LOG)}
+    books = answered(ledger)
+    ledger.close()
+    return Original(image, older, books)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[Image], Path]:
+    """Puts the files of an image, and no others, in their place."""
+
+    def restored(image: Image) -> Path:
+        home = tmp_path / "home"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        for name, content in image.items():
+            (home / name).write_bytes(content)
+        return home / LEDGER
+
+    return restored
+
+
+def query(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def answered(ledger: Ledger) -> Books:
+    return Books(ledger.spending(), {query(n): ledger.stored(query(n)) for n in range(CHARGES)}, ledger.head())
+
+
+def opened(path: Path) -> Ledger | None:
+    """The ledger, or None when it was refused as it should be: by name, with a remedy, and left as it is."""
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    try:
+        return Ledger.open(path, OWNER, BUDGET)
+    except LedgerError as error:
+        assert str(path) in str(error)
+        assert "restore it" in str(error) or "Put the file itself back" in str(error), str(error)
+        assert {name: path.with_name(name).read_bytes() for name in before} == before
+        return None
+
+
+def flipped(content: bytes, place: int, bit: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+
+
+def damaged_databases(original: Original) -> Iterator[tuple[str, Image]]:
+    """Single bits, pages of zeros, and ends cut off; with the log where it covers nothing of that."""
+    rng, closed = random.Random(2), {LEDGER: original.older}
+    size = len(original.older)
+    for _ in range(FLIPS):
+        byte, bit = rng.randrange(size), rng.randrange(8)
+        yield f"bit {bit} of byte {byte}", {LEDGER: flipped(closed[LEDGER], byte, bit)}
+        yield f"bit {bit} of byte {byte}, under a log", {
+            **original.image,
+            LEDGER: flipped(original.image[LEDGER], byte, bit),
+        }
+    for start in range(0, size, PAGE):
+        zeros = closed[LEDGER][:start] + bytes(PAGE) + closed[LEDGER][start + PAGE :]
+        yield f"zeros from {start} on", {LEDGER: zeros}
+    for length in [*range(0, size, PAGE), *(rng.randrange(size) for _ in range(20))]:
+        yield f"only {length} bytes", {LEDGER: closed[LEDGER][:length]}
+
+
+def test_a_changed_database_is_refused_or_changes_no_answer(
+    original: Original, place: Callable[[Image], Path]
+) -> None:
+    whole = opened(place({LEDGER: original.older}))
+    assert whole is not None
+    closed = answered(whole)
+    whole.close()
+    refused = tried = 0
+    for what, image in damaged_databases(original):
+        ledger = opened(place(image))
+        tried += 1
+        if ledger is None:
+            refused += 1
+            continue
+        books = answered(ledger)
+        ledger.close()
+        assert books == (original.books if LOG in image else closed), what
+    print(f"{tried} damaged databases: {refused} refused, the others answered as before")
+    assert refused > tried / 4
+
+
+def damaged_logs(original: Original) -> Iterator[tuple[str, Image]]:
+    """Single bits, and ends cut off."""
+    rng, log = random.Random(3), original.image[LOG]
+    for _ in range(FLIPS):
+        byte, bit = rng.randrange(len(log)), rng.randrange(8)
+        yield f"bit {bit} of byte {byte}", {**original.image, LOG: flipped(log, byte, bit)}
+    for length in [*range(0, HEADER + 1, 8), *(rng.randrange(len(log)) for _ in range(100))]:
+        yield f"only {length} bytes", {**original.image, LOG: log[:length]}
+    yield "no log", {LEDGER: original.image[LEDGER]}
+
+
+def test_a_changed_log_is_refused_or_leaves_a_beginning_of_the_ledger(
+    original: Original, place: Callable[[Image], Path]
+) -> None:
+    """Never other charges than were made, and never fewer without the head telling."""
+    shortened = 0
+    for what, image in damaged_logs(original):
+        ledger = opened(place(image))
+        if ledger is None:
+            continue
+        books = answered(ledger)
+        known = ledger.link(original.books.head.charges)
+        ledger.close()
+        kept = {query: stored for query, stored in books.releases.items() if stored is not None}
+        assert kept.items() <= original.books.releases.items(), what
+        assert len(kept) == books.spending.releases, what
+        assert books.spending.releases <= books.spending.charges <= books.spending.releases + 1, what
+        assert books.head.charges >= CHECKPOINTED, what
+        if books.head == original.books.head:
+            assert books.spending.charges == CHARGES, what
+        else:
+            assert known is None, f"{what}: a head remembered from before is still there"
+            shortened += 1
+    assert shortened > 0
+
+
+def test_an_older_copy_is_a_beginning_that_the_head_tells(
+    original: Original, place: Callable[[Image], Path]
+) -> None:
+    for image in ({LEDGER: original.older}, {LEDGER: original.older, LOG: b""}):
+        ledger = opened(place(image))
+        assert ledger is not None
+        assert ledger.head().charges == CHECKPOINTED + 1
+        assert ledger.link(original.books.head.charges) is None
+        ledger.close()
+
+
+def test_a_database_under_the_log_of_another_is_refused(
+    original: Original, place: Callable[[Image], Path], tmp_path: Path
+) -> None:
+    """Pages of one ledger inside another: neither chain holds."""
+    path = tmp_path / "other" / LEDGER
+    path.parent.mkdir()
+    Ledger.create(path, OWNER, BUDGET)
+    assert opened(place({LEDGER: path.read_bytes(), LOG: original.image[LOG]})) is None
+
+
+def test_a_log_without_its_database_is_missed_by_name_and_never_replaced(
+    original: Original, place: Callable[[Image], Path]
+) -> None:
+    path = place({LOG: original.image[LOG]})
+    assert opened(path) is None
+    with pytest.raises(LedgerError, match="never replaced"):
+        Ledger.create(path, OWNER, BUDGET)
+    assert not path.exists()
+    assert path.with_name(LOG).read_bytes() == original.image[LOG]

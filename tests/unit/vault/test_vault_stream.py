@@ -1,0 +1,173 @@
+"""A total published window by window, for ever: each window pays once, whatever the band, and gaps stay gaps."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.accounting.units import Units
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused, Release
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, StreamTerms, Vault, build
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.stream_sum import calibrate_stream
+
+BITS, BAND, CLIP, LAST = 8, 16, 20.0, 39
+COEFFICIENTS = tuple(math.floor(math.comb(2 * k, k) / 4**k * 2**BITS) for k in range(BAND))
+EPSILON, DELTA = 1.0, 1e-5
+EMPTY = np.empty(0)
+Make = Callable[..., Vault]
+
+
+def meter(days: int, size: int = 2) -> Records:
+    """Four readings a day."""
+    generator = np.random.default_rng(3)
+    readings = generator.uniform(0, 2, size=(4 * days, size))
+    return Records(readings, np.zeros(4 * days, dtype=np.int64), np.repeat(np.arange(days), 4))
+
+
+def book(unit: str = "window", epsilon: float | None = EPSILON) -> Ledger:
+    return Ledger.in_memory("meter-17", Budget(epsilon, DELTA, unit, "add-remove"))
+
+
+def vault(held: Records, ledger: Ledger, noise: NoiseSource | None = None, size: int = 2) -> Vault:
+    terms = StreamTerms(size, CLIP, COEFFICIENTS, BITS, (0, LAST))
+    return build(records=held, kernel=None, terms=terms, ledger=ledger, noise=noise or OperatingSystemNoise())
+
+
+def ask(made: Vault, day: int) -> Release | Refused:
+    return made.answer(Query("average", "total", day, EMPTY))
+
+
+def released(made: Vault, day: int) -> NDArray[np.float64]:
+    answer = ask(made, day)
+    assert not isinstance(answer, Refused)
+    return answer.value * answer.step
+
+
+def totals(held: Records) -> NDArray[np.float64]:
+    assert held.windows is not None
+    return np.array([held.features[held.windows == day].sum(axis=0) for day in np.unique(held.windows)])
+
+
+def weighted(held: NDArray[np.float64], day: int) -> NDArray[np.float64]:
+    lags = range(min(BAND, day + 1))
+    parts = [COEFFICIENTS[lag] / 2**BITS * held[day - lag] for lag in lags]
+    return np.sum(parts, axis=0)
+
+
+def test_a_stream_without_end_costs_a_window_one_release() -> None:
+    ledger = book()
+    made = vault(meter(LAST + 1), ledger)
+    for day in range(LAST + 1):
+        assert not isinstance(ask(made, day), Refused)
+        assert 0.999 * EPSILON < ledger.spending().epsilon <= EPSILON
+    assert ledger.spending().charges == LAST + 1
+    assert ledger.spent(Units(((5, 5),))) == ledger.spent(Units(((39, 39),)))
+
+
+def test_what_is_released_is_the_weighted_sum_and_noise_of_the_stated_size() -> None:
+    held = meter(LAST + 1)
+    made = vault(held, book(), SeededNoise(5))
+    errors = np.array([released(made, day) - weighted(totals(held), day) for day in range(LAST + 1)])
+    deviation = CLIP * math.sqrt(sum(c * c for c in COEFFICIENTS)) / 2**BITS / gaussian_mu(EPSILON, DELTA)
+    assert abs(errors.std() / deviation - 1) < 0.3
+    assert abs(errors.mean()) < 4 * deviation / math.sqrt(errors.size)
+
+
+def test_a_window_never_asked_for_stays_out_of_later_releases() -> None:
+    """Nothing was paid for it: as if it had never been recorded."""
+    full, without = meter(6), meter(6)
+    assert without.windows is not None
+    without = without.at(np.flatnonzero(without.windows != 3))
+    answers = []
+    for held in (full, without):
+        made = vault(held, book(), SeededNoise(9))
+        answers.append([released(made, day).tolist() for day in (0, 1, 2, 4, 5)])
+    assert answers[0] == answers[1]
+
+
+def test_the_same_window_is_answered_by_the_same_bytes() -> None:
+    ledger = book()
+    first = vault(meter(4), ledger)
+    before = [released(first, day).tolist() for day in range(4)]
+    again = vault(meter(4), ledger)
+    assert [released(again, day).tolist() for day in range(4)] == before
+    assert ledger.spending().charges == 4
+
+
+def test_a_huge_or_damaged_reading_moves_a_stream_no_farther_than_the_clip() -> None:
+    outcomes = []
+    for value in (0.0, 1e12, 1e308, -1e308):
+        held = meter(5)
+        held.features[8] = value  # a reading of day 2
+        made = vault(held, book(), SeededNoise(2))
+        outcomes.append(np.array([released(made, day) for day in range(5)]))
+    norm = CLIP * math.sqrt(sum(c * c for c in COEFFICIENTS[:3])) / 2**BITS
+    for other in outcomes[1:]:
+        assert np.linalg.norm(other - outcomes[0]) <= 2 * norm
+
+
+@pytest.mark.parametrize("size", [1, 2, 500])
+def test_a_device_without_readings_adds_the_same_noise(size: int) -> None:
+    made = vault(meter(0, size), book(), size=size)
+    values = np.concatenate([released(made, day) for day in range(30)])
+    deviation = CLIP * math.sqrt(sum(c * c for c in COEFFICIENTS)) / 2**BITS / gaussian_mu(EPSILON, DELTA)
+    assert 0.4 * deviation < values.std() < 2 * deviation
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query("average", "total", -1, EMPTY),
+        Query("average", "total", LAST + 1, EMPTY),
+        Query("average", "total", 0, np.zeros(2)),
+        Query("average", "gradient", 0, EMPTY),
+    ],
+)
+def test_other_questions_are_refused_and_cost_nothing(query: Query) -> None:
+    ledger = book()
+    assert isinstance(vault(meter(2), ledger).answer(query), Refused)
+    assert ledger.spending().charges == 0
+
+
+def test_a_stream_is_of_windows_and_has_a_budget() -> None:
+    for ledger in (book("record"), book("device"), book("window", None)):
+        with pytest.raises(PrivacyError, match=r"privacy\.unit=window"):
+            vault(meter(2), ledger)
+    with pytest.raises(DataError, match="features"):
+        vault(meter(2, 3), book())
+
+
+@pytest.mark.parametrize("clip, epsilon", [(0.0, 1.0), (math.nan, 1.0), (math.inf, 1.0), (1.0, 1e-9)])
+def test_what_no_grid_carries_is_refused(clip: float, epsilon: float) -> None:
+    with pytest.raises(PrivacyError):
+        calibrate_stream(
+            clip=clip,
+            size=1000,
+            coefficients=COEFFICIENTS,
+            bits=BITS,
+            epsilon=epsilon,
+            delta=DELTA,
+            neighbouring="add-remove",
+        )
+
+
+@pytest.mark.parametrize("neighbouring, distance", [("add-remove", 1), ("replace-one", 2)])
+def test_the_sensitivity_is_the_clip_times_the_norm_of_the_column(neighbouring: str, distance: int) -> None:
+    mechanism = calibrate_stream(
+        clip=1.5,
+        size=3,
+        coefficients=COEFFICIENTS,
+        bits=BITS,
+        epsilon=EPSILON,
+        delta=DELTA,
+        neighbouring=neighbouring,
+    )
+    column = math.sqrt(sum(c * c for c in COEFFICIENTS)) / 2**BITS
+    stated = math.sqrt(mechanism.sensitivity_squared) * 2.0**mechanism.exponent
+    assert stated == pytest.approx(distance * 1.5 * column, rel=1e-3)
+    assert stated <= distance * 1.5 * column
