@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
 from sottovoce.accounting.accountant import composed_epsilon
-from sottovoce.accounting.pairs import Added, Removed, Replaced
+from sottovoce.accounting.pairs import Added, Pair, Removed, Replaced
 
 RATES, NOISES = (0.001, 0.01, 0.1, 0.5, 1.0), (0.4, 0.6, 1.0, 2.0, 5.0, 20.0)
 RELEASES, DELTAS = (1, 10, 100, 1000, 10**4, 10**5), (1e-3, 1e-5, 1e-7, 1e-10)
@@ -26,7 +26,7 @@ Case = tuple[str, float, float, int]
 
 def ours(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
     """Of both directions, the larger."""
-    pairs = [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+    pairs: list[Pair] = [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
     return max(composed_epsilon({pair: releases}, delta) for pair in pairs)
 
 
@@ -67,7 +67,7 @@ def main() -> int:
         slowest = max(slowest, (time.perf_counter() - begun) / len(DELTAS))
         if not answers:
             continue
-        relation, rate, noise, releases = case
+        _, rate, noise, releases = case
         # Fine enough for the spread of one loss, coarse enough to end.
         interval = max(min(1e-3, rate / noise / 8, answers[-1][1] / 100), answers[-1][1] / 2e5)
         upper = oracle(case, interval, upward=True)

@@ -1,7 +1,7 @@
 """A device's life with its ledger, recorded down to the bytes it writes.
 
-Usage: ledger_workload.py DIRECTORY LOG. The ledger is made and used in DIRECTORY; LOG gets every operation on its files,
-and between them, as remarks, the queries that were answered and what was released.
+Usage: ledger_workload.py DIRECTORY LOG. The ledger is made and used in DIRECTORY; LOG gets every operation on its
+files, and between them, as remarks, the queries that were answered and what was released.
 """
 
 import os
@@ -23,7 +23,7 @@ EPSILON = 2.0
 BUDGET = Budget(EPSILON, 1e-5, "record", "replace-one")
 LEDGER = "ledger.db"
 KERNEL = Softmax(4000, 2)  # a release of sixteen pages
-RELEASES = 68  # enough for SQLite to checkpoint its log of 1,000 pages by itself, and to write it anew
+RELEASES = 64  # enough for SQLite to checkpoint its log of 1,000 pages by itself, and to write it anew
 ROUNDS = RELEASES + 20
 RECORDS, RECORD_EPSILON = 6, 0.25
 CREATED, ANSWERED, CLOSED = "created", "answered", "closed"

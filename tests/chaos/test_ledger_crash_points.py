@@ -9,7 +9,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,10 +22,11 @@ from sottovoce.vault import Ledger, Spending, Vault
 from tests.chaos import ledger_workload as life
 from tests.support.crash_disk import EVERYTHING, NOTHING, Crash, CrashDisk, Image
 from tests.support.disk_log import Operation, load
+from tests.support.memory import memory_directory
 
 SEED = 20_261_121
 ENOUGH = 2_000  # power cuts
-OTHERS = 0.1  # how many of those that are neither "everything kept" nor "everything lost" are tried
+OTHERS = 0.08  # how many of those that are neither "everything kept" nor "everything lost" are tried
 MIDDLE, SPARSE = range(200 * 4120, 980 * 4120), 0.1  # places in the log; SQLite writes it anew after page 1,000
 LIVED_ON = 120  # after so many power cuts each time the device goes on until its budget is spent
 LOOKED_UP = 6  # releases, among them the last, that are looked up after each of the others
@@ -72,10 +72,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Operation]:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory where there is one: thousands of ledgers are opened, and the disk itself is not at stake."""
-    shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else tmp_path) as directory:
-        yield Path(directory)
+    with memory_directory(tmp_path) as directory:
+        yield directory
 
 
 def power_cuts(operations: list[Operation]) -> Iterator[tuple[Crash, Owed]]:
@@ -143,7 +141,7 @@ def _restored(image: Image, directory: Path) -> Path:
 def _is_missed_and_made_again(image: Image, directory: Path) -> None:
     """Before there is a ledger it is missed by name; whatever is left of the attempt, it can be made."""
     path = _restored(image, directory)
-    with pytest.raises(LedgerError, match="the privacy ledger is missing.*Put the file itself back") as caught:
+    with pytest.raises(LedgerError, match=r"the privacy ledger is missing.*Put the file itself back") as caught:
         Ledger.open(path, life.OWNER, life.BUDGET)
     assert str(path) in str(caught.value)
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == image

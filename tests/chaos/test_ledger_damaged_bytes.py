@@ -18,6 +18,7 @@ from sottovoce.vault.budget import Stored
 from sottovoce.vault.chain import Head
 
 from tests.support.crash_disk import Image
+from tests.support.memory import memory_directory
 
 OWNER, BUDGET = "meter-17", Budget(2.0, 1e-5, "record", "replace-one")
 LEDGER, LOG = "ledger.db", "ledger.db-wal"
@@ -60,7 +61,7 @@ class Original:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
     path = tmp_path_factory.mktemp("original") / LEDGER
     Ledger.create(path, OWNER, BUDGET)
-    ledger, rng = Ledger.open(path, OWNER, BUDGET), random.Random(1)
+    ledger, rng, older = Ledger.open(path, OWNER, BUDGET), random.Random(1), b""
     for number in range(CHARGES):
         event = RecordReleased(number, "laplace", 8, 2, 0.25) if number % 4 else GaussianSum(10**4, 5000)
         assert ledger.charge(query(number), event)
@@ -76,18 +77,19 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Callable[[Image], Path]:
+def place(tmp_path: Path) -> Iterator[Callable[[Image], Path]]:
     """Puts the files of an image, and no others, in their place."""
+    with memory_directory(tmp_path) as directory:
 
-    def restored(image: Image) -> Path:
-        home = tmp_path / "home"
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir()
-        for name, content in image.items():
-            (home / name).write_bytes(content)
-        return home / LEDGER
+        def restored(image: Image) -> Path:
+            home = directory / "home"
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir()
+            for name, content in image.items():
+                (home / name).write_bytes(content)
+            return home / LEDGER
 
-    return restored
+        yield restored
 
 
 def query(number: int) -> bytes:
@@ -104,10 +106,11 @@ def opened(path: Path) -> Ledger | None:
     try:
         return Ledger.open(path, OWNER, BUDGET)
     except LedgerError as error:
-        assert str(path) in str(error)
-        assert "restore it" in str(error) or "Put the file itself back" in str(error), str(error)
-        assert {name: path.with_name(name).read_bytes() for name in before} == before
-        return None
+        said = str(error)
+    assert str(path) in said, "it is not named"
+    assert "restore it" in said or "Put the file itself back" in said, "no remedy is given"
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir() if file.name in {LEDGER, LOG}} == before
+    return None
 
 
 def flipped(content: bytes, place: int, bit: int) -> bytes:
@@ -121,10 +124,13 @@ def damaged_databases(original: Original) -> Iterator[tuple[str, Image]]:
     for _ in range(FLIPS):
         byte, bit = rng.randrange(size), rng.randrange(8)
         yield f"bit {bit} of byte {byte}", {LEDGER: flipped(closed[LEDGER], byte, bit)}
-        yield f"bit {bit} of byte {byte}, under a log", {
-            **original.image,
-            LEDGER: flipped(original.image[LEDGER], byte, bit),
-        }
+        yield (
+            f"bit {bit} of byte {byte}, under a log",
+            {
+                **original.image,
+                LEDGER: flipped(original.image[LEDGER], byte, bit),
+            },
+        )
     for start in range(0, size, PAGE):
         zeros = closed[LEDGER][:start] + bytes(PAGE) + closed[LEDGER][start + PAGE :]
         yield f"zeros from {start} on", {LEDGER: zeros}
@@ -132,9 +138,7 @@ def damaged_databases(original: Original) -> Iterator[tuple[str, Image]]:
         yield f"only {length} bytes", {LEDGER: closed[LEDGER][:length]}
 
 
-def test_a_changed_database_is_refused_or_changes_no_answer(
-    original: Original, place: Callable[[Image], Path]
-) -> None:
+def test_a_changed_database_is_refused_or_changes_no_answer(original: Original, place: Callable[[Image], Path]) -> None:
     whole = opened(place({LEDGER: original.older}))
     assert whole is not None
     closed = answered(whole)
@@ -189,9 +193,7 @@ def test_a_changed_log_is_refused_or_leaves_a_beginning_of_the_ledger(
     assert shortened > 0
 
 
-def test_an_older_copy_is_a_beginning_that_the_head_tells(
-    original: Original, place: Callable[[Image], Path]
-) -> None:
+def test_an_older_copy_is_a_beginning_that_the_head_tells(original: Original, place: Callable[[Image], Path]) -> None:
     for image in ({LEDGER: original.older}, {LEDGER: original.older, LOG: b""}):
         ledger = opened(place(image))
         assert ledger is not None

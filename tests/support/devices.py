@@ -63,7 +63,8 @@ class Device:
         return {"id": self.id, "address": address or self.address}
 
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
-        """Write its configuration; `tables` take the place of single keys."""
+        """Write its configuration; `tables` take the place of single keys. Without peers it asks none."""
+        peers = list(peers)
         usual: Tables = {
             "agent": {"state": self.state.name},
             "data": {
@@ -80,11 +81,14 @@ class Device:
                 "timeout": 20.0,
                 "backoff": 0.05,
                 "backoff_max": 0.3,
-                "peers": list(peers),
+                "peers": peers,
             },
             "membership": {"sampling": "static"},
+            "ledger": {"alone": not peers},
         }
-        self.config.write_text(tomlkit.dumps({name: {**usual[name], **tables.get(name, {})} for name in usual}))
+        self.config.write_text(
+            tomlkit.dumps({name: {**usual.get(name, {}), **tables.get(name, {})} for name in {**usual, **tables}})
+        )
         return self
 
     def hold(self, features: NDArray[np.float64], labels: NDArray[np.int64]) -> "Device":

@@ -13,6 +13,8 @@ from typing import Any
 from tests.support import sqlite_calls as c
 from tests.support.disk_log import Kind, Operation
 
+AnyPath = str | bytes | os.PathLike[str]
+
 
 class DiskRecorder:
     """Starts recording when it is made.
@@ -26,7 +28,7 @@ class DiskRecorder:
 
     def __init__(self, directory: Path) -> None:
         self.operations: list[Operation] = []
-        self._directory = os.fsencode(directory.resolve())
+        self._directory = directory.resolve()
         self._names: dict[int, str] = {}  # of SQLite's open files, by their addresses
         self._tables: dict[int, c.Methods] = {}  # by the address of the table that each replaces
         self._record_sqlite()
@@ -36,15 +38,15 @@ class DiskRecorder:
         """Write a remark between the operations."""
         self.operations.append(Operation("mark", remark, data=data))
 
-    def _note(self, kind: Kind, path: str | bytes | None, place: int = 0, data: bytes = b"", target: str = "") -> None:
+    def _note(self, kind: Kind, path: AnyPath, place: int = 0, data: bytes = b"", target: str = "") -> None:
         name = self._name(path)
         if name is not None:
             self.operations.append(Operation(kind, name, place, data, target))
 
-    def _name(self, path: str | bytes | os.PathLike[str] | None) -> str | None:
+    def _name(self, path: AnyPath) -> str | None:
         """A file's name in the directory; None for a file elsewhere."""
-        parent, name = os.path.split(os.path.realpath(os.fsencode(path or b"/")))
-        return os.fsdecode(name) if parent == self._directory else None
+        absolute = Path(os.fsdecode(path)).absolute()
+        return absolute.name if absolute.parent.resolve() == self._directory else None
 
     def _record_sqlite(self) -> None:
         library = c.library()
@@ -60,7 +62,7 @@ class DiskRecorder:
 
     def _opened(self, vfs: int, address: int | None, file: int, flags: int, found: int | None) -> int:
         path = string_at(address) if address else None  # None is a temporary file
-        new = path is not None and not os.path.exists(path)
+        new = path is not None and not _exists(path)
         code = int(self._system.contents.open(vfs, address, file, flags, found))
         if code == c.OK and path is not None:
             opened = cast(file, POINTER(c.OpenFile)).contents
@@ -96,15 +98,14 @@ class DiskRecorder:
         return self._tables[address]
 
     def _deleted(self, vfs: int, path: bytes, sync: int) -> int:
-        existed = os.path.exists(path)
-        if existed:
+        if _exists(path):
             self._note("delete", path)
         return int(self._system.contents.delete(vfs, path, sync))  # it opens the directory when it is to be synced
 
     def _directory_opened(self, path: bytes, descriptor: Any) -> int:
         """SQLite opens the directory of a file for nothing but fsync."""
         code = int(self._open_directory(path, descriptor))
-        if self._directory == os.path.dirname(os.path.realpath(path)):
+        if self._name(path) is not None:
             self.operations.append(Operation("sync names", ""))
         return code
 
@@ -120,16 +121,20 @@ class DiskRecorder:
             setattr(os, name, act)
 
         def synced(descriptor: int) -> None:
-            path = os.readlink(f"/proc/self/fd/{descriptor}")
-            if os.fsencode(path) == self._directory:
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            if path == self._directory:
                 self.operations.append(Operation("sync names", ""))
             else:
                 self._note("sync", path)
 
         def renamed(old: str, new: str) -> None:
-            self.operations.append(Operation("rename", os.path.basename(old), target=os.path.basename(new)))
+            self._note("rename", old, target=Path(new).name)
 
         recorded("fsync", synced)
         recorded("rename", renamed)
         recorded("replace", renamed)
         recorded("unlink", lambda path: self._note("delete", path))
+
+
+def _exists(path: bytes) -> bool:
+    return Path(os.fsdecode(path)).exists()

@@ -11,7 +11,7 @@ from typing import Literal
 from sottovoce.accounting.accountant import composed_epsilon
 from sottovoce.accounting.discrete import LARGEST_SUMMED, discrete_gaussian_delta
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
-from sottovoce.accounting.gaussian import allowed_mu
+from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.accounting.pairs import LEAST_NOISE, Added, Laplace, Removed, Replaced
 from sottovoce.errors import PrivacyError
 
@@ -70,13 +70,15 @@ def calibrated(
     distance = sensitivity * (2 if neighbouring == "replace-one" else 1)
     if mechanism.endswith("laplace"):
         return _laplace(epsilon, delta, distance, releases)
-    mu = allowed_mu(epsilon, delta)
+    try:
+        mu = gaussian_mu(epsilon, delta)
+    except ValueError as error:
+        raise PrivacyError(str(error)) from error
     if mechanism == "discrete-gaussian":
         return _discrete_gaussian(epsilon, delta, int(distance), releases, dimensions, mu)
     if rate < 1:
         return _sampled(epsilon, delta, sensitivity, neighbouring, releases, rate)
-    noise = distance / mu * math.sqrt(releases)
-    return Calibrated(noise, "analytic Gaussian (Balle & Wang 2018)")
+    return Calibrated(distance / mu * math.sqrt(releases) * (1 + 2.0**-50), "analytic Gaussian (Balle & Wang 2018)")
 
 
 def _laplace(epsilon: float, delta: float, distance: float, releases: int) -> Calibrated:

@@ -6,11 +6,13 @@ them by the continuous closed form at variance σ² - 16 (docs/decisions/0003-di
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
 from sottovoce.accounting.gaussian import gaussian_delta
+from sottovoce.accounting.pairs import Vector, symmetric
 from sottovoce.errors import PrivacyError
 
 LARGEST_SUMMED = 2.0**14  # above this σ the bound is as good as the sum: 16 is 6 parts in 10⁸ of σ²
@@ -30,11 +32,15 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
         raise PrivacyError("the discrete Gaussian needs a positive σ and a positive whole sensitivity: choose these")
     if sigma > LARGEST_SUMMED:
         return vector_delta(epsilon, sigma, sensitivity)
-    worst = 0.0
-    # The distance may be any up to the sensitivity; for a small σ the largest need not be the worst.
-    for distance in range(1, sensitivity + 1) if sensitivity <= 4 * sigma + 4 and sigma < 2 else (sensitivity,):
-        worst = max(worst, _delta(epsilon, sigma, distance))
-    return worst
+    # For every set k ≥ m, P[k ≥ m] grows with the distance: the largest distance is the worst.
+    double = 2 * sigma * sigma
+    first = math.floor(epsilon * sigma * sigma / sensitivity + sensitivity / 2)
+    k = np.arange(first, first + math.ceil(_REACH * sigma) + 3, dtype=np.float64)
+    loss = (2 * k - sensitivity) * sensitivity / double
+    terms = np.exp(-((k - sensitivity) ** 2) / double) * np.maximum(0.0, -np.expm1(epsilon - loss))
+    half = np.arange(1, math.ceil(_REACH * sigma) + 1, dtype=np.float64)
+    total = 1 + 2 * math.fsum(np.exp(-(half**2) / double))
+    return min(1.0, math.fsum(terms) / total * (1 + 2.0**-36) + 1e-320)
 
 
 def vector_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
@@ -50,12 +56,25 @@ def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
     return math.nextafter(sensitivity / scale, math.inf)
 
 
-def _delta(epsilon: float, sigma: float, distance: int) -> float:
-    double = 2 * sigma * sigma
-    first = math.floor(epsilon * sigma * sigma / distance + distance / 2)
-    k = np.arange(first, first + math.ceil(_REACH * sigma) + 3, dtype=np.float64)
-    loss = (2 * k - distance) * distance / double
-    terms = np.exp(-((k - distance) ** 2) / double) * np.maximum(0.0, -np.expm1(epsilon - loss))
-    half = np.arange(1, math.ceil(_REACH * sigma) + 1, dtype=np.float64)
-    total = 1 + 2 * math.fsum(np.exp(-(half**2) / double))
-    return min(1.0, math.fsum(terms) / total * (1 + 2.0**-36) + 1e-320)
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """One draw of parameter σ on an integer that moves by `sensitivity`: a dominating pair, for σ up to LARGEST_SUMMED."""
+
+    sigma: float
+    sensitivity: int
+
+    def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
+        """See pairs.Pair; the law is its own mirror image."""
+        return symmetric(self._above, epsilon)
+
+    def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
+        reach = math.ceil(_REACH * self.sigma) + self.sensitivity
+        k = np.arange(-reach, reach + 1, dtype=np.float64)
+        law = np.exp(-(k**2) / (2 * self.sigma**2))
+        beyond = np.append(np.cumsum((law / law.sum())[::-1])[::-1], 0.0)  # P[k ≥ place - reach]
+        first = np.floor(np.minimum(epsilon * self.sigma**2 / self.sensitivity + self.sensitivity / 2, reach)) + 1
+        place = first.astype(np.int64) + reach
+        above = beyond[np.maximum(place - self.sensitivity, 0)]
+        below = beyond[np.minimum(place, len(k))]
+        return above - np.exp(epsilon) * below, above * (len(k) * 2.0**-52 + 2.0**-36)

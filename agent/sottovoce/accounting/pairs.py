@@ -90,7 +90,7 @@ class Replaced:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """The pair is its own mirror image; the best set for ε ≥ 0 is a half line x > t."""
-        return _symmetric(self._above, epsilon)
+        return symmetric(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
         q, z = self.rate, self.noise
@@ -113,7 +113,7 @@ class FixedSize:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """Zhu, Dong & Wang 2022, Proposition 30."""
-        return _symmetric(Removed(self.rate, self.noise / 2).profile, epsilon)
+        return symmetric(Removed(self.rate, self.noise / 2).profile, epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Laplace:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """1 - e^((ε - pure)/2) for 0 ≤ ε ≤ pure."""
-        return _symmetric(self._above, epsilon)
+        return symmetric(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
         delta = np.maximum(0, -np.expm1((epsilon - self.pure) / 2))
@@ -139,7 +139,7 @@ class Pure:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """(e^pure - e^ε) / (e^pure + 1) for 0 ≤ ε ≤ pure."""
-        return _symmetric(self._above, epsilon)
+        return symmetric(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
         delta = np.maximum(0, -np.expm1(epsilon - self.pure)) / (1 + math.exp(-self.pure))
@@ -150,7 +150,7 @@ class _Half(Protocol):
     def __call__(self, epsilon: Vector, /) -> tuple[Vector, Vector]: ...
 
 
-def _symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
+def symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
     """Of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))

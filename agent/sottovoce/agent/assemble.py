@@ -11,6 +11,9 @@ from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membe
 
 from sottovoce.agent.core import Core
 from sottovoce.agent.family import Family, family_of
+from sottovoce.agent.head_book import NAME as HEADS
+from sottovoce.agent.head_book import HeadBook
+from sottovoce.agent.herald import Herald, Voice
 from sottovoce.agent.overlay import Overlay
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, RecordBook
@@ -20,6 +23,7 @@ from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_here import budget_of as budget_of
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
+from sottovoce.agent.witness import Witness
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, IdentityError, LedgerError
 from sottovoce.identity import Identity, peer_dns_name, verify_peer_certificate
@@ -117,6 +121,11 @@ def _with_vault(
         reconnect=config.transport.backoff_max,
     )
     carrier = variant.transport(transport)
+
+    def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
+        return _enveloped(identity, store.incarnation, recipient, 1, kind, payload)
+
+    voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
     return Agent(
         config=config,
         identity=identity,
@@ -126,11 +135,28 @@ def _with_vault(
         transport=carrier,
         peers=peers if config.membership.sampling == "static" else [],
         counters=counters,
-        sealed=lambda recipient, kind, payload: _enveloped(identity, store.incarnation, recipient, 1, kind, payload),
+        sealed=sealed,
+        herald=_herald(config, identity, vault, voice),
         book=book,
         overlay=_overlay(config, identity, carrier, counters),
         waits=waits,
     )
+
+
+def _herald(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> Herald:
+    book = HeadBook(config.agent.state / HEADS)
+    if book.begun is not None and vault.tip().charges > 0:
+        _log.warning(
+            "heads-forgotten the ledger heads of other devices are begun anew, because %s: until they have told them "
+            "again, this device does not find out restored copies of theirs",
+            book.begun,
+        )
+    witness = Witness(config.ledger.echoes, config.ledger.alone)
+    try:
+        return Herald(identity=identity, vault=vault, book=book, witness=witness, voice=voice)
+    except BaseException:
+        book.close()
+        raise
 
 
 def _peer(identity: Identity, node: str, address: str) -> Peer:

@@ -1,10 +1,12 @@
-"""From a configuration to the parts that differ from learner to learner, in real agents and simulated ones."""
+"""From a configuration to the parts that differ from learner to learner, in real agents and simulated ones.
+
+Codecs are imported where a learner is made: a separate vault, which makes none, has no use for the wire's code.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sottovoce.agent.states import GolfCodec, GradientWalkCodec, PushSumCodec, StateCodec
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, apply, width
 from sottovoce.kernels import RULES, Kernel, Model, OneVsAll, Softmax, copies, ridge
@@ -22,8 +24,11 @@ from sottovoce.learners import (
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme, visit_epsilons
 from sottovoce.vault import RecordTerms, Scaling, Terms, WalkTerms
 
+if TYPE_CHECKING:
+    from sottovoce.agent.states import StateCodec
+
 Kept = tuple[PublishedRecord, ...]
-Made = tuple[Learner[Any], StateCodec]
+Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,8 @@ def _golf(config: AgentConfig) -> Family:
     schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity)
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        from sottovoce.agent.states import GolfCodec
+
         golf = Golf(schedule, rule, fit, owner, provenance, kept)
         return golf, GolfCodec(golf)
 
@@ -122,6 +129,8 @@ def _gradient_walk(config: AgentConfig) -> Family:
     )
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        from sottovoce.agent.states import GradientWalkCodec
+
         del owner, provenance, kept  # a walk has no author
         walk = GradientWalk(schedule)
         return walk, GradientWalkCodec(walk)
@@ -148,6 +157,8 @@ def _push_sum(config: AgentConfig) -> Family:
     schedule = schedule_of(config, kernel.size)
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        from sottovoce.agent.states import PushSumCodec
+
         del owner, provenance, kept  # mass has no author
         push_sum = PushSum(schedule)
         return push_sum, PushSumCodec(push_sum)

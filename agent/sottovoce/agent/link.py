@@ -1,4 +1,7 @@
-"""One link to one peer: it tries until its share is confirmed, with ever longer pauses, always with the same bytes."""
+"""One link to one peer: it tries until its share is confirmed, with ever longer pauses, always with the same bytes.
+
+Before a share, at the beginning, and once a minute, it tells the peer how far this device's ledger has come.
+"""
 
 import asyncio
 import contextlib
@@ -6,6 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.waits import Waits
@@ -16,6 +20,19 @@ from sottovoce.wire import decode_receipt
 
 _log = logging.getLogger(__name__)
 _LOG_EVERY_SECONDS = 60.0
+_LOOK_EVERY_SECONDS = 30.0
+
+
+class Telling(Protocol):
+    """What a link needs of sottovoce.agent.herald.Herald."""
+
+    def due(self, peer: str) -> bool:
+        """Whether this peer has yet to be told the present ledger head, or was told it long ago."""
+        ...
+
+    async def tell(self, peer: Peer) -> None:
+        """Tell it; raises DeliveryFailed or MessageRefused when it is not known to have arrived."""
+        ...
 
 
 class Link:
@@ -24,6 +41,7 @@ class Link:
     Args:
         peer: the recipient.
         transport: carries the bytes.
+        herald: tells the peer this device's ledger head.
         confirmed: called once the recipient has made a share durable.
         missed: called with the peer's id after each attempt that failed.
         counters: counts attempts and failures.
@@ -38,6 +56,7 @@ class Link:
         *,
         peer: Peer,
         transport: Transport,
+        herald: Telling,
         confirmed: Callable[[Outgoing], Awaitable[None]],
         missed: Callable[[str], None],
         counters: Counters,
@@ -50,6 +69,7 @@ class Link:
         self.failures = 0
         self.last_failure = ""
         self._transport = transport
+        self._herald = herald
         self._confirmed = confirmed
         self._missed = missed
         self._counters = counters
@@ -82,33 +102,38 @@ class Link:
         self._awake.set()
 
     async def run(self) -> None:
-        """Deliver what is offered until stopped."""
+        """Tell the peer of the ledger, and deliver what is offered, until stopped."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
+            await self._deliver(None)
             while not self._stopping.is_set():
                 offered = asyncio.ensure_future(self._outgoing.get())
-                await asyncio.wait({offered, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if not offered.done():
-                    offered.cancel()
-                    return
-                self._delivering = True
-                await self._deliver(offered.result())
-                self._delivering = False
+                await asyncio.wait(
+                    {offered, stopping}, timeout=_LOOK_EVERY_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                if offered.done():
+                    self._delivering = True
+                    await self._deliver(offered.result())
+                    self._delivering = False
+                    continue
+                offered.cancel()
+                await self._deliver(None)
         finally:
             stopping.cancel()
 
-    async def _deliver(self, outgoing: Outgoing) -> None:
-        if not isinstance(outgoing.parcel, bytes):
-            raise InternalError("only sealed envelopes may reach a socket")
-        attempt = 0
+    async def _deliver(self, outgoing: Outgoing | None) -> None:
+        """Deliver a share, or only tell the ledger head."""
+        attempt, handed_over = 0, 0
         while not self._stopping.is_set():
-            self._counters.messages += attempt == 0
-            self._counters.retries += attempt > 0
-            self._counters.wire_bytes += len(outgoing.parcel)
             name = f"peer:{self.peer.id}"
-            self._waits.begin(name, f"{self.peer.address} to confirm share {outgoing.sequence}", self._timeout)
             try:
-                decode_receipt(await self._transport.deliver(self.peer, outgoing.parcel, self._timeout))
+                if self._herald.due(self.peer.id):
+                    self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
+                    await self._herald.tell(self.peer)
+                if outgoing is not None:
+                    self._waits.begin(name, f"{self.peer.address} to confirm share {outgoing.sequence}", self._timeout)
+                    handed_over += 1
+                    await self._hand_over(outgoing, again=handed_over > 1)
             except (DeliveryFailed, MessageRefused) as failure:
                 attempt += 1
                 cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
@@ -121,8 +146,17 @@ class Link:
                 self._waits.end(name)
             self.failures = 0
             self.last_failure = ""
-            await self._confirmed(outgoing)
+            if outgoing is not None:
+                await self._confirmed(outgoing)
             return
+
+    async def _hand_over(self, outgoing: Outgoing, *, again: bool) -> None:
+        if not isinstance(outgoing.parcel, bytes):
+            raise InternalError("only sealed envelopes may reach a socket")
+        self._counters.messages += not again
+        self._counters.retries += again
+        self._counters.wire_bytes += len(outgoing.parcel)
+        decode_receipt(await self._transport.deliver(self.peer, outgoing.parcel, self._timeout))
 
     def _failed(self, cause: str, explanation: str, attempt: int) -> float:
         """Count it, say it once a minute, and return the pause: full jitter over a doubling range."""

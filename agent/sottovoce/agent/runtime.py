@@ -17,6 +17,7 @@ from sottovoce_bootstrap import Contact
 
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.overlay import Door, Overlay
@@ -31,8 +32,8 @@ from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
-from sottovoce.vault import Spending, VaultFront
-from sottovoce.wire import PEER_EXCHANGE, decode, encode_receipt, unseal
+from sottovoce.vault import Spending, Tip, VaultFront
+from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, decode, encode_receipt, unseal
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
@@ -56,6 +57,7 @@ class Agent:
         peers: list[Peer],
         counters: Counters,
         sealed: Callable[[str, str, bytes], bytes],
+        herald: Herald,
         book: RecordBook | None = None,
         overlay: Overlay | None = None,
         waits: Waits | None = None,
@@ -66,6 +68,7 @@ class Agent:
         self.vault = vault
         self.transport = transport
         self.counters = counters
+        self.herald = herald
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
@@ -78,6 +81,7 @@ class Agent:
         self.overlay = overlay
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
+        self._asking = asyncio.Lock()
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,6 +103,7 @@ class Agent:
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
         control = ControlServer(self.config.agent.state / "agent.sock", self)
+        self.herald.attend(self._core_thread, lambda: list(self.links))
         try:
             await self.transport.start(self._receive)
             await control.start()
@@ -132,6 +137,7 @@ class Agent:
         return Link(
             peer=peer,
             transport=self.transport,
+            herald=self.herald,
             confirmed=self._confirmed,
             missed=self._missed,
             counters=self.counters,
@@ -218,6 +224,7 @@ class Agent:
         """Stop the link after the attempt in progress; another begins if the peer comes back."""
         if (link := self.links.pop(recipient, None)) is not None:
             link.stop()
+            self.herald.forget(recipient)
 
     def _set_timer(self, name: str, at: float) -> None:
         if name in self._timers:
@@ -232,12 +239,19 @@ class Agent:
         self._timers[name] = self._loop.call_at(at, due)
 
     async def _ask(self, query: Query) -> None:
-        self.waits.begin("vault", f"the vault to answer question {query.slot}", _VAULT_SECONDS)
-        async with asyncio.timeout(_VAULT_SECONDS):
-            answer = await self.vault.ask(query)
-        self.waits.end("vault")
-        self.spending = await self._loop.run_in_executor(None, self.vault.spending)
+        if not await self.herald.permission():
+            return  # it is stopping; the question is asked again by the next start
+        async with self._asking:
+            self.waits.begin("vault", f"the vault to answer question {query.slot}", _VAULT_SECONDS)
+            async with asyncio.timeout(_VAULT_SECONDS):
+                answer = await self.vault.ask(query)
+            self.waits.end("vault")
+            self.spending, tip = await self._loop.run_in_executor(None, self._accounts)
+            await self.herald.advance(tip)
         await self._serially(lambda: self.core.answer(answer, self._loop.time()))
+
+    def _accounts(self) -> tuple[Spending, Tip]:
+        return self.vault.spending(), self.vault.tip()
 
     def _missed(self, peer: str) -> None:
         if self.overlay is not None:
@@ -260,6 +274,8 @@ class Agent:
                 raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
             if opened.payload_type == PEER_EXCHANGE:
                 return self._exchanged(sender, opened.payload)
+            if opened.payload_type == LEDGER_HEAD:
+                return await self._witnessed(sender, opened.payload)
             message = decode(opened.payload_type, opened.payload)
             duplicate = False
 
@@ -289,6 +305,13 @@ class Agent:
         reply = self.overlay.receive(sender, payload)
         self.counters.wire_bytes += len(reply)
         return reply
+
+    async def _witnessed(self, sender: str, payload: bytes) -> bytes:
+        """Answer a peer that tells its ledger head: also one that is not kept, so that its device learns why."""
+        answer, refusal = await self.herald.receive(sender, payload)
+        if refusal is not None:
+            self._refuse(sender, refusal)
+        return answer
 
     def _refuse(self, sender: str, refusal: MessageRefused) -> None:
         self.counters.refused[refusal.reason] += 1
@@ -322,6 +345,7 @@ class Agent:
             timer.cancel()
         for link in self.links.values():
             link.stop()
+        self.herald.stop()
         if self.overlay is not None:
             self.overlay.stop()
             await self.overlay.leave()
@@ -334,6 +358,7 @@ class Agent:
         if self._failure is None:
             self.core.flush()
         self._store.close()
+        self.herald.close()
         if self._book is not None:
             self._book.close()
         if self.overlay is not None:

@@ -44,6 +44,7 @@ def _records(data: DataSection) -> Records:
         found.records.labels,
         features_expected=data.features,
         classes=data.classes,
+        windows=found.records.windows,
         origin=data.source,
     )
     if found.classes != data.classes:

@@ -25,10 +25,10 @@ class Waits:
 
     current: dict[str, Wait] = field(default_factory=dict)
 
-    def begin(self, name: str, reason: str, seconds: float) -> None:
-        """A wait of at most `seconds` begins; it replaces one of the same name."""
+    def begin(self, name: str, reason: str, seconds: float, since: float | None = None) -> None:
+        """A wait of at most `seconds` more begins, or goes on since then; it replaces one of the same name."""
         now = time.monotonic()
-        self.current[name] = Wait(reason, now, now + seconds)
+        self.current[name] = Wait(reason, now if since is None else since, now + seconds)
 
     def end(self, name: str) -> None:
         """It is over."""

@@ -1,1 +1,10 @@
-"""Does what leaves a device keep the promise? Distinguishing games against the shipped release path."""
+"""Does what leaves a device keep the promise? Distinguishing games against the shipped release path.
+
+The auditor sees what a peer sees, chooses the records of two neighbouring worlds, and knows every public parameter.
+"""
+
+from sottovoce.audit.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding
+from sottovoce.audit.run import audit
+from sottovoce.audit.targets import LEARNERS, MECHANISMS
+
+__all__ = ["CONFIDENCE", "LEARNERS", "MECHANISMS", "SIGNIFICANCE", "Audit", "Finding", "audit"]

@@ -1,6 +1,6 @@
 """What is audited: one device after another, each holding what the auditor chose, and what a peer sees of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +29,10 @@ class Sighting:
     versions: int = 1
 
 
+Watch = Callable[[Vault, int], Sighting]
+"""See Subject.watch."""
+
+
 class Subject(Protocol):
     """One target, made for one ε and δ.
 
@@ -46,6 +50,16 @@ class Subject(Protocol):
         ...
 
     @property
+    def delta(self) -> float:
+        """δ of the claim; 0 for a pure one, whatever the budget's is."""
+        ...
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether what is claimed is a Gaussian mechanism, so that its μ may be bounded instead of its ε."""
+        ...
+
+    @property
     def canaries(self) -> int:
         """m, told apart one by one in the messages of one device."""
         ...
@@ -59,8 +73,12 @@ class Subject(Protocol):
         """A vault over these records, drawing from the operating system, as on a device."""
         ...
 
-    def watch(self, vault: Vault) -> Sighting:
-        """What is seen of a device with this vault, which begins anew and runs to its end."""
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """What is seen of a device with this vault over `count` records, which begins anew and runs to its end.
+
+        Raises:
+            PrivacyError: it was silent where it should have spoken.
+        """
         ...
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -79,6 +97,10 @@ class Subject(Protocol):
         """A device's records: canary j in its first world where coins[j], else in its second."""
         ...
 
+    def alone(self) -> "Subject | None":
+        """The same with releases of a single number, which are so easily taken for no array; None where there is none."""
+        ...
+
     def scores(self, sighting: Sighting) -> Floats:
         """float64[m], for each canary how much speaks for the first world, by the stated law; 0 is the threshold."""
         ...
@@ -88,6 +110,6 @@ def fresh(subject: Subject, records: Records) -> Sighting:
     """What is seen of a device that never ran before."""
     vault = subject.vault(records, Ledger.in_memory("audited", subject.budget))
     try:
-        return subject.watch(vault)
+        return subject.watch(vault, len(records))
     finally:
         vault.close()

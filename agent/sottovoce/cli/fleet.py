@@ -36,6 +36,9 @@ def join(
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"], typer.Option(help="What two data sets may differ in.")
     ] = "add-remove",
+    vault: Annotated[
+        Path | None, typer.Option(help="Make the ledger here, in the directory of a separate vault, not in --state.")
+    ] = None,
 ) -> None:
     """Make a device: its keys, its certificate, and the ledger that will hold its budget for life."""
     from sottovoce.agent.join import join as join_fleet
@@ -45,7 +48,7 @@ def join(
     if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
     budget = Budget(epsilon, delta, "record", neighbouring)
-    identity = join_fleet(open_fleet(fleet), state, budget)
+    identity = join_fleet(open_fleet(fleet), state, budget, vault=vault)
     typer.echo(identity.node_id)
 
 

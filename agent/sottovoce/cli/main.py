@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 import sottovoce
-from sottovoce.cli import agent, config, fleet, ledger, model, privacy, privacy_explain, reproduce, simulate, testbed
+from sottovoce.cli import (
+    agent,
+    config,
+    fleet,
+    ledger,
+    model,
+    privacy,
+    privacy_explain,
+    reproduce,
+    simulate,
+    testbed,
+    vault,
+)
 from sottovoce.errors import ExitCode, SottovoceError
 
 app = typer.Typer(
@@ -27,6 +39,7 @@ app.add_typer(model.app, name="model")
 privacy.app.command("explain")(privacy_explain.explain)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(config.app, name="config")
+app.add_typer(vault.app, name="vault")
 
 
 def _version(wanted: bool) -> None:

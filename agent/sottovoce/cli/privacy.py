@@ -1,4 +1,4 @@
-"""`sottovoce privacy`: how much noise a budget needs."""
+"""`sottovoce privacy`: how much noise a budget needs, and what releases cost."""
 
 import json
 import math
@@ -6,58 +6,70 @@ from typing import Annotated, Literal
 
 import typer
 
-from sottovoce.errors import UsageError
+from sottovoce.cli.privacy_compose import compose
+from sottovoce.cli.privacy_views import views
+from sottovoce.errors import PrivacyError, UsageError
 
-app = typer.Typer(help="Calibrate noise.", no_args_is_help=True)
+app = typer.Typer(help="Calibrate noise, compose releases, compare views.", no_args_is_help=True)
+app.command("compose")(compose)
+app.command("views")(views)
 
 
 @app.callback()
 def _group() -> None:
-    """Calibrate noise."""
+    """Calibrate noise, compose releases, compare views."""
 
 
 @app.command()
 def calibrate(
-    epsilon: Annotated[float, typer.Option(help="ε.")],
-    delta: Annotated[float, typer.Option(help="δ; Laplace noise needs none.")] = 0.0,
-    mechanism: Annotated[Literal["gaussian", "laplace"], typer.Option(help="The mechanism.")] = "gaussian",
-    sensitivity: Annotated[float, typer.Option(help="Sensitivity of what is released: L2, for Laplace L1.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="Total ε.")],
+    delta: Annotated[float, typer.Option(help="Total δ; Laplace noise needs none.")] = 0.0,
+    mechanism: Annotated[
+        Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"], typer.Option(help="The mechanism.")
+    ] = "gaussian",
+    sensitivity: Annotated[
+        float, typer.Option(help="Of what is released, when a record is added or removed: L2, for Laplace L1.")
+    ] = 1.0,
+    neighbouring: Annotated[
+        Literal["add-remove", "replace-one"], typer.Option(help="replace-one doubles the sensitivity.")
+    ] = "add-remove",
+    releases: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
+    rate: Annotated[float, typer.Option(help="Each record is in each release with this probability (gaussian).")] = 1.0,
+    dimensions: Annotated[
+        int | None, typer.Option(help="Numbers in a release; 1 is charged exactly (discrete-gaussian).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Print the least noise with which one release is (ε, δ)-differentially private: sigma, or Laplace's scale."""
-    if not 0 < sensitivity < math.inf:
-        raise UsageError(f"--sensitivity {sensitivity:g}: choose a positive number")
-    if mechanism == "gaussian":
-        name, size, accountant = "sigma", sensitivity / _mu(epsilon, delta), "analytic Gaussian (Balle & Wang 2018)"
-    else:
-        name, size, accountant = "scale", sensitivity / _pure(epsilon, delta), "pure: sensitivity / scale"
+    """Print the least noise with which all releases are (ε, δ)-differentially private: sigma, or Laplace's scale."""
+    from sottovoce.accounting.calibration import calibrated
+
+    try:
+        found = calibrated(
+            mechanism,
+            epsilon=epsilon,
+            delta=delta,
+            sensitivity=sensitivity,
+            neighbouring=neighbouring,
+            releases=releases,
+            rate=rate,
+            dimensions=dimensions,
+        )
+    except PrivacyError as error:
+        raise UsageError(str(error)) from error
+    name = "scale" if mechanism.endswith("laplace") else "sigma"
     statement = {
         "mechanism": mechanism,
         "sensitivity": sensitivity,
+        "neighbouring": neighbouring,
+        "releases": releases,
+        "rate": rate,
         "epsilon": epsilon,
         "delta": delta,
-        "accountant": accountant,
+        "accountant": found.accountant,
         "status": "proved",
     }
     if as_json:
-        typer.echo(json.dumps({name: size, "statement": statement}))
+        typer.echo(json.dumps({name: found.noise, "statement": statement}))
     else:
-        digits = max(0, 9 - math.floor(math.log10(size)))
-        typer.echo(f"{name} {size:.{digits}f} at sensitivity {sensitivity:g} for ε = {epsilon:g}, δ = {delta:g}")
-
-
-def _mu(epsilon: float, delta: float) -> float:
-    from sottovoce.vault import gaussian_mu
-
-    try:
-        return gaussian_mu(epsilon, delta)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def _pure(epsilon: float, delta: float) -> float:
-    if not 0 < epsilon < math.inf:
-        raise UsageError(f"--epsilon {epsilon:g}: choose a positive number")
-    if not 0 <= delta < 1:
-        raise UsageError(f"--delta {delta:g}: choose 0, or a number below 1")
-    return epsilon
+        digits = max(0, 9 - math.floor(math.log10(found.noise)))
+        typer.echo(f"{name} {found.noise:.{digits}f} at sensitivity {sensitivity:g} for ε = {epsilon:g}, δ = {delta:g}")

@@ -182,7 +182,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Path | None, Meta(description="the vault's own directory with its ledger, made by `fleet join --vault`")
     ] = None
     agent_user: Annotated[
-        str | None, Meta(min_length=1, description="who may ask the vault: a user's name or number; without it its own")
+        str | None, Meta(description="who may ask the vault: a user's name or number; without it its own")
     ] = None
     patience: Annotated[
         float, Meta(gt=0, le=300, description="seconds that the agent waits for a vault that is away, then it ends")

@@ -223,6 +223,7 @@ class ProcessFleet:
             data=plan.data(source),
             learner=plan.learner(index),
             transport={**transport, "listen": f"127.0.0.1:{port}", "peers": peers},
+            ledger={"alone": index in plan.alone},
         )
 
     @staticmethod

@@ -14,6 +14,7 @@ from sottovoce.config import (
     AgentConfig,
     DataSection,
     LearnerSection,
+    LedgerSection,
     MembershipSection,
     PrivacySection,
     TransportSection,
@@ -26,6 +27,7 @@ from sottovoce.vault import Budget
 _SECTIONS: dict[str, type[Struct]] = {
     "data": DataSection,
     "learner": LearnerSection,
+    "ledger": LedgerSection,
     "membership": MembershipSection,
     "privacy": PrivacySection,
     "transport": TransportSection,

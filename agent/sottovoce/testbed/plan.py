@@ -47,6 +47,12 @@ class Plan:
         """What the `[learner]` table of one agent has of its own."""
         return _own(self.options, index)
 
+    @property
+    def alone(self) -> frozenset[int]:
+        """Agents whom nobody sends to and who send to nobody: no peer can tell them of a newer ledger of theirs."""
+        met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
+        return frozenset(range(self.options.agents)) - met
+
     def data(self, source: str) -> dict[str, Any]:
         """The `[data]` table of an agent whose records are at `source`."""
         return {

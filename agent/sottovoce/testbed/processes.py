@@ -55,6 +55,8 @@ class _Run:
         """Run, and tell."""
         try:
             self._watcher.note(f"starting {len(self._fleet.members)} agent processes")
+            if alone := len(self._plan.alone):
+                self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
             self._fleet.start()
             self._watch()
             final = self._meter.final(self._held())

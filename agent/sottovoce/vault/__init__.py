@@ -8,7 +8,7 @@ from sottovoce.vault.account import Account, account_of, audited
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate
-from sottovoce.vault.construction import RecordTerms, StreamTerms, Terms, build
+from sottovoce.vault.construction import ChainTerms, RecordTerms, StreamTerms, Terms, build
 from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.ledger import Ledger
@@ -21,6 +21,7 @@ from sottovoce.vault.walk_room import WalkTerms
 __all__ = [
     "Account",
     "Budget",
+    "ChainTerms",
     "Head",
     "Ledger",
     "OperatingSystemNoise",

@@ -8,12 +8,14 @@ from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.perturbation import Scheme
+from sottovoce.vault.bounded_point import calibrate_point
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
-from sottovoce.vault.guarantee import Scaling, guarantee, record_guarantee, stream_guarantee
+from sottovoce.vault.guarantee import Scaling, chain_guarantee, guarantee, record_guarantee, stream_guarantee
 from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import GradientSum, RecordRelease, WindowTotals
+from sottovoce.vault.programs import Chain, GradientSum, RecordRelease, WindowTotals
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.stream_sum import calibrate_stream
 from sottovoce.vault.vault import Room, Vault
@@ -54,6 +56,25 @@ class RecordTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainTerms:
+    """What a learner of chains without replacement asks of its vault, all of it public.
+
+    Attributes:
+        learner: its name.
+        step_size: η.
+        batch: b, records in a step.
+        period: R, steps in a chain, of which the last is released.
+        passes: over the records.
+    """
+
+    learner: str
+    step_size: float
+    batch: int
+    period: int
+    passes: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamTerms:
     """What is asked of the vault of a statistic that is published window by window, all of it public.
 
@@ -76,7 +97,7 @@ def build(
     *,
     records: Records,
     kernel: Kernel | None,
-    terms: Terms | RecordTerms | WalkTerms | StreamTerms,
+    terms: Terms | RecordTerms | WalkTerms | StreamTerms | ChainTerms,
     ledger: Ledger,
     noise: NoiseSource,
 ) -> Vault:
@@ -102,6 +123,9 @@ def build(
         return Vault(walk_room(_unit_records(records, "record"), terms, ledger, noise))
     if kernel is None:
         raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+    if isinstance(terms, ChainTerms):
+        _check_unit(terms.learner, ledger.budget)
+        return Vault(_chain_room(records, kernel, terms, ledger, noise))
     return Vault(_gradient_room(records, kernel, terms, ledger, noise))
 
 
@@ -128,6 +152,41 @@ def _gradient_room(records: Records, kernel: Kernel, terms: Terms, ledger: Ledge
     units = EVERY if budget.unit != "window" or terms.windows is None else Units((terms.windows,))
     program = GradientSum(kernel, mechanism, budget.unit, units)
     return Room(_unit_records(records, budget.unit), program, ledger, noise, guarantee(budget, mechanism, clip))
+
+
+def _chain_room(records: Records, kernel: Kernel, terms: ChainTerms, ledger: Ledger, noise: NoiseSource) -> Room:
+    budget = ledger.budget
+    if budget.epsilon is None:
+        raise PrivacyError(f"learner `{terms.learner}` has no variant without noise here: set a finite privacy.epsilon")
+    distance = chain_sensitivity(
+        smooth(kernel),
+        step_size=terms.step_size,
+        batch=terms.batch,
+        steps=terms.period,
+        neighbouring=budget.neighbouring,
+    )
+    strays = rounding(
+        features=records.features.shape[1],
+        classes=kernel.size // records.features.shape[1],
+        step_size=terms.step_size,
+        batch=terms.batch,
+        steps=terms.period,
+    )
+    mechanism = calibrate_point(
+        distance=distance + strays,
+        size=kernel.size,
+        releases=terms.passes,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+    )
+    program = Chain(kernel, mechanism, terms.step_size, terms.batch, terms.period, terms.passes, len(records))
+    if program.chains < 1:
+        raise DataError(
+            f"learner `{terms.learner}`: {len(records)} records make no chain of {terms.period} batches of "
+            f"{terms.batch}: take smaller batches or a shorter period"
+        )
+    statement = chain_guarantee(budget, mechanism, terms.passes)
+    return Room(_unit_records(records, "record"), program, ledger, noise, statement)
 
 
 def _stream_room(records: Records, terms: StreamTerms, ledger: Ledger, noise: NoiseSource) -> Room:

@@ -6,6 +6,7 @@ from typing import Literal
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import InternalError
 from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme
+from sottovoce.vault.bounded_point import BoundedPoint
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 from sottovoce.vault.pure_sum import PureSum
@@ -92,6 +93,25 @@ def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, 
         threat_model=_THREAT_MODEL + "; how many records there are is public",
         status=Status.REFUTED if refuted else Status.PROVED,
         reason=_REFUTED if refuted else "docs/explanation/golf.md#the-gradient-walk-for-comparison",
+    )
+
+
+def chain_guarantee(budget: Budget, mechanism: BoundedPoint, passes: int) -> PrivacyStatement:
+    """The guarantee of all chains of steps without replacement, over every pass."""
+    over = "one pass" if passes == 1 else f"{passes} passes"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
+            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on the end of a chain of steps"
+        ),
+        composition=f"a record is in one release a pass, {over}; Gaussian closed form, releases of a pass in parallel",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=_THREAT_MODEL + "; how many records there are is public",
+        status=Status.PROVED,
+        reason="docs/decisions/0016-chains.md (Jin, He & Dai 2023, Lemma 4, at a public period)",
     )
 
 

@@ -24,7 +24,7 @@ _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
 
 Name = Annotated[str, Meta(max_length=64)]
-Place = Annotated[int, Meta(ge=0, lt=2**63)]
+Place = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Link = Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
@@ -32,11 +32,11 @@ class Message(Struct, frozen=True, forbid_unknown_fields=True, tag=True):
     """One message."""
 
 
-class Introduce(Message):
+class Introduce(Message, frozen=True):
     """The first question: who are you?"""
 
 
-class Introduction(Message):
+class Introduction(Message, frozen=True):
     """A vault says whose it is, what it may spend and what it promises."""
 
     owner: str
@@ -44,7 +44,7 @@ class Introduction(Message):
     statement: PrivacyStatement
 
 
-class Ask(Message):
+class Ask(Message, frozen=True):
     """A query. `vault` is the fingerprint of the vault it is meant for, `point` float64[P], little-endian."""
 
     vault: Link
@@ -54,19 +54,19 @@ class Ask(Message):
     point: bytes
 
 
-class AskSpending(Message):
+class AskSpending(Message, frozen=True):
     """What has been spent?"""
 
     vault: Link
 
 
-class AskTip(Message):
+class AskTip(Message, frozen=True):
     """What are peers told of the ledger?"""
 
     vault: Link
 
 
-class AskMark(Message):
+class AskMark(Message, frozen=True):
     """What was the ledger's mark with this newest charge and this newest release?"""
 
     vault: Link
@@ -74,7 +74,7 @@ class AskMark(Message):
     released: Place
 
 
-class Released(Message):
+class Released(Message, frozen=True):
     """A release: `value` is int64[P], little-endian, on the grid of step `step`."""
 
     query_id: Link
@@ -83,31 +83,31 @@ class Released(Message):
     simulated: bool
 
 
-class Denied(Message):
+class Denied(Message, frozen=True):
     """A refusal, which does not depend on the records."""
 
     refused: Refused
 
 
-class Spent(Message):
+class Spent(Message, frozen=True):
     """What has been spent."""
 
     spending: Spending
 
 
-class Reached(Message):
+class Reached(Message, frozen=True):
     """What peers are told of the ledger."""
 
     tip: Tip
 
 
-class Marked(Message):
+class Marked(Message, frozen=True):
     """A mark of the ledger; None when it never held such a charge or release."""
 
     mark: Link | None
 
 
-class Failed(Message):
+class Failed(Message, frozen=True):
     """There is no answer. `kind` names an exception of sottovoce.errors; anything else is the asker's own fault."""
 
     kind: Name
@@ -116,7 +116,8 @@ class Failed(Message):
 
 Question = Introduce | Ask | AskSpending | AskTip | AskMark
 Reply = Introduction | Released | Denied | Spent | Reached | Marked | Failed
-_QUESTIONS, _REPLIES = msgspec.msgpack.Decoder(Question), msgspec.msgpack.Decoder(Reply)
+_QUESTIONS: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
+_REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 class MalformedError(Exception):
@@ -179,7 +180,9 @@ def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
     if mark != _MARK:
         raise MalformedError("not a message of this protocol")
     if version != VERSION:
-        raise MalformedError(f"version {version} of the protocol, not {VERSION}: install the same release on both sides")
+        raise MalformedError(
+            f"version {version} of the protocol, not {VERSION}: install the same release on both sides"
+        )
     if length > most:
         raise MalformedError(f"a message of {length} bytes, where {most} are the most")
     return _exactly(connection, length, until)

@@ -18,7 +18,7 @@ from sottovoce.errors import InternalError, LedgerError, PrivacyError
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
-from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question
+from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question, Reply
 from sottovoce.vault.release import SealedRelease
 
 _log = logging.getLogger(__name__)
@@ -61,8 +61,7 @@ class RemoteVault:
         self._closed = threading.Event()
         self._open: set[socket.socket] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
-        raw = self._exchange(protocol.Introduce())
-        met = protocol.reply(raw)
+        raw, met = self._exchange(protocol.Introduce())
         if not isinstance(met, Introduction):
             self._unexpected(met)
         if met.owner != owner:
@@ -126,11 +125,11 @@ class RemoteVault:
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.shutdown(wait=True)
 
-    def _ask(self, question: Question) -> protocol.Reply:
-        return protocol.reply(self._exchange(question))
+    def _ask(self, question: Question) -> Reply:
+        return self._exchange(question)[1]
 
-    def _exchange(self, question: Question) -> bytes:
-        """The reply's bytes, as soon as there is a vault to give one."""
+    def _exchange(self, question: Question) -> tuple[bytes, Reply]:
+        """The reply, as bytes and as a message, as soon as there is a vault to give one."""
         raw, pause, until = protocol.encoded(question), _FIRST_PAUSE, None
         try:
             while not self._closed.is_set():
@@ -165,7 +164,7 @@ class RemoteVault:
         self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", self._patience)
         return time.monotonic() + self._patience
 
-    def _once(self, raw: bytes) -> bytes:
+    def _once(self, raw: bytes) -> tuple[bytes, Reply]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             self._open.add(connection)
             try:
@@ -173,13 +172,14 @@ class RemoteVault:
                 connection.connect(str(self._path))
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has replied without listening
                     protocol.send(connection, raw, _ANSWER_SECONDS)
-                return protocol.receive(connection, _LARGEST_REPLY, _ANSWER_SECONDS)
+                received = protocol.receive(connection, _LARGEST_REPLY, _ANSWER_SECONDS)
+                return received, protocol.reply(received)
             except MalformedError as error:
                 raise PrivacyError(f"{self._path}: what answers there is no vault of this release: {error}") from error
             finally:
                 self._open.discard(connection)
 
-    def _unexpected(self, reply: protocol.Reply) -> NoReturn:
+    def _unexpected(self, reply: Reply) -> NoReturn:
         """A reply that answers nothing."""
         if not isinstance(reply, Failed):
             raise InternalError(f"the vault answered another question than was asked ({type(reply).__name__})")

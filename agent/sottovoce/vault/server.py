@@ -145,7 +145,9 @@ def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
         ConfigError: there cannot be a socket.
     """
     if sys.platform != "linux":
-        raise ConfigError("vault.socket: a separate vault needs Linux, whose kernel says who connects; leave [vault] out")
+        raise ConfigError(
+            "vault.socket: a separate vault needs Linux, whose kernel says who connects; leave [vault] out"
+        )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         _bind(listener, path, 0o666 if shared else 0o600)
         try:

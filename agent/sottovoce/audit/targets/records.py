@@ -1,14 +1,14 @@
 """Records published one by one: mechanisms `laplace`, `laplace-copies`, `privunit`, `krr-privunit`, learner `golf`."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.audit.laws import LabelThenSphere, Law, MaxNorm, OnSphere
-from sottovoce.audit.subject import Sighting
+from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -35,12 +35,22 @@ class PublishedRecords:
 
     scheme: Scheme
     budget: Budget
-    over: Callable[[Vault], Sighting] | None = None
+    over: Watch | None = None
 
     @property
     def seen(self) -> str:
         """See Subject.seen."""
         return "release" if self.over is None else "wire"
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return 0.0
+
+    @property
+    def gaussian(self) -> bool:
+        """See Subject.gaussian."""
+        return False
 
     @property
     def canaries(self) -> int:
@@ -78,21 +88,13 @@ class PublishedRecords:
         terms = RecordTerms("golf", self.scheme, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault) -> Sighting:
-        """See Subject.watch; the vault's records are counted by asking until it says that there are no more."""
-        if self.over:
-            return self.over(vault)
-        return self.read(answers(vault, self._queries(_count(vault))).values)
-
-    def read(self, values: Floats) -> Sighting:
-        """A sighting of releases in units of 1; a label, which comes first, in its own."""
-        if isinstance(self.scheme, LabelledPrivUnit):
-            values[:, 0] *= 2.0**-self.scheme.exponent
-        return Sighting(values, np.empty((len(values), 0)))
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return self.over(vault, count) if self.over else self._asked(vault, count)
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries."""
-        *paid, beyond = self._queries(len(records) + 1)
+        *paid, beyond = _queries(len(records) + 1)
         return paid, beyond
 
     def worlds(self) -> Mapping[str, Records]:
@@ -112,6 +114,13 @@ class PublishedRecords:
         """See Subject.scores."""
         both = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
         return self.law.score(sighting.values, *both)
+
+    def _asked(self, vault: Vault, count: int) -> Sighting:
+        """The vault's answers; a label, which comes first, in a unit of its own."""
+        values = answers(vault, _queries(count)).values
+        if isinstance(self.scheme, LabelledPrivUnit):
+            values[:, 0] *= 2.0**-self.scheme.exponent
+        return Sighting(values, np.empty((count, 0)))
 
     def _zero(self) -> dict[str, Records]:
         """Records of length 0: where noise is added, as much as ever."""
@@ -138,10 +147,6 @@ class PublishedRecords:
         exact: Floats = (blocks[:, :, np.newaxis] * signs[:, np.newaxis]).reshape(len(records), -1)
         return exact
 
-    def _queries(self, count: int) -> list[Query]:
-        return [Query("golf", "record", slot, np.empty(0)) for slot in range(count)]
 
-
-def _count(vault: Vault) -> int:
-    """How many records a vault has: public, where they are published."""
-    raise NotImplementedError
+def _queries(count: int) -> list[Query]:
+    return [Query("golf", "record", slot, np.empty(0)) for slot in range(count)]

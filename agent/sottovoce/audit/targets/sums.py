@@ -1,7 +1,7 @@
 """Clipped sums of gradients in discrete Gaussian noise: mechanism `discrete-gaussian`, learner `clipd2p`."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.laws import Gaussian
-from sottovoce.audit.subject import Sighting
+from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -42,12 +42,22 @@ class GaussianSums:
     learner: str
     budget: Budget
     kernel: Softmax = Softmax(_FEATURES, _CLASSES)
-    over: Callable[[Vault], Sighting] | None = None
+    over: Watch | None = None
 
     @property
     def seen(self) -> str:
         """See Subject.seen."""
         return "release" if self.over is None else "wire"
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return self.budget.delta
+
+    @property
+    def gaussian(self) -> bool:
+        """See Subject.gaussian."""
+        return True
 
     @property
     def canaries(self) -> int:
@@ -83,9 +93,9 @@ class GaussianSums:
         terms = Terms(self.learner, SLOTS, CLIP)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def watch(self, vault: Vault) -> Sighting:
+    def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return self.over(vault) if self.over else answers(vault, self._queries(SLOTS))
+        return self.over(vault, count) if self.over else answers(vault, self._queries(SLOTS))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries."""

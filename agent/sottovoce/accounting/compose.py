@@ -1,0 +1,125 @@
+"""What several releases cost together: in closed form where that is exact, from privacy loss distributions elsewhere.
+
+For releases that touch the same unit. A ledger, which sorts its charges by unit and adds up pure ones, is content with
+`sampled_epsilon`; here pure releases, too, compose as their distributions do.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sottovoce.accounting.accountant import composed_delta, composed_epsilon
+from sottovoce.accounting.events import Event, Unproved
+from sottovoce.accounting.gaussian import composed, gaussian_delta, gaussian_epsilon
+from sottovoce.accounting.pairs import Gaussian, Pair, Pure
+from sottovoce.accounting.sampled import SampledGaussian
+from sottovoce.errors import PrivacyError
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release, as its dominating pairs.
+
+    Attributes:
+        mu_squared: μ² when it is Gaussian; else 0.
+        pure: its pure ε, infinite where nothing is promised; 0 when it has none.
+        pairs: with the record against without it, and the reverse; not for Gaussian releases.
+    """
+
+    mu_squared: float = 0.0
+    pure: float = 0.0
+    pairs: tuple[Pair, Pair] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """What releases cost together; ε is infinite, or δ is 1, where nothing is promised."""
+
+    epsilon: float
+    delta: float
+    accountant: str
+
+
+NOTHING = Release(pure=math.inf)
+
+
+def released(event: Event) -> Release:
+    """The release of a ledger's charge.
+
+    Raises:
+        PrivacyError: an event of which nothing is known here.
+    """
+    if isinstance(event, Unproved) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
+        return NOTHING
+    if isinstance(event, SampledGaussian):
+        return NOTHING if event.pairs is None else Release(pairs=event.pairs)
+    if event.mu_squared > 0:
+        return Release(mu_squared=event.mu_squared)
+    if event.epsilon > 0:
+        return Release(pure=event.epsilon, pairs=(Pure(event.epsilon), Pure(event.epsilon)))
+    raise PrivacyError(f"a charge of no known cost, `{event.terms[:80]}`: use the program that wrote it")
+
+
+def compose(releases: Mapping[Release, int], delta: float) -> Composed:
+    """ε at δ of each release made as often as it counts, rounded up.
+
+    Raises:
+        PrivacyError: δ is not in (0, 1).
+    """
+    if not 0 < delta < 1:
+        raise PrivacyError(f"delta must lie in (0, 1), got {delta}: choose for example 1e-5")
+    mu, pure, directions = _sorted(releases)
+    if math.isinf(pure) or math.isinf(mu):
+        return Composed(math.inf, delta, "none: nothing is promised")
+    if directions is None:
+        return Composed(composed(gaussian_epsilon(mu, delta), *([pure] if pure else [])), delta, _closed(mu, pure))
+    found = max(composed_epsilon(direction, delta) for direction in directions)
+    if _added_up(releases) and (simple := composed(gaussian_epsilon(mu, delta), pure)) <= found:
+        return Composed(simple, delta, _closed(mu, pure))
+    return Composed(found, delta, "privacy loss distribution")
+
+
+def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
+    """δ at ε, rounded up.
+
+    Raises:
+        PrivacyError: ε is negative or not finite.
+    """
+    if not 0 <= epsilon < math.inf:
+        raise PrivacyError(f"epsilon must be 0 or more, and finite, got {epsilon}: choose for example 1")
+    mu, pure, directions = _sorted(releases)
+    if math.isinf(pure) or math.isinf(mu):
+        return Composed(epsilon, 1.0, "none: nothing is promised")
+    if directions is None:
+        left = math.nextafter(epsilon - pure, -math.inf) if mu else epsilon - pure
+        return Composed(epsilon, gaussian_delta(left, mu) if left >= 0 else 1.0, _closed(mu, pure))
+    found = max(composed_delta(direction, epsilon) for direction in directions)
+    if _added_up(releases) and mu == 0 and pure <= epsilon:
+        return Composed(epsilon, 0.0, _closed(mu, pure))
+    return Composed(epsilon, found, "privacy loss distribution")
+
+
+def _sorted(releases: Mapping[Release, int]) -> tuple[float, float, tuple[dict[Pair, int], dict[Pair, int]] | None]:
+    """μ of the Gaussian ones, ε of the pure ones added up, and all in both directions unless these two say it all."""
+    mu = math.sqrt(math.fsum(release.mu_squared * count for release, count in releases.items())) * (1 + 2.0**-50)
+    pure = math.fsum(release.pure * count for release, count in releases.items()) if releases else 0.0
+    rest = {release: count for release, count in releases.items() if release.pairs is not None and count > 0}
+    if not math.isfinite(mu + pure) or not rest or (mu == 0 and sum(rest.values()) == 1 and pure > 0):
+        return mu, pure, None
+    directions: tuple[dict[Pair, int], dict[Pair, int]] = {}, {}
+    for release, count in rest.items():
+        for direction, pair in zip(directions, release.pairs or (), strict=True):
+            direction[pair] = direction.get(pair, 0) + count
+    for direction in directions:
+        if mu > 0:
+            direction[Gaussian(mu)] = 1
+    return mu, pure, directions
+
+
+def _added_up(releases: Mapping[Release, int]) -> bool:
+    """Whether Gaussian closed form and added ε say all there is."""
+    return all(release.mu_squared > 0 or release.pure > 0 for release in releases)
+
+
+def _closed(mu: float, pure: float) -> str:
+    return " + ".join(["Gaussian closed form"] * (mu > 0) + ["pure: added up"] * (pure > 0) or ["nothing was released"])

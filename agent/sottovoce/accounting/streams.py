@@ -1,0 +1,112 @@
+"""Prefix sums of a stream with less noise: matrix factorisations A = B C.
+
+Released is y = C x + z with independent noise z; the prefix sums A x are then read from it as B y, at no further cost.
+One reading that changes by 1 moves C x by the norm of a column of C. C is lower triangular Toeplitz, c_0, c_1, …, cut
+off after `band` coefficients: `independent` is c = 1 (C = I); `square-root` is the series of (1 - z)^(-1/2), c_k =
+binom(2k, k) / 4^k (Fichtenberger, Henzinger & Upadhyay 2023). With k participations at least `band` apart the
+sensitivity is sqrt(k) times as large (Choquette-Choo et al. 2023). The binary tree is here for comparison (Dwork, Naor,
+Pitassi & Rothblum 2010).
+
+For releases that are whole numbers the coefficients are too: ⌊c_k · 2¹⁶⌋, so that y counts in units of 2⁻¹⁶.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import PrivacyError
+
+Kind = Literal["independent", "square-root"]
+
+UNIT_BITS = 16
+_GUARD_BITS = 80
+
+
+def coefficients(kind: Kind, band: int) -> tuple[int, ...]:
+    """⌊c_k · 2¹⁶⌋ for k < band; the zeros at the end, if any, are left out.
+
+    Raises:
+        PrivacyError: no such factorisation.
+    """
+    if band < 1:
+        raise PrivacyError("a factorisation has a band of 1 or more: choose how many readings a release remembers")
+    if kind == "independent":
+        return (1 << UNIT_BITS,)
+    if kind != "square-root":
+        raise PrivacyError(f"no factorisation is called {kind}: choose independent or square-root")
+    found, exact = [], 1 << (UNIT_BITS + _GUARD_BITS)
+    for k in range(band):
+        exact = exact * (2 * k - 1) // (2 * k) if k else exact
+        found.append(exact >> _GUARD_BITS)
+    return tuple(found)
+
+
+def sensitivity_squared(whole: Sequence[int], bound: int, participations: int = 1) -> int:
+    """The squared L2 norm by which y = C x moves, in squared units.
+
+    Args:
+        whole: coefficients.
+        bound: how far one reading moves, at most.
+        participations: how many readings move, at least len(whole) apart.
+    """
+    return participations * bound * bound * sum(value * value for value in whole)
+
+
+def encode(readings: Sequence[int], whole: Sequence[int]) -> list[int]:
+    """C x, exactly: what noise is added to."""
+    return [sum(c * readings[t - k] for k, c in enumerate(whole[: t + 1])) for t in range(len(readings))]
+
+
+def decode(released: Sequence[int], whole: Sequence[int]) -> NDArray[np.float64]:
+    """Prefix sums in the units of the readings, float64[T], from y = C x + z.
+
+    C x̂ = y is solved from the top; x̂ then adds up to B y.
+    """
+    c = np.asarray(whole[1:], dtype=np.float64)
+    guessed = np.zeros(len(released))
+    for t, value in enumerate(released):
+        known = guessed[max(0, t - len(c)) : t][::-1]
+        guessed[t] = (value - float(c[: len(known)] @ known)) / whole[0]
+    return np.cumsum(guessed)
+
+
+def largest_error(kind: Kind, steps: int, band: int | None = None, participations: int = 1) -> float:
+    """The largest standard deviation of a prefix sum among `steps`, for noise of μ = 1 and readings that move by 1.
+
+    Args:
+        kind: the factorisation.
+        steps: T.
+        band: coefficients kept; all for None.
+        participations: as in sensitivity_squared.
+    """
+    whole = coefficients(kind, min(band or steps, steps))
+    rows = np.cumsum(_inverse(whole, steps))
+    sensitivity = math.sqrt(sensitivity_squared(whole, 1, participations))
+    return sensitivity * math.sqrt(math.fsum(rows**2))
+
+
+def tree_error(steps: int) -> float:
+    """The same of a binary tree: a reading is in a node of every level, a prefix is a sum of a node for each bit set."""
+    levels = (steps - 1).bit_length() + 1
+    nodes = max((prefix | ((1 << bit) - 1)).bit_count() for prefix, bit in _below(steps))
+    return math.sqrt(levels * nodes)
+
+
+def _below(steps: int) -> list[tuple[int, int]]:
+    """Prefixes of `steps`, and the bit from which on all lower ones may be set without exceeding it."""
+    lower = [((steps >> bit) - 1 << bit, bit) for bit in range(steps.bit_length()) if steps >> bit & 1]
+    return [(steps, 0), *lower]
+
+
+def _inverse(whole: Sequence[int], steps: int) -> NDArray[np.float64]:
+    """The first column of C⁻¹, float64[steps]."""
+    c = np.asarray(whole[1:], dtype=np.float64)
+    found = np.zeros(steps)
+    found[0] = 1 / whole[0]
+    for t in range(1, steps):
+        known = found[max(0, t - len(c)) : t][::-1]
+        found[t] = -float(c[: len(known)] @ known) / whole[0]
+    return found

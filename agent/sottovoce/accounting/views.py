@@ -1,0 +1,174 @@
+"""What a part of the network sees of one agent under linear gossip with Gaussian noise, exactly.
+
+In a round every agent sends its neighbours its state plus, with fresh noise, a new contribution and new noise of
+standard deviation 1; then states are mixed: message m = x + c + n, x ← W m. With noise added once, the first message
+is x = c + n, later ones are W x, W² x, … An agent's contribution changes by at most 1 in norm a round.
+
+An observer that receives messages A (c + n), knows its own c and n, and looks for agent u, sees a Gaussian vector whose
+mean moves by A_u s when u's contributions move by s. Its μ² is s' M s with M = A_u' (A A')⁺ A_u, and that is the part of
+M = Q_u Q_u' for an orthonormal basis Q of the space spanned by A's rows. For s of vectors of norm 1 at most, one a round,
+
+  μ² ≤ min(Σ |M|, T λ_max(M)) ≤ T,
+
+since a diagonal D with D - M positive semidefinite bounds it by the trace of D; the first is exact when no entry of M
+is negative. Adding up the messages' own losses instead, as if each had noise of its own, is wrong when noise is added
+once (docs/decisions/0012-accounting.md).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import PrivacyError
+
+Matrix = NDArray[np.float64]
+Noise = Literal["fresh", "once"]
+
+_DEPENDENT = 1e-11  # a message whose new part is smaller, relative to it, says nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """μ² of one agent to whoever sees more or less, for noise of standard deviation 1 and contributions of norm 1.
+
+    Attributes:
+        local: to whoever reads all its messages.
+        seen: to the observers together.
+        central: to whoever sees the average of all final models only.
+    """
+
+    local: float
+    seen: float
+    central: float
+
+
+def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequence[int]) -> Views:
+    """The three views of agent `of`.
+
+    Valid for contributions that depend on earlier messages, because no message depends on later noise (Denisov,
+    McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1), and for observers that follow the protocol or only listen, not
+    for ones that change what they send to learn more: against these, `local` holds.
+
+    Args:
+        mixing: [agents, agents], row i the weights of what agent i averages; symmetric support.
+        rounds: T.
+        noise: `fresh` every round, or `once`, with one contribution, before the first.
+        of: the agent.
+        seen_by: observers, who pool what they know; not `of`.
+
+    Raises:
+        PrivacyError: there is no such agent, round or observer.
+    """
+    agents = len(mixing)
+    observers = sorted(set(seen_by))
+    if rounds < 1 or not observers or of in observers or not all(0 <= agent < agents for agent in (of, *observers)):
+        raise PrivacyError(f"choose agents from 0 to {agents - 1}, observers other than the agent, and a round or more")
+    heard = sorted({int(j) for agent in observers for j in np.flatnonzero(mixing[agent]) if j not in observers})
+    if noise == "once":
+        basis = _once(mixing, rounds, observers, heard)
+        columns = [of]
+    else:
+        basis = _fresh(mixing, rounds, observers, heard)
+        columns = [agents * t + of for t in range(rounds)]
+    part = basis[:, columns]
+    M = part.T @ part
+    local = float(len(columns))
+    seen = min(float(np.abs(M).sum()), local * float(np.linalg.eigvalsh(M)[-1])) * (1 + 1e-9)
+    return Views(local, min(seen, local), local / agents)
+
+
+def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
+    """Mixing weights 1 / (1 + the larger degree) for each edge, the rest for oneself; symmetric, rows add up to 1.
+
+    Raises:
+        PrivacyError: an edge leaves the network or leads back to its start.
+    """
+    W = np.zeros((agents, agents))
+    for a, b in edges:
+        if a == b or not (0 <= a < agents and 0 <= b < agents):
+            raise PrivacyError(
+                f"the edge {a}, {b} does not join two of the agents 0 to {agents - 1}: correct the topology"
+            )
+        W[a, b] = W[b, a] = 1
+    degrees = W.sum(axis=1)
+    W /= 1 + np.maximum.outer(degrees, degrees)
+    W[np.diag_indices(agents)] = 1 - W.sum(axis=1)
+    return W
+
+
+def topology(name: str, agents: int) -> list[tuple[int, int]]:
+    """Edges of `ring`, `complete`, `path` or `star` (agent 0 in the middle).
+
+    Raises:
+        PrivacyError: no such topology, or too few agents.
+    """
+    if agents < 2:
+        raise PrivacyError("a network has two agents or more: choose a larger number")
+    path = [(i, i + 1) for i in range(agents - 1)]
+    known = {
+        "ring": [*path, (agents - 1, 0)] if agents > 2 else path,
+        "complete": [(i, j) for i in range(agents) for j in range(i)],
+        "path": path,
+        "star": [(0, i) for i in range(1, agents)],
+    }
+    if name not in known:
+        raise PrivacyError(f"no topology is called {name}: choose ring, complete, path or star")
+    return known[name]
+
+
+def pairwise_noise(
+    edges: Sequence[tuple[int, int]], agents: int, of: int, seen_by: Sequence[int], pair: float
+) -> float:
+    """μ² of one message each with noise of standard deviation 1 plus, for each edge, ±N(0, pair²) that the two share.
+
+    The sum of the shared noises is 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers, who see
+    all messages, know the noise of their own edges.
+    """
+    laplacian = np.zeros((agents, agents))
+    for a, b in edges:
+        if a not in seen_by and b not in seen_by:
+            laplacian[[a, b], [a, b]] += 1
+            laplacian[[a, b], [b, a]] -= 1
+    return float(np.linalg.inv(pair**2 * laplacian + np.eye(agents))[of, of])
+
+
+def _fresh(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
+    """Basis [r, rounds · agents] of the messages; column t · agents + i is agent i's noise in round t."""
+    agents = len(mixing)
+    state = np.zeros((agents, rounds * agents))
+    basis = np.zeros((0, rounds * agents))
+    for t in range(rounds):
+        state[np.arange(agents), t * agents + np.arange(agents)] += 1
+        state[:, t * agents + np.asarray(observers)] = 0  # known, hence nothing
+        basis = _extended(basis, state[heard])
+        state = mixing @ state
+    return basis
+
+
+def _once(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
+    """Basis [r, agents]: each round adds what mixing makes of the last round's new directions (Arnoldi)."""
+    agents = len(mixing)
+    latest = np.eye(agents)[heard]
+    basis = np.zeros((0, agents))
+    for _ in range(rounds):
+        longer = _extended(basis, latest)
+        basis, latest = longer, longer[len(basis) :] @ mixing
+        latest[:, observers] = 0
+    return basis
+
+
+def _extended(basis: Matrix, rows: Matrix) -> Matrix:
+    """The orthonormal basis, and as many more vectors as it takes to span the rows too (Gram-Schmidt, twice)."""
+    found = list(basis)
+    for row in rows:
+        rest = row.copy()
+        for _ in range(2):
+            for other in found:
+                rest -= (other @ rest) * other
+        size = float(np.linalg.norm(rest))
+        if size > _DEPENDENT * max(float(np.linalg.norm(row)), 1e-300):
+            found.append(rest / size)
+    return np.array(found).reshape(len(found), rows.shape[1])

@@ -1,0 +1,173 @@
+"""The highest ledger head that each device has told this one, on its disk: what a restored copy is found out by.
+
+Nothing of this device's own spending is only here, so a book that cannot be read is begun anew; but until its peers
+have told their heads again, this device is no witness for them, and it says so.
+"""
+
+import sqlite3
+from collections.abc import Collection
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from sottovoce.durable import rename
+from sottovoce.errors import DataError, MessageRefused
+from sottovoce.wire import SignedHead
+
+NAME = "heads.db"
+CAPACITY = 4096
+_APPLICATION_ID = 0x50FF4EAD
+_SCHEMA_VERSION = 1
+_PAGES_BEFORE_CHECKPOINT = 64
+_DISK = {
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
+}
+_SCHEMA = """
+CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT NULL, charges INTEGER NOT NULL,
+                   released INTEGER NOT NULL, mark BLOB NOT NULL, life BLOB NOT NULL, signature BLOB NOT NULL)
+                   STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a head.
+
+    Attributes:
+        known: the highest of its device that was known before; None when none was.
+        fits: whether it continues what was known; the book keeps no other.
+    """
+
+    known: SignedHead | None
+    fits: bool
+
+
+class HeadBook:
+    """At most 4096 heads, one a device. Beyond that the device goes whose head changed longest ago.
+
+    Args:
+        path: the file; made if it is not there.
+
+    Attributes:
+        begun: why the book is new, in words; None when it was there and whole.
+
+    Raises:
+        DataError: the disk is full or failing, or the file is not this user's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.begun: str | None = None
+        try:
+            if not path.exists():
+                self.begun = "there was none"
+                self._create()
+            try:
+                self._connection = self._open()
+            except (sqlite3.DatabaseError, ValueError) as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK:
+                    raise
+                self.begun = f"it was damaged ({error})"
+                self._create()
+                self._connection = self._open()
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._unusable(error) from error
+
+    def known(self, owner: str) -> SignedHead | None:
+        """The highest head of a device; None when none is known.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        try:
+            row = self._connection.execute(
+                "SELECT key, charges, released, mark, life, signature FROM head WHERE owner = ?", (owner,)
+            ).fetchone()
+            return None if row is None else SignedHead(*row)
+        except (sqlite3.DatabaseError, MessageRefused) as error:
+            raise self._unusable(error) from error
+
+    def take(self, head: SignedHead, kept: Collection[str]) -> Taken:
+        """Keep a verified head if it continues what is known of its device, durably on return.
+
+        Args:
+            head: as its device told it.
+            kept: devices that never make room for others.
+
+        Raises:
+            DataError: it cannot be written; the book is as before.
+        """
+        owner, known = head.owner, self.known(head.owner)
+        if known == head:
+            return Taken(known, True)  # and nothing is written
+        if known is not None and not continues(head, known):
+            return Taken(known, False)
+        execute = self._connection.execute
+        try:
+            with self._connection:
+                execute("BEGIN IMMEDIATE")
+                execute(
+                    "INSERT OR REPLACE INTO head VALUES (?, (SELECT ifnull(max(came), 0) + 1 FROM head), "
+                    "?, ?, ?, ?, ?, ?)",
+                    (owner, *astuple(head)),
+                )
+                if known is None:
+                    self._make_room({owner, *kept})
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+        return Taken(known, True)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _make_room(self, kept: set[str]) -> None:
+        execute = self._connection.execute
+        excess = execute("SELECT count(*) FROM head").fetchone()[0] - CAPACITY
+        if excess > 0:
+            oldest = [owner for (owner,) in execute("SELECT owner FROM head ORDER BY came") if owner not in kept]
+            for owner in oldest[:excess]:
+                execute("DELETE FROM head WHERE owner = ?", (owner,))
+
+    def _create(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        draft = self._path.with_name(self._path.name + ".new")
+        draft.unlink(missing_ok=True)
+        connection = sqlite3.connect(draft, isolation_level=None)
+        connection.executescript(
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
+        )
+        connection.close()
+        draft.chmod(0o600)
+        rename(draft, self._path)
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
+        try:
+            execute = connection.execute
+            if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+                raise ValueError("it is not a book of ledger heads")
+            if (version := execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
+                raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+            execute("PRAGMA journal_mode = WAL")
+            execute("PRAGMA synchronous = FULL")
+            execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BEFORE_CHECKPOINT}")
+            if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+                raise ValueError(verdict)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _unusable(self, error: Exception) -> DataError:
+        return DataError(
+            f"{self._path}: the ledger heads of other devices cannot be used ({error}); make room on its disk and "
+            "check its permissions; if it is damaged, move it away"
+        )
+
+
+def continues(head: SignedHead, known: SignedHead) -> bool:
+    """Whether one ledger can have shown both, `known` first."""
+    before, now = (known.charges, known.released), (head.charges, head.released)
+    return head.mark == known.mark if now == before else now[0] >= before[0] and now[1] >= before[1]

@@ -1,0 +1,214 @@
+"""Tells peers how far this device's ledger has come, hears what they knew, and keeps what they tell of theirs.
+
+A peer knows the head before it sees what was paid for: links tell it before they hand a share over.
+"""
+
+import asyncio
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sottovoce.agent.head_book import NAME, HeadBook
+from sottovoce.agent.waits import Waits
+from sottovoce.agent.witness import Witness, check
+from sottovoce.errors import MessageRefused
+from sottovoce.identity import Identity
+from sottovoce.observe import Counters
+from sottovoce.transport import Peer, Transport
+from sottovoce.vault import Tip, VaultFront
+from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
+
+T = TypeVar("T")
+_LIFE_BYTES = 16
+_LOOK_SECONDS = 60.0
+TELL_EVERY_SECONDS = 60.0
+"""After which a peer is told again what it was told before: two devices with the same keys then hear of each other."""
+
+_WAIT = "ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """How a herald reaches others.
+
+    Attributes:
+        seal: makes the envelope of a payload for (recipient, payload type, payload).
+        transport: carries it.
+        timeout: seconds for one question.
+        counters: counts its bytes.
+        waits: told what is waited for.
+    """
+
+    seal: Callable[[str, str, bytes], bytes]
+    transport: Transport
+    timeout: float
+    counters: Counters
+    waits: Waits
+
+
+class Herald:
+    """One device's part in watching over ledgers, its own and others'.
+
+    Args:
+        identity: signs the heads.
+        vault: whose ledger it is.
+        book: where heads are remembered.
+        witness: judges what peers know.
+        voice: how to reach them.
+
+    Raises:
+        LedgerError: the book remembers a newer head of this device, or one of another past.
+        DataError: the book cannot be used.
+    """
+
+    def __init__(
+        self, *, identity: Identity, vault: VaultFront, book: HeadBook, witness: Witness, voice: Voice
+    ) -> None:
+        self.witness = witness
+        self._identity = identity
+        self._vault = vault
+        self._book = book
+        self._voice = voice
+        self._life = os.urandom(_LIFE_BYTES)
+        self._changed = asyncio.Event()
+        self._stopping = False
+        self._telling: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._told_at: dict[str, float] = {}
+        self._peers: Callable[[], list[str]] = list
+        self._disk: Executor | None = None
+        self.head = self._signed(vault.tip())
+        known = book.known(identity.node_id)
+        if known is not None:
+            check(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
+        book.take(self.head, ())
+
+    def attend(self, disk: Executor, peers: Callable[[], list[str]]) -> None:
+        """From now on: where to write, and whose heads never make room for others'."""
+        self._disk, self._peers = disk, peers
+
+    async def permission(self) -> bool:
+        """Wait until enough peers know nothing newer; returns False when the agent stops before."""
+        since = time.monotonic()
+        while not self.witness.enough and not self._stopping:
+            self._voice.waits.begin(_WAIT, self._lacking(), _LOOK_SECONDS, since)
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), _LOOK_SECONDS)
+            except TimeoutError:
+                continue
+        self._voice.waits.end(_WAIT)
+        return not self._stopping
+
+    def stop(self) -> None:
+        """Let whoever waits go."""
+        self._stopping = True
+        self._changed.set()
+
+    def close(self) -> None:
+        """Close the book."""
+        self._book.close()
+
+    async def advance(self, tip: Tip) -> None:
+        """The ledger has come this far; returns once the device's own book knows."""
+        if (tip.charges, tip.released) != (self.head.charges, self.head.released):
+            head = self._signed(tip)
+            await self._on_disk(lambda: self._book.take(head, ()))
+            self.head = head
+
+    def due(self, peer: str) -> bool:
+        """Whether this peer has yet to be told the present head, or was told it a minute ago."""
+        stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
+        return stale or self.witness.told(peer) != self.head
+
+    async def tell(self, peer: Peer) -> None:
+        """Tell a peer the present head, and hear what it knew.
+
+        Raises:
+            DeliveryFailed: it is not known to have arrived.
+            MessageRefused: the answer is malformed, or its head is not of this device.
+            LedgerError: what the peer knew is newer than this ledger, or of another past.
+        """
+        async with self._telling[peer.id]:
+            head, voice = self.head, self._voice
+            known = await self._on_disk(lambda: self._book.known(peer.id))
+            raw = voice.seal(peer.id, LEDGER_HEAD, encode_heads(Heads(head, known)))
+            voice.counters.wire_bytes += len(raw)
+            answer = decode_heads(await voice.transport.deliver(peer, raw, voice.timeout))
+            await self._hear(peer.id, answer.known)
+            self.witness.answered(peer.id, head, answer.known)
+            self._told_at[peer.id] = time.monotonic()
+
+    def forget(self, peer: str) -> None:
+        """Nothing goes to this peer any more."""
+        self.witness.forget(peer)
+        self._telling.pop(peer, None)
+        self._told_at.pop(peer, None)
+
+    async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
+        """Take in a peer's head and what it knows.
+
+        Returns:
+            the answer, and why the head was not kept, if it was not: the answer tells its device what was known.
+
+        Raises:
+            MessageRefused: the message is malformed, or a head of it is not signed by its device.
+            LedgerError: what the peer knows is newer than this ledger, or of another past.
+        """
+        heads = decode_heads(payload)
+        if heads.head is None or heads.head.owner != sender:
+            raise MessageRefused("head", f"{sender} told a ledger head that is not its own")
+        head = heads.head
+        head.verify(self._identity.fleet)
+        kept = {self._identity.node_id, *self._peers()}
+        taken = await self._on_disk(lambda: self._book.take(head, kept))
+        await self._hear(sender, heads.known)
+        answer = encode_heads(Heads(None, taken.known))
+        self._voice.counters.wire_bytes += len(answer)
+        refusal = None
+        if taken.known is not None and not taken.fits and _another(head, taken.known):
+            refusal = MessageRefused(
+                "ledger",
+                f"{sender} told a ledger head of {head.charges} charges and {head.released} releases, which does not "
+                f"continue the {taken.known.charges} and {taken.known.released} known: it was restored from a copy, or "
+                "two devices have its keys",
+            )
+        return answer, refusal
+
+    async def _hear(self, peer: str, known: SignedHead | None) -> None:
+        """Judge what a peer knows of this device."""
+        own, mark = self.head, None
+        if known is not None:
+            if known.owner_key != self._identity.public_key:
+                raise MessageRefused("head", f"{peer} gave back a ledger head of another device")
+            known.verify(self._identity.fleet)
+            mark = own.mark if known == own else await self._mark(known)
+        self.witness.hear(peer, own, known, mark)
+        self._changed.set()
+
+    async def _mark(self, known: SignedHead) -> bytes | None:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, self._vault.mark, known.charges, known.released)
+
+    async def _on_disk(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, act)
+
+    def _signed(self, tip: Tip) -> SignedHead:
+        return SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).signed(
+            self._identity
+        )
+
+    def _lacking(self) -> str:
+        have, needed, peers = self.witness.agreeing, self.witness.needed, len(self._peers())
+        return (
+            f"{needed - have} of {needed} peers to say that they know no newer ledger of this device, before anything "
+            f"is released ({peers} peers are asked again and again; without any, set ledger.alone = true)"
+        )
+
+
+def _another(head: SignedHead, known: SignedHead) -> bool:
+    """Whether it takes another past to tell this after what is known, and not only another order on the way."""
+    return head.life != known.life or (head.charges, head.released) == (known.charges, known.released)

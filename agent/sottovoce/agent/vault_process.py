@@ -1,0 +1,100 @@
+"""The separate vault's process: built from the agent's configuration file, which the agent cannot write."""
+
+import contextlib
+import logging
+import os
+import pwd
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from sottovoce.agent.family import family_of
+from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError, ExitCode
+from sottovoce.vault import Ledger
+from sottovoce.vault.confinement import forbid_network, hide_memory
+from sottovoce.vault.server import Served, VaultServer, listening
+
+_log = logging.getLogger(__name__)
+
+
+def keep(config: AgentConfig, file: Path) -> ExitCode:
+    """Serve the vault of a configuration until SIGTERM or Ctrl-C.
+
+    Args:
+        config: as read from `file`.
+        file: which the agent's user must not be able to write.
+
+    Returns:
+        DONE after SIGTERM, INTERRUPTED after Ctrl-C; what was being answered is finished first.
+
+    Raises:
+        SottovoceError: anything is missing, damaged or impossible; nothing was served.
+    """
+    path, directory = config.vault.socket, config.vault.directory
+    if path is None or directory is None:
+        raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
+    user = _number(config.vault.agent_user)
+    _check_writers(file, user)
+    hide_memory()
+    if not forbid_network():
+        _log.warning(
+            "network-not-forbidden this machine's system calls are not known; let the service manager forbid it"
+        )
+    with contextlib.ExitStack() as stack:
+        stop = stack.enter_context(_stopping())
+        owner, family = _owner(directory / LEDGER), family_of(config)
+        ledger = Ledger.open(directory / LEDGER, owner, budget_of(config))
+        stack.callback(ledger.close)
+        vault = vault_here(config, family, ledger)
+        server = VaultServer(Served(vault, owner, ledger.budget, user, family.model.size))
+        listener = stack.enter_context(listening(path, shared=user != os.getuid()))
+        _log.info("ready owner=%s socket=%s", owner, path)
+        server.run(listener, stop)
+        _log.info("stopped owner=%s", owner)
+        return ExitCode.INTERRUPTED if stop.recv(1)[0] == signal.SIGINT else ExitCode.DONE
+
+
+def _owner(path: Path) -> str:
+    ledger = Ledger.read(path)
+    ledger.close()
+    return ledger.owner
+
+
+def _number(user: str | None) -> int:
+    """The number of the user that may ask."""
+    if user is None:
+        return os.getuid()
+    if user.isdecimal():
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError as error:
+        raise ConfigError(f"vault.agent_user: there is no user `{user}`; give a name or a number") from error
+
+
+def _check_writers(file: Path, user: int) -> None:
+    """Whoever writes the file decides about clip, noise and data: never the user whom the vault is to be safe from."""
+    status = file.stat()
+    if user != os.getuid() and (status.st_uid == user or status.st_mode & 0o022):
+        raise ConfigError(
+            f"{file}: user {user}, whom the vault is to be safe from, could change it: let root or the vault's user "
+            "own it and nobody else write it (chmod go-w)"
+        )
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[socket.socket]:
+    """A socket from which the number of the first signal to stop can be read."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.setblocking(False)
+        signal.set_wakeup_fd(there.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        try:
+            yield here
+        finally:
+            signal.set_wakeup_fd(-1)

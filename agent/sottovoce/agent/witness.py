@@ -1,0 +1,113 @@
+"""May this device release? Only while what peers know of its ledger is nothing but this ledger's own past.
+
+A device that was restored from a copy has forgotten what it has spent, and a second one with the same keys spends the
+same budget again: both are seen in what peers give back. Peers can keep silent, and they cannot forge.
+"""
+
+from dataclasses import dataclass, field
+
+from sottovoce.errors import LedgerError
+from sottovoce.wire import SignedHead
+
+_REMEDY = (
+    "Nothing more is released. Remedy: stop every other device that has these keys, and put this device's newest "
+    "ledger back; where it is lost, this identity can never release again, and a new device has to join"
+)
+_LATE = 1  # a message of an earlier life that was still on its way when that life ended
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What one peer has shown since this start."""
+
+    told: SignedHead | None = None
+    late: int = 0
+
+
+@dataclass(slots=True)
+class Witness:
+    """Judges what peers know.
+
+    Attributes:
+        needed: so many different peers have to know nothing newer before the first release.
+        alone: the operator has decided that none is needed.
+    """
+
+    needed: int
+    alone: bool
+    _peers: dict[str, _Peer] = field(default_factory=dict)
+    _agreeing: set[str] = field(default_factory=set)
+
+    @property
+    def agreeing(self) -> int:
+        """How many peers have said, since this start, that they know nothing newer."""
+        return len(self._agreeing)
+
+    @property
+    def enough(self) -> bool:
+        """Whether this device may release."""
+        return self.alone or len(self._agreeing) >= self.needed
+
+    def told(self, peer: str) -> SignedHead | None:
+        """The head that this peer was last told and has answered."""
+        return self._peers[peer].told if peer in self._peers else None
+
+    def hear(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
+        """A peer says what it knows of this device.
+
+        Args:
+            peer: its node id.
+            own: this device's head now.
+            known: the highest of this device that the peer knows, its signature verified; None when it knows none.
+            mark: what this device's ledger says of `known`'s charges and releases; None when it never held those.
+
+        Raises:
+            LedgerError: it is newer than this ledger, or of another past.
+        """
+        if known is not None:
+            check(f"peer {peer}", own, known, mark)
+        self._agreeing.add(peer)
+
+    def answered(self, peer: str, told: SignedHead, known: SignedHead | None) -> None:
+        """The same peer has answered when it was told `told`; what it knows was heard before.
+
+        Raises:
+            LedgerError: another process tells it heads of this device, by turns with this one.
+        """
+        state = self._peers.setdefault(peer, _Peer())
+        if state.told is not None and known is not None and known.life != told.life:
+            state.late += 1
+            if state.late > _LATE:
+                raise LedgerError(
+                    f"another copy of this device is at work: {peer} hears from both, by turns. {_REMEDY}"
+                )
+        state.told = told
+
+    def forget(self, peer: str) -> None:
+        """Nothing goes to this peer any more."""
+        self._peers.pop(peer, None)
+
+
+def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) -> None:
+    """Nothing but this ledger's own past is known in some place.
+
+    Args:
+        where: in words.
+        own: this device's head now.
+        known: the head known there, its signature verified.
+        mark: what this device's ledger says of `known`'s charges and releases; None when it never held those.
+
+    Raises:
+        LedgerError: it is newer than this ledger, or of another past.
+    """
+    if known.charges > own.charges or known.released > own.released:
+        raise LedgerError(
+            f"this ledger is older than what this device has already told others: {where} knows of charge "
+            f"{known.charges} and release {known.released}, and this ledger ends at {own.charges} and {own.released}: "
+            f"it is a restored copy, or another copy of this device is at work. {_REMEDY}"
+        )
+    if known.mark != mark:
+        raise LedgerError(
+            f"another copy of this device has released something: charge {known.charges} and release "
+            f"{known.released}, as {where} knows them, are not those of this ledger. {_REMEDY}"
+        )

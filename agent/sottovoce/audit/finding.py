@@ -1,0 +1,112 @@
+"""What a game found, and what all of them together say."""
+
+from dataclasses import dataclass, field
+
+from sottovoce.door import PrivacyStatement
+
+SIGNIFICANCE = 1e-6
+"""Of a whole audit: a sound target is called refuted in at most one of a million audits."""
+
+CONFIDENCE = 0.95
+"""Of ε's lower bound, over all games together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one game.
+
+    Attributes:
+        game: its name.
+        question: what it asks.
+        trials: how often it was played.
+        facts: what was counted or measured, and what had been stated.
+        p_value: at most how likely this or worse was, had the claim been right; None where the bound decides.
+        epsilon_lower_bound: at the game's share of CONFIDENCE; None where the game bounds no ε.
+        refuted: at the game's share of SIGNIFICANCE.
+    """
+
+    game: str
+    question: str
+    trials: int
+    facts: dict[str, float | int | str] = field(default_factory=dict)
+    p_value: float | None = None
+    epsilon_lower_bound: float | None = None
+    refuted: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready."""
+        return {
+            "name": self.game,
+            "question": self.question,
+            "trials": self.trials,
+            **self.facts,
+            "p_value": self.p_value,
+            "epsilon_lower_bound": self.epsilon_lower_bound,
+            "verdict": "refuted" if self.refuted else f"not refuted at {self.trials}",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The outcome of all games.
+
+    Attributes:
+        kind: `mechanism` or `learner`.
+        name: of the target.
+        fidelity: `sound` or `paper`.
+        seen: what the auditor read: `wire` or `release`.
+        statement: what is claimed.
+        delta: δ of the claim, 0 for a pure one.
+        findings: game by game.
+        sample_size: trials in each world that would refute ε if it were twice as large; None where nothing is claimed,
+            or beyond counting.
+        trials: asked for.
+        seconds: it took.
+    """
+
+    kind: str
+    name: str
+    fidelity: str
+    seen: str
+    statement: PrivacyStatement
+    delta: float | None
+    findings: list[Finding]
+    sample_size: int | None
+    trials: int
+    seconds: float
+
+    @property
+    def refuted(self) -> bool:
+        """Whether any game refuted the claim."""
+        return any(finding.refuted for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """In words; never "private"."""
+        if self.refuted:
+            return "refuted"
+        return "no claim" if self.statement.epsilon is None else f"not refuted at {self.trials} trials"
+
+    @property
+    def epsilon_lower_bound(self) -> float:
+        """The best of all games, with a simultaneous confidence of CONFIDENCE."""
+        return max((finding.epsilon_lower_bound or 0.0 for finding in self.findings), default=0.0)
+
+    def as_dict(self) -> dict[str, object]:
+        """The document that `--json` prints."""
+        return {
+            "schema": "sottovoce.audit/1",
+            "target": {"kind": self.kind, "name": self.name, "fidelity": self.fidelity},
+            "seen": self.seen,
+            "statement": self.statement.as_dict(),
+            "epsilon_stated": self.statement.epsilon,
+            "delta": self.delta,
+            "epsilon_lower_bound": self.epsilon_lower_bound,
+            "confidence": CONFIDENCE,
+            "significance": SIGNIFICANCE,
+            "verdict": self.verdict,
+            "trials": self.trials,
+            "sample_size_to_refute": self.sample_size,
+            "games": [finding.as_dict() for finding in self.findings],
+            "wall_s": round(self.seconds, 2),
+        }

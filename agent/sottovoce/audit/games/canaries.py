@@ -1,0 +1,85 @@
+"""Can canaries be told apart better than ε allows?
+
+Each canary is in one of two neighbouring worlds by a fair coin. The observer scores what it sees by the stated law's
+likelihood ratio and says "first" above 0: a threshold fixed before anything is seen. In one device, it guesses at an
+eighth of the canaries, those of which it is surest.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.audit.bounds import Rates, one_run_epsilon
+from sottovoce.audit.finding import Finding
+from sottovoce.audit.subject import Floats, Subject, fresh
+
+_GUESSED = 8  # one in so many
+_LEAST = 16  # canaries in a device, below which one run says nothing
+_BOUNDS = 3  # at most: two from error rates, one from one run
+
+
+def canaries(
+    subject: Subject, stated: float | None, trials: int, rng: np.random.Generator, alpha: float, doubt: float
+) -> list[Finding]:
+    """As many devices as `trials` need.
+
+    Args:
+        subject: what is audited.
+        stated: ε; None where nothing is claimed.
+        trials: canaries, at least.
+        rng: throws the coins; a device's noise is the operating system's.
+        alpha: a game's share of the significance.
+        doubt: 1 - confidence, of all bounds together.
+    """
+    coins, scores = _played(subject, -(-trials // subject.canaries), rng)
+    said = scores > 0
+    rates = Rates(
+        hits=int((said & coins).sum()),
+        first=int(coins.sum()),
+        alarms=int((said & ~coins).sum()),
+        second=int((~coins).sum()),
+    )
+    findings = [_apart(rates, subject, stated, alpha, doubt / _BOUNDS)]
+    if subject.canaries >= _LEAST:
+        findings.append(_one_run(coins[0], scores[0], subject, stated, alpha, doubt / _BOUNDS))
+    return findings
+
+
+def _played(subject: Subject, devices: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Floats]:
+    """Coins and scores, bool and float64[devices, m]."""
+    coins = rng.random((devices, subject.canaries)) < 0.5
+    scores = np.stack([subject.scores(fresh(subject, subject.arms(thrown))) for thrown in coins])
+    return coins, scores
+
+
+def _apart(rates: Rates, subject: Subject, stated: float | None, alpha: float, doubt: float) -> Finding:
+    facts: dict[str, float | int | str] = {
+        "hits": rates.hits,
+        "first_world": rates.first,
+        "false_alarms": rates.alarms,
+        "second_world": rates.second,
+    }
+    bounds = [rates.epsilon(subject.delta, doubt)]
+    refuted = stated is not None and rates.epsilon(subject.delta, alpha) > stated
+    if subject.gaussian and stated is not None:
+        facts |= {"mu_lower_bound": rates.mu(doubt), "mu_stated": gaussian_mu(stated, subject.delta)}
+        bounds.append(rates.gaussian_epsilon(subject.delta, doubt))
+        refuted |= rates.gaussian_epsilon(subject.delta, alpha) > stated
+    return Finding(
+        "canaries", "can two neighbours be told apart better than ε allows?", rates.first + rates.second, facts,
+        epsilon_lower_bound=max(bounds), refuted=refuted,
+    )  # fmt: skip
+
+
+def _one_run(
+    coins: NDArray[np.bool_], scores: Floats, subject: Subject, stated: float | None, alpha: float, doubt: float
+) -> Finding:
+    m = len(coins)
+    surest = np.argsort(-np.abs(scores), kind="stable")[: m // _GUESSED]
+    right = int(((scores > 0) == coins)[surest].sum())
+    bound = one_run_epsilon(m, len(surest), right, subject.delta, doubt)
+    refuted = stated is not None and one_run_epsilon(m, len(surest), right, subject.delta, alpha) > stated
+    return Finding(
+        "one run", "can many canaries in one device be guessed better than ε allows?", m,
+        {"guesses": len(surest), "right": right}, epsilon_lower_bound=bound, refuted=refuted,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""What can be audited, by name. A new mechanism or learner adds a line here, and a file when it needs a law of its own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from sottovoce.audit.subject import Subject
+from sottovoce.audit.targets import learners
+from sottovoce.audit.targets.records import CLASSES, FEATURES, PublishedRecords
+from sottovoce.audit.targets.scaled import ScaledNoiseSums
+from sottovoce.audit.targets.sums import GaussianSums
+from sottovoce.audit.targets.walks import VisitSums
+from sottovoce.perturbation import best, scheme
+from sottovoce.vault import Budget
+
+Law = Literal["joint", "copies"]
+Made = Callable[[float, float], Subject]
+"""A subject for (ε, δ)."""
+
+
+def _sums(name: str, *, wire: bool, promised: bool = True) -> Made:
+    def made(epsilon: float, delta: float) -> Subject:
+        subject = GaussianSums(name, Budget(epsilon if promised else None, delta, "record", "add-remove"))
+        return replace(subject, over=learners.push_sum(name, subject.kernel.size)) if wire else subject
+
+    return made
+
+
+def _records(name: str) -> Made:
+    def made(epsilon: float, delta: float) -> Subject:
+        chosen = scheme(name, FEATURES, CLASSES, epsilon)
+        return PublishedRecords(chosen, Budget(epsilon, delta, "record", "replace-one"))
+
+    return made
+
+
+def _golf(epsilon: float, delta: float, paper: bool) -> Subject:
+    chosen = scheme("laplace-copies", FEATURES, CLASSES, epsilon) if paper else best(FEATURES, CLASSES, epsilon)
+    return PublishedRecords(chosen, Budget(epsilon, delta, "record", "replace-one"), learners.golf(chosen))
+
+
+def _visits(law: Law, *, wire: bool) -> Made:
+    def made(epsilon: float, delta: float) -> Subject:
+        subject = VisitSums(law, Budget(epsilon, delta, "record", "replace-one"))
+        return replace(subject, over=learners.gradient_walk(subject.features)) if wire else subject
+
+    return made
+
+
+MECHANISMS: dict[str, Made] = {
+    "discrete-gaussian": _sums("clipd2p", wire=False),
+    "laplace": _records("laplace"),
+    "laplace-copies": _records("laplace-copies"),
+    "privunit": _records("privunit"),
+    "krr-privunit": _records("krr-privunit"),
+    "k-norm": _visits("joint", wire=False),
+    "adad2p": ScaledNoiseSums,
+}
+
+LEARNERS: dict[tuple[str, str], Made] = {
+    ("clipd2p", "sound"): _sums("clipd2p", wire=True),
+    ("golf", "sound"): lambda epsilon, delta: _golf(epsilon, delta, paper=False),
+    ("golf", "paper"): lambda epsilon, delta: _golf(epsilon, delta, paper=True),
+    ("gradient-walk", "sound"): _visits("joint", wire=True),
+    ("gradient-walk", "paper"): _visits("copies", wire=True),
+    ("push-sum", "sound"): _sums("push-sum", wire=True, promised=False),
+}
+"""By name and fidelity."""

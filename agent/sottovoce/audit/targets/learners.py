@@ -1,0 +1,109 @@
+"""What a peer makes of a learner's messages: the releases behind them, as far as they can be had."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.audit.subject import Sighting, Watch
+from sottovoce.audit.targets import sums, walks
+from sottovoce.audit.wiretap import Frame, overheard
+from sottovoce.errors import InternalError
+from sottovoce.kernels import LAMBDA, RULES, copies, ridge
+from sottovoce.learners import (
+    Golf,
+    GolfMessage,
+    GolfSchedule,
+    GradientWalk,
+    GradientWalkMessage,
+    GradientWalkSchedule,
+    PublishedRecord,
+    PushSum,
+    PushSumShare,
+    Schedule,
+)
+from sottovoce.perturbation import LabelledPrivUnit, Scheme
+from sottovoce.vault import Vault
+
+_UNIT = 2.0**40
+_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
+_SECONDS = 8.0
+
+
+def push_sum(learner: str, size: int) -> Watch:
+    """Undoes push-sum: from one share to the next, all that changes of itself is the vault's answer.
+
+    A share tells the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
+    point at which the next one is taken.
+    """
+    schedule = Schedule(learner, size, 1.0, sums.SLOTS, _RATE, 0.0, 1.0, 1)
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        del count  # private
+        numerator, weight = np.zeros(size), _UNIT
+        values, points = [], []
+        for frame in overheard(PushSum(schedule), vault, _SECONDS):
+            share = frame.message
+            if not isinstance(share, PushSumShare):
+                raise _other(frame)
+            before = 2.0 * share.numerator
+            if points:
+                values.append((numerator - before) / (_RATE * _UNIT))
+            if len(values) == sums.SLOTS:
+                break
+            numerator, weight = before / 2, weight / 2
+            points.append(numerator / weight)
+        return Sighting(np.array(values), np.array(points))
+
+    return watch
+
+
+def golf(scheme: Scheme) -> Watch:
+    """Reads the published records off the messages to both peers, and counts the versions of each."""
+    rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
+    schedule = GolfSchedule(scheme, 1.0, 4096, 4096)
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        del count  # seen
+        versions: dict[int, dict[bytes, NDArray[np.float64]]] = {}
+        for frame in overheard(Golf(schedule, rule, fit, "audited", _Signature()), vault, _SECONDS):
+            if not isinstance(frame.message, GolfMessage):
+                raise _other(frame)
+            for record in frame.message.records:
+                values = record.values * 2.0**scheme.exponent
+                if isinstance(scheme, LabelledPrivUnit):
+                    values[0] = record.values[0]
+                versions.setdefault(record.slot, {})[record.values.tobytes()] = values
+        first = [next(iter(versions[slot].values())) for slot in sorted(versions)]
+        return Sighting(np.array(first), np.empty((len(first), 0)), max(map(len, versions.values()), default=1))
+
+    return watch
+
+
+def gradient_walk(features: int) -> Watch:
+    """Undoes the first step of a walk from the model 0: w = Σ / (nλ), in float32; n is public."""
+    schedule = GradientWalkSchedule("gradient-walk", copies(walks.CLASSES), features, 1.0, 1, begins=True)
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        frame = overheard(GradientWalk(schedule), vault, _SECONDS)[0]
+        if not isinstance(frame.message, GradientWalkMessage):
+            raise _other(frame)
+        values = frame.message.parameters.astype(np.float64) * (LAMBDA * count)
+        return Sighting(values[np.newaxis], np.zeros((1, values.size)))
+
+    return watch
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """Implements sottovoce.learners.Provenance with signatures that nobody checks."""
+
+    def signed(self, record: PublishedRecord) -> PublishedRecord:
+        return replace(record, credential=b"audited", signature=bytes(64))
+
+    def verify(self, record: PublishedRecord) -> None:
+        pass
+
+
+def _other(frame: Frame) -> InternalError:
+    return InternalError(f"a learner sent a message of another kind to {frame.recipient}: report this")

@@ -1,0 +1,98 @@
+"""AdaD²P's release, whose claim does not hold: mechanism `adad2p`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.subject import Sighting
+from sottovoce.audit.targets.asking import answers
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.kernels import Softmax
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, ScaledTerms, Vault, build_scaled
+
+Floats = NDArray[np.float64]
+_FEATURES = 2048
+_CLASSES = 2
+_RATIO = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledNoiseSums:
+    """One canary a device: a record whose gradient is 1.1 long in its first world, 1 in its second.
+
+    The law it is held against is what its (ε, δ) asks for: a Gaussian whose scale does not depend on the record.
+
+    Attributes:
+        epsilon: ε as published.
+        delta: δ as published.
+    """
+
+    epsilon: float
+    delta: float
+    kernel: Softmax = Softmax(_FEATURES, _CLASSES)
+    seen: str = "release"
+    canaries: int = 1
+    grid: None = None
+    gaussian: bool = False  # what it does is not what it claims
+
+    @property
+    def budget(self) -> Budget:
+        """Without an ε: it is charged as infinite."""
+        return Budget(None, self.delta, "record", "replace-one")
+
+    @property
+    def sigma(self) -> float:
+        """σ for a sensitivity of ‖g‖, as the paper has it."""
+        return 1 / gaussian_mu(self.epsilon, self.delta)
+
+    def alone(self) -> None:
+        """See Subject.alone; its noise is refuted with many numbers."""
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        terms = ScaledTerms(self.sigma, self.epsilon, self.delta)
+        return build_scaled(
+            records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise()
+        )
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return answers(vault, [self._query(0)])
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries; no budget ends it, so that the last one is of a kind it never answers."""
+        return [self._query(0)], replace(self._query(1), kind="record")
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        return {"length 1": self._record(1.0), "a tenth longer": self._record(_RATIO), "zero": self._record(0.0)}
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        point = np.zeros((1, self.kernel.size))
+        exact = self.kernel.gradients(point, records.features[np.newaxis], records.labels[np.newaxis])[0]
+        return Gaussian(self.sigma).doubts(sighting.values, exact)
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        return self._record(_RATIO if coins[0] else 1.0)
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores: ln of the gradient's length, estimated from that of the release, past half-way."""
+        length = np.sqrt((sighting.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
+        scores: Floats = np.log(length) - math.log(_RATIO) / 2
+        return scores
+
+    def _record(self, length: float) -> Records:
+        """A record whose gradient has this length at the model 0, all features alike: in two classes, x/√2 long."""
+        features = np.full((1, _FEATURES), length * math.sqrt(2 / _FEATURES))
+        return Records(features, np.zeros(1, dtype=np.int64))
+
+    def _query(self, slot: int) -> Query:
+        return Query("adad2p", "gradient", slot, np.zeros(self.kernel.size))

@@ -1,0 +1,74 @@
+"""A device's wire, with its peers emulated: the shipped core, learner, vault and codec under a clock of the auditor's.
+
+What a frame holds besides its payload (sender, order, signature) is the same whatever the records are.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.learners import Ask, Learner, Message, SetTimer
+from sottovoce.vault import Vault
+from sottovoce.wire import decode, encode
+
+PEERS = ("ear-one", "ear-two")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A message as its recipient decoded it.
+
+    Attributes:
+        recipient: a peer.
+        message: from its bytes.
+    """
+
+    recipient: str
+    message: Message
+
+
+def overheard(learner: Learner[Any], vault: Vault, seconds: float) -> list[Frame]:
+    """Every frame of a device that starts anew and runs so long; its peers confirm each and send nothing."""
+    tap = _Tap(learner, vault)
+    tap.run(seconds)
+    return tap.frames
+
+
+class _Tap:
+    def __init__(self, learner: Learner[Any], vault: Vault) -> None:
+        self.frames: list[Frame] = []
+        self._vault = vault
+        self._core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=_sealed)
+        self._due: list[tuple[float, int, Callable[[], Sequence[Action]]]] = []
+        self._scheduled = 0
+
+    def run(self, seconds: float) -> None:
+        self._perform(self._core.start(PEERS, 0.0), 0.0)
+        while self._due and self._due[0][0] <= seconds:
+            now, _, happen = heapq.heappop(self._due)
+            self._perform(happen(), now)
+
+    def _perform(self, actions: Sequence[Action], now: float) -> None:
+        for action in actions:
+            match action:
+                case SetTimer(name, at):
+                    self._schedule(at, lambda name=name, at=at: self._core.fire(name, at))
+                case Ask(query):
+                    answer = self._vault.answer(query)
+                    self._schedule(now, lambda answer=answer: self._core.answer(answer, now))
+                case Transmit(outgoing):
+                    payload_type, _, payload = outgoing.parcel.partition(b"\0")
+                    self.frames.append(Frame(outgoing.recipient, decode(payload_type.decode(), payload)))
+                    self._schedule(now, lambda sent=outgoing: self._core.confirm(sent.recipient, sent.sequence, now))
+
+    def _schedule(self, at: float, happen: Callable[[], Sequence[Action]]) -> None:
+        self._scheduled += 1
+        heapq.heappush(self._due, (at, self._scheduled, happen))
+
+
+def _sealed(recipient: str, sequence: int, message: Message) -> bytes:
+    payload_type, payload = encode(message)
+    return payload_type.encode() + b"\0" + payload

@@ -1,0 +1,94 @@
+"""`sottovoce privacy views`: what neighbours, coalitions and the receiver of the average see of an agent."""
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sottovoce.errors import PrivacyError, UsageError
+
+_ASSUMPTIONS = {
+    "local": "reads every message of the agent, whatever else it does or knows",
+    "pairwise": "one agent that follows the protocol and sees its own messages only",
+    "coalition": "these agents follow the protocol and pool all that they see",
+    "central": "sees nothing but the average of all final models",
+}
+
+
+def views(
+    source: Annotated[int, typer.Option("--from", help="The agent whose records are looked for, from 0.")],
+    seen_by: Annotated[str, typer.Option(help="The observers, for example 2 or 0,2.")],
+    topology: Annotated[
+        str, typer.Option(help="ring, complete, path, star, or a CSV file with two agents a line.")
+    ] = "ring",
+    agents: Annotated[int | None, typer.Option(help="How many; for a file the largest number in it, and one.")] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds of gossip.")] = 10,
+    noise: Annotated[Literal["fresh", "once"], typer.Option(help="Fresh noise every round, or noise once.")] = "fresh",
+    sigma: Annotated[float | None, typer.Option(help="Noise of a release, in sensitivities; 1 by default.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Or the ε of one release, at δ.")] = None,
+    delta: Annotated[float, typer.Option(help="δ.")] = 1e-5,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Print μ² and ε of one agent to whoever sees all it sends, to these observers, and to who sees only the average."""
+    from sottovoce.accounting import views as accounting
+    from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
+
+    if sigma is not None and epsilon is not None:
+        raise UsageError("--sigma and --epsilon both say how much noise there is: give one")
+    if not 0 < delta < 1:
+        raise UsageError(f"--delta {delta:g}: choose a number between 0 and 1")
+    if sigma is not None and not 0 < sigma < math.inf:
+        raise UsageError(f"--sigma {sigma:g}: choose a positive number")
+    observers = _observers(seen_by)
+    try:
+        mu = gaussian_mu(epsilon, delta) if epsilon is not None else 1 / (sigma or 1.0)
+        edges, number = _edges(topology, agents)
+        mixing = accounting.metropolis(edges, number)
+        found = accounting.views(mixing, rounds=rounds, noise=noise, of=source, seen_by=observers)
+    except (PrivacyError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    by = "pairwise" if len(observers) == 1 else "coalition"
+    document = {
+        name: {
+            "mu_squared": squared * mu * mu,
+            "epsilon": _finite(gaussian_epsilon(math.sqrt(squared) * mu, delta)),
+            "assumption": _ASSUMPTIONS[name],
+        }
+        for name, squared in (("local", found.local), (by, found.seen), ("central", found.central))
+    }
+    if as_json:
+        typer.echo(json.dumps({**document, "delta": delta, "rounds": rounds, "noise": noise}))
+        return
+    for name, view in document.items():
+        cost = "unbounded" if view["epsilon"] is None else f"{view['epsilon']:.4g}"
+        typer.echo(f"{name:9} μ² {view['mu_squared']:.4g}, ε {cost} at δ = {delta:g}: {view['assumption']}")
+
+
+def _observers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--seen-by {text}: write agents' numbers, for example 0,2") from error
+
+
+def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
+    from sottovoce.accounting.views import topology
+
+    if not name.endswith(".csv"):
+        number = 8 if agents is None else agents
+        return topology(name, number), number
+    try:
+        with Path(name).open(newline="", encoding="utf-8") as lines:
+            edges = [(int(a), int(b)) for a, b in (row for row in csv.reader(lines) if row)]
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--topology {name}: this is no file with two agents' numbers a line: {error}") from error
+    if not edges:
+        raise UsageError(f"--topology {name}: the file has no edges")
+    return edges, 1 + max(max(edge) for edge in edges) if agents is None else agents
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None

@@ -1,0 +1,229 @@
+"""Releases as they are written on the command line: `gaussian:sigma=2,rate=0.01,count=1000`, or the same as JSON."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sottovoce.errors import PrivacyError, UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.accounting.compose import Release
+
+_KEYS = {
+    "gaussian": {"sigma", "sensitivity", "rate", "batch", "of", "sampling"},
+    "discrete-gaussian": {"sigma", "sensitivity", "dimensions"},
+    "laplace": {"scale", "sensitivity"},
+    "discrete-laplace": {"scale", "sensitivity"},
+    "pure": {"epsilon"},
+    "unproved": set(),
+}
+_ALIASES = {"noise_multiplier": "sigma", "steps": "count", "T": "count", "q": "rate", "sampling_probability": "rate"}
+_ANY = {"count", "neighbouring"}
+_WORDS = {
+    "neighbouring": ("add-remove", "replace-one"),
+    "sampling": ("poisson", "without-replacement"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One release as it was written.
+
+    Attributes:
+        mechanism: its name.
+        given: keys and values; without `count` and `neighbouring`.
+        count: how often.
+        neighbouring: the relation, if it says which.
+        terms: a ledger's charge instead of all these.
+    """
+
+    mechanism: str
+    given: dict[str, float | str]
+    count: int
+    neighbouring: str | None
+    terms: str | None = None
+
+
+def read(text: str) -> Written:
+    """Parse one release.
+
+    Raises:
+        UsageError: it is none; the message names what is wrong.
+    """
+    found = _json(text) if text.lstrip().startswith("{") else _plain(text)
+    if "event" in found:
+        count = _whole("count", found.pop("count", 1))
+        return Written("charge", {}, count, None, json.dumps(found, sort_keys=True, separators=(",", ":")))
+    mechanism = found.pop("mechanism", None)
+    if mechanism not in _KEYS:
+        raise UsageError(f"--event: no mechanism is called `{mechanism}`: choose one of {', '.join(_KEYS)}")
+    given: dict[str, float | str] = {}
+    for written, value in found.items():
+        key = _ALIASES.get(written, written)
+        if key not in _KEYS[mechanism] | _ANY:
+            raise UsageError(
+                f"--event {mechanism}: no key `{written}`: choose from {', '.join(sorted(_KEYS[mechanism] | _ANY))}"
+            )
+        if key in given:
+            raise UsageError(f"--event {mechanism}: `{key}` is given twice: leave one out")
+        given[key] = _word(key, value) if key in _WORDS else _number(key, value)
+    count = _whole("count", given.pop("count", 1))
+    relation = given.pop("neighbouring", None)
+    if given.get("sampling") == "without-replacement" or ("batch" in given and "sampling" not in given):
+        relation = relation or "replace-one"
+    return Written(str(mechanism), given, count, None if relation is None else str(relation))
+
+
+def relation_of(events: Sequence[Written]) -> str:
+    """The one neighbouring relation of all; `add-remove` when none says which.
+
+    Raises:
+        UsageError: they differ.
+    """
+    named = {event.neighbouring for event in events if event.neighbouring}
+    if len(named) > 1:
+        raise UsageError("--event: add-remove and replace-one do not compose: give all events the same neighbouring=")
+    return named.pop() if named else "add-remove"
+
+
+def release(event: Written, neighbouring: str) -> "Release":
+    """What it costs.
+
+    Raises:
+        UsageError: a value is missing or makes no sense.
+    """
+    from sottovoce.accounting import compose, discrete, events, pairs
+
+    if event.terms is not None:
+        try:
+            return compose.released(events.event_of(event.terms))
+        except PrivacyError as error:
+            raise UsageError(f"--event: {error}") from error
+    given, where = event.given, f"--event {event.mechanism}"
+    if event.mechanism == "unproved":
+        return compose.NOTHING
+    if event.mechanism == "pure":
+        return _pure(_needed(given, "epsilon", where), law=False)
+    distance = _positive(given.get("sensitivity", 1.0), "sensitivity", where) * (
+        2 if neighbouring == "replace-one" else 1
+    )
+    if event.mechanism.startswith("discrete") and distance != int(distance):
+        raise UsageError(f"{where}: sensitivity must be a whole number of grid steps")
+    if event.mechanism == "discrete-laplace":
+        return _pure(discrete.discrete_laplace_epsilon(int(distance), _needed(given, "scale", where)), law=False)
+    if event.mechanism == "laplace":
+        return _pure(math.nextafter(distance / _needed(given, "scale", where), math.inf), law=True)
+    sigma = _needed(given, "sigma", where)
+    if event.mechanism == "discrete-gaussian":
+        if given.get("dimensions") == 1 and sigma <= discrete.LARGEST_SUMMED:
+            law = discrete.DiscreteGaussian(sigma, int(distance))
+            return compose.Release(pairs=(law, law))
+        variance = sigma * sigma - events.SMOOTHING_VARIANCE
+        return compose.Release(mu_squared=_up(distance**2 / variance)) if variance > 0 else compose.NOTHING
+    rate = _rate(given, where)
+    if rate == 1:
+        return compose.Release(mu_squared=_up((distance / sigma) ** 2))
+    noise = sigma / _positive(given.get("sensitivity", 1.0), "sensitivity", where) * (1 - 2.0**-50)
+    if noise < pairs.LEAST_NOISE:
+        return compose.NOTHING
+    q = math.nextafter(float(rate), 1.0)
+    if given.get("sampling", "without-replacement" if "batch" in given else "poisson") == "without-replacement":
+        if neighbouring == "add-remove":
+            raise UsageError(
+                f"{where}: a batch of fixed size shows how many records there are: neighbouring=replace-one"
+            )
+        return compose.Release(pairs=(pairs.FixedSize(q, noise), pairs.FixedSize(q, noise)))
+    if neighbouring == "replace-one":
+        return compose.Release(pairs=(pairs.Replaced(q, noise), pairs.Replaced(q, noise)))
+    return compose.Release(pairs=(pairs.Removed(q, noise), pairs.Added(q, noise)))
+
+
+def _pure(epsilon: float, *, law: bool) -> "Release":
+    from sottovoce.accounting.compose import Release
+    from sottovoce.accounting.pairs import Laplace, Pure
+
+    pair = Laplace(epsilon) if law else Pure(epsilon)
+    return Release(pure=epsilon, pairs=(pair, pair))
+
+
+def _rate(given: dict[str, float | str], where: str) -> Fraction:
+    """The sampling rate, 1 for none."""
+    if "rate" in given and ("batch" in given or "of" in given):
+        raise UsageError(f"{where}: give rate, or batch and of, not both")
+    if ("batch" in given) != ("of" in given):
+        raise UsageError(f"{where}: batch and of go together, for example batch=10,of=1000")
+    if "batch" in given:
+        rate = Fraction(_whole("batch", given["batch"]), _whole("of", given["of"]))
+    else:
+        rate = Fraction(_positive(given.get("rate", 1.0), "rate", where))
+    if not 0 < rate <= 1:
+        raise UsageError(f"{where}: the rate {float(rate):g} does not lie in (0, 1]")
+    if "sampling" in given and "rate" not in given and "batch" not in given:
+        raise UsageError(f"{where}: sampling needs a rate, or batch and of")
+    return rate
+
+
+def _plain(text: str) -> dict[str, object]:
+    name, _, rest = text.strip().partition(":")
+    found: dict[str, object] = {"mechanism": name.strip()}
+    for part in re.split(r"[,\s]+", rest.strip()):
+        if not part:
+            continue
+        key, equals, value = part.partition("=")
+        if not equals or not value:
+            raise UsageError(f"--event {name}: `{part}` is no key=value: write for example {name}:sigma=2,count=10")
+        if key in found:
+            raise UsageError(f"--event {name}: `{key}` is given twice: leave one out")
+        found[key] = value
+    return found
+
+
+def _json(text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--event: this is no JSON: {error}") from error
+    return dict(found)
+
+
+def _word(key: str, value: object) -> str:
+    if value not in _WORDS[key]:
+        raise UsageError(f"--event: {key}={value}: choose {' or '.join(_WORDS[key])}")
+    return str(value)
+
+
+def _number(key: str, value: object) -> float:
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--event: {key}={value}: this is no number") from error
+
+
+def _whole(key: str, value: object) -> int:
+    number = _number(key, value)
+    if not (1 <= number < 2**53 and number == int(number)):
+        raise UsageError(f"--event: {key}={value}: choose a whole number of 1 or more")
+    return int(number)
+
+
+def _positive(value: float | str, key: str, where: str) -> float:
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise UsageError(f"{where}: {key}={value}: choose a positive number")
+    return number
+
+
+def _needed(given: dict[str, float | str], key: str, where: str) -> float:
+    if key not in given:
+        raise UsageError(f"{where}: {key} is missing: write for example {where.removeprefix('--event ')}:{key}=2")
+    return _positive(given[key], key, where)
+
+
+def _up(value: float) -> float:
+    return value * (1 + 2.0**-50)

@@ -1,0 +1,66 @@
+"""A vector whose sensitivity is known from a lemma, on a public grid, with discrete Gaussian noise."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.events import GaussianSum
+from sottovoce.accounting.units import Units
+from sottovoce.errors import PrivacyError
+from sottovoce.vault.clipped_sum import least_sigma
+from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
+from sottovoce.vault.noise import NoiseSource
+
+_LARGEST = 2.0**15  # of a number in a release, before noise
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedPoint:
+    """One release of float64[P] that two neighbours' differ in by a known distance.
+
+    Attributes:
+        size: P.
+        exponent: the grid step is 2**exponent.
+        sensitivity_squared: squared L2 sensitivity after rounding, in squared units.
+        sigma: the noise's standard deviation parameter, in units.
+    """
+
+    size: int
+    exponent: int
+    sensitivity_squared: int
+    sigma: int
+
+    def event(self, units: Units) -> GaussianSum:
+        """What a release computed from these units costs them."""
+        return GaussianSum(self.sensitivity_squared, self.sigma, units)
+
+    def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply. Rounding moves each number by half a unit at most, which the sensitivity allows for."""
+        units = np.rint(np.ldexp(raw, -self.exponent)).astype(np.int64)
+        return units + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
+
+
+def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float, delta: float) -> BoundedPoint:
+    """The least noise with which one unit pays for `releases` such releases out of (epsilon, delta).
+
+    Args:
+        distance: L2 sensitivity before rounding.
+        size: P.
+        releases: how many releases a unit is ever in.
+        epsilon: total ε.
+        delta: total δ.
+
+    Raises:
+        PrivacyError: outside what the grid can carry.
+    """
+    exponent = math.floor(math.log2(distance / (2**10 * math.sqrt(size))))
+    sensitivity = math.ceil(math.ldexp(distance, -exponent) + math.sqrt(size))
+    sigma = least_sigma(sensitivity * sensitivity, releases, epsilon, delta)
+    if sigma > MAX_SIGMA or math.ldexp(_LARGEST, -exponent) > 2**52:
+        raise PrivacyError(
+            f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
+            "raise privacy.epsilon or take fewer, larger batches"
+        )
+    return BoundedPoint(size, exponent, sensitivity * sensitivity, sigma)

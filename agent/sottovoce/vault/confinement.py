@@ -1,0 +1,77 @@
+"""What a separate vault's process gives up for good: to be looked into, and to speak to any network.
+
+Its memory belongs to root alone (prctl(2), PR_SET_DUMPABLE): no process of the same user can trace it or read its
+/proc/PID/mem, and there is no core file. A system-call filter (seccomp(2)) makes every socket but a Unix one fail.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+
+from sottovoce.errors import ConfigError
+
+_SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 4, 22, 38
+_FILTER = 2
+_LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # places in struct seccomp_data, little-endian
+_ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
+_UNIX, _IO_URING, _X32 = 1, 425, 0x40000000
+_MACHINES = {  # audit architecture, number of socket(2)
+    "x86_64": (0xC000003E, 41),
+    "aarch64": (0xC00000B7, 198),
+    "armv7l": (0x40000028, 281),
+    "riscv64": (0xC00000F3, 198),
+}
+
+
+def hide_memory() -> None:
+    """Nobody but root looks into this process from now on.
+
+    Raises:
+        ConfigError: the kernel refuses.
+    """
+    _prctl(_SET_DUMPABLE, 0)
+
+
+def forbid_network() -> bool:
+    """This process and its children open no socket but Unix ones from now on.
+
+    Returns:
+        False on a machine whose system calls are not known here; nothing was forbidden.
+
+    Raises:
+        ConfigError: the kernel refuses.
+    """
+    known = _MACHINES.get(os.uname().machine)
+    if known is None:
+        return False
+    architecture, socket = known
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_IF_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),  # another machine's system calls have other numbers
+        (_LOAD, 0, 0, _NUMBER),
+        (_IF_AT_LEAST, 5, 0, _X32),
+        (_IF_EQUAL, 4, 0, _IO_URING),  # which opens sockets without socket(2)
+        (_IF_EQUAL, 0, 2, socket),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_IF_EQUAL, 0, 1, _UNIX),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _DENY),
+    ]
+    instructions = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
+    header = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(instructions)))
+    _prctl(_SET_NO_NEW_PRIVILEGES, 1)
+    _prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(header))
+    return True
+
+
+def _prctl(option: int, value: int, pointer: int = 0) -> None:
+    process = ctypes.CDLL(None, use_errno=True)
+    if process.prctl(option, *map(ctypes.c_ulong, (value, pointer, 0, 0))):
+        reason = os.strerror(ctypes.get_errno())
+        raise ConfigError(
+            f"vault: the kernel does not let the vault's process shut itself in (prctl {option}: {reason}): run it on "
+            "a Linux kernel with seccomp filters, outside of whatever forbids them"
+        )

@@ -1,0 +1,195 @@
+"""Restored copies and clones of a device, as processes: named, and nothing is released by them."""
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from sottovoce.agent.head_book import NAME as HEADS
+from sottovoce.identity import Fleet
+from sottovoce.transport.grpc import METHOD
+from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
+
+from tests.support.attacker import Attacker
+from tests.support.books import spending
+from tests.support.devices import Device, free_port, new_device
+from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.waiting import PATIENCE, until
+
+SLOW = {"learner": {"period": 0.1, "steps": 400}}
+
+
+@pytest.fixture
+def pair(fleet: Fleet, tmp_path: Path) -> tuple[Device, Device]:
+    """A device and a peer that know of each other."""
+    device, peer = (new_device(fleet, tmp_path / name) for name in ("device", "peer"))
+    return device.configure([peer.entry()], **SLOW), peer.configure([device.entry()], **SLOW)
+
+
+def steps(agent: AgentProcess, count: int) -> None:
+    until(lambda: agent.status()["steps_done"] >= count, f"{count} steps are done")
+
+
+def copied(device: Device, to: Path) -> Path:
+    return shutil.copytree(device.state, to, ignore=shutil.ignore_patterns("agent.sock"))
+
+
+def restored(device: Device, copy: Path) -> None:
+    shutil.rmtree(device.state)
+    shutil.copytree(copy, device.state)
+
+
+def test_a_restored_copy_learns_from_its_peer_that_it_is_old(pair: tuple[Device, Device], tmp_path: Path) -> None:
+    device, _ = pair
+    with running(*pair) as (agent, other):
+        steps(agent, 3)
+        assert agent.end() == 0
+        copy = copied(device, tmp_path / "copy")
+        old = spending(device).charges
+        with AgentProcess(device).ready() as again:
+            steps(again, old + 4)
+            assert again.end() == 0
+        restored(device, copy)
+        with AgentProcess(device) as back:
+            assert back.ended() == 5
+        (line,) = back.lines("sottovoce: this ledger is older than what this device has already told others")
+        assert f"peer {other.device.id} knows of charge" in line
+        assert "Nothing more is released. Remedy: stop every other device" in line
+        assert spending(device).charges == old, "it has released nothing"
+        assert other.status()["refused"]["messages"]["ledger"] >= 1
+        assert "was restored from a copy, or two devices have its keys" in other.told("reason=ledger")
+        assert "Traceback" not in back.log()
+
+
+def test_a_ledger_alone_that_was_restored_is_named_without_any_peer(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "device").configure(**SLOW)
+    with running(device) as (agent,):
+        steps(agent, 2)
+        assert agent.end() == 0
+    copy = copied(device, tmp_path / "copy")
+    old = spending(device).charges
+    with running(device) as (agent,):
+        steps(agent, old + 2)
+        assert agent.end() == 0
+    for file in device.state.glob("ledger.db*"):
+        file.unlink()
+    shutil.copy(copy / "ledger.db", device.state)
+    ran = sottovoce("agent", "run", "--config", device.config)
+    assert (ran.returncode, ran.stderr.count("\n")) == (5, 1)
+    assert f"its own {HEADS} knows of charge" in ran.stderr
+    assert spending(device).charges == old
+
+
+def test_a_clone_beside_the_original_is_named(pair: tuple[Device, Device], tmp_path: Path) -> None:
+    """It was copied while nothing was charged in between: only what the two release tells them apart."""
+    device, _ = pair
+    with running(*pair) as (agent, _other):
+        steps(agent, 3)
+        assert agent.end() == 0
+        state = copied(device, tmp_path / "clone")
+        shutil.copy(device.records, state.with_suffix(".npz"))
+        clone = replace(device, state=state, port=free_port()).configure([pair[1].entry()], **SLOW)
+        with AgentProcess(device) as original, AgentProcess(clone) as second:
+            until(lambda: None not in (original.process.poll(), second.process.poll()), "both have ended")
+            assert [original.ended(), second.ended()] == [5, 5]
+        for ended in (original, second):
+            assert ended.lines("another copy of this device"), ended.log()
+
+
+def test_without_an_answer_it_waits_and_says_why(fleet: Fleet, tmp_path: Path) -> None:
+    device, peer = (new_device(fleet, tmp_path / name) for name in ("device", "peer"))
+    with running(device.configure([peer.entry()])) as (agent,):
+        until(lambda: agent.status()["failures"].get("unreachable", 0) >= 3, "it has tried again and again")
+        (wait,) = [wait for wait in agent.status()["waiting"] if wait["name"] == "ledger"]
+        assert "1 of 1 peers to say that they know no newer ledger of this device" in wait["reason"]
+        assert wait["since_s"] > 0
+        assert wait["left_s"] > 0
+        told = sottovoce("agent", "status", "--state", device.state, "--why").stdout
+        assert "set ledger.alone = true" in told
+        assert "nobody listens there" in told
+        assert (agent.status()["steps_done"], spending(device).charges) == (0, 0)
+        began = time.monotonic()
+        with running(peer.configure()):
+            steps(agent, 1)
+        assert time.monotonic() - began < PATIENCE / 2
+        assert "ledger" not in {wait["name"] for wait in agent.status()["waiting"]}
+        assert agent.end() == 0
+
+
+def test_it_stops_at_once_while_it_waits(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "device").configure(ledger={"alone": False})
+    with running(device) as (agent,):
+        until(lambda: [wait for wait in agent.status()["waiting"] if wait["name"] == "ledger"], "it waits")
+        began = time.monotonic()
+        assert agent.end() == 0
+        assert time.monotonic() - began < 10
+    assert spending(device).charges == 0
+
+
+def test_killed_it_goes_on_within_seconds(pair: tuple[Device, Device]) -> None:
+    device, _ = pair
+    with running(*pair) as (agent, other):
+        for _ in range(3):
+            steps(agent, spending(device).charges + 2)
+            agent.process.kill()
+            agent.process.wait()
+            before = spending(device).charges
+            agent = AgentProcess(device).ready()
+            began = time.monotonic()
+            steps(agent, before + 1)
+            assert time.monotonic() - began < 15
+        assert agent.end() == 0
+        assert other.status()["refused"]["messages"].get("ledger") is None
+
+
+class Liar(Attacker):
+    """A peer that says what it likes of the target's ledger."""
+
+    def tell(self, known: SignedHead | None) -> grpc.StatusCode | None:
+        """Tell a head of its own, and `known` as what it knows; returns how the call failed, if it did."""
+        assert self.identity is not None
+        own = SignedHead(self.identity.public_key, 0, 0, bytes(32), bytes(16)).signed(self.identity)
+        raw = self.envelope(sequence=1, payload_type=LEDGER_HEAD, payload=encode_heads(Heads(own, known)))
+        try:
+            decode_heads(self._channel.unary_unary(METHOD)(raw, timeout=PATIENCE))
+        except grpc.RpcError as error:
+            code: grpc.StatusCode = error.code()
+            return code
+        return None
+
+
+def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fleet, tmp_path: Path) -> None:
+    """Nor does what it forges count as an answer."""
+    device = pair[0]
+    other = new_device(fleet, tmp_path / "liar")
+    with running(device) as (agent,), Liar(device, other.identity) as liar:
+        forged = SignedHead(device.identity.public_key, 99, 99, bytes(32), bytes(16))
+        for known in (forged, forged.signed(other.identity), replace(forged, owner_key=other.identity.public_key)):
+            assert liar.tell(known) is grpc.StatusCode.FAILED_PRECONDITION
+        refused = agent.status()["refused"]["messages"]
+        assert (refused["signature"], refused["head"]) == (2, 1)
+        assert spending(device).charges == 0, "it waits still"
+        assert liar.tell(None) is None
+        steps(agent, 1)
+        assert agent.end() == 0
+
+
+def test_a_lost_book_is_begun_anew_and_that_is_said(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "device").configure(**SLOW)
+    with running(device) as (agent,):
+        steps(agent, 1)
+        assert agent.end() == 0
+    assert not agent.lines("heads-forgotten")
+    (device.state / HEADS).write_bytes(b"rubbish" * 1000)
+    with running(device) as (agent,):
+        steps(agent, 2)
+        assert agent.end() == 0
+    assert agent.lines("heads-forgotten", "it was damaged")
+
+
+def test_the_testbed_lets_an_agent_without_peers_release_and_says_so() -> None:
+    ran = sottovoce("testbed", "--agents", "1", "--cycles", "3", "--period", "0.05", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert document(ran.stdout)["agents"][0]["releases"] > 0

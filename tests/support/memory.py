@@ -1,0 +1,15 @@
+"""A directory in memory, for tests that write thousands of files whose durability is not what they try."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SHARED = Path("/dev/shm")
+
+
+@contextmanager
+def memory_directory(otherwise: Path) -> Iterator[Path]:
+    """An empty directory, in memory where the system has such a place, else in `otherwise`."""
+    with tempfile.TemporaryDirectory(dir=SHARED if SHARED.is_dir() else otherwise) as directory:
+        yield Path(directory)

@@ -1,0 +1,107 @@
+"""Vaults behind a socket: one in a thread of this process, or `sottovoce vault run`."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from sottovoce.agent.join import join
+from sottovoce.identity import Fleet
+from sottovoce.vault import Budget, Vault
+from sottovoce.vault.server import Served, VaultServer, listening
+
+from tests.support.devices import Device, free_port, some_records
+from tests.support.processes import SOTTOVOCE
+from tests.support.waiting import PATIENCE, until
+
+
+@contextmanager
+def serving(served: Served, path: Path) -> Iterator[None]:
+    """Answers at `path`, in a thread."""
+    here, there = socket.socketpair()
+    with here, there, listening(path, shared=False) as listener:
+        thread = threading.Thread(target=VaultServer(served).run, args=(listener, here))
+        thread.start()
+        try:
+            yield
+        finally:
+            there.send(b"!")
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+def served(vault: Vault, owner: str, budget: Budget, **different: Any) -> Served:
+    """A vault of a small model, for this very user unless told otherwise."""
+    return Served(**{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "numbers": 64, **different})
+
+
+def separate_device(fleet: Fleet, state: Path, *, seed: int = 0, records: int = 60, epsilon: float = 2.0) -> Device:
+    """A device with records whose ledger is in the directory of a separate vault; not yet configured."""
+    identity = join(fleet, state, Budget(epsilon, 1e-5, "record", "add-remove"), vault=vault_directory(state))
+    return Device(state, identity, free_port()).hold(*some_records(records, seed))
+
+
+def vault_directory(state: Path) -> Path:
+    """Where the vault of the device with this state directory is."""
+    return state.with_name(state.name + "-vault")
+
+
+def vault_section(state: Path, **different: Any) -> dict[str, Any]:
+    """The section [vault] of its configuration."""
+    directory = vault_directory(state)
+    return {"socket": str(directory.with_suffix(".sock")), "directory": str(directory), "patience": 30.0, **different}
+
+
+class VaultProcess:
+    """`sottovoce vault run`, with what it says kept beside its directory.
+
+    Args:
+        device: whose vault.
+        config: in place of the device's own file.
+        how: for subprocess.Popen, such as a user.
+    """
+
+    def __init__(self, device: Device, config: Path | None = None, **how: Any) -> None:
+        self.device = device
+        self._log = vault_directory(device.state).with_suffix(".log")
+        self._said = len(self.log()) if self._log.exists() else 0
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [SOTTOVOCE, "vault", "run", "--config", str(config or device.config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **how,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def ready(self) -> Self:
+        """Wait until it listens."""
+
+        def listens() -> bool:
+            assert self.process.poll() is None, self.log()
+            return "ready owner=" in self.log()[self._said :]
+
+        until(listens, "the vault listens")
+        return self
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait; returns the exit code."""
+        self.process.send_signal(how)
+        return self.process.wait(PATIENCE)
+
+    def log(self) -> str:
+        """What all vault processes of this device have said."""
+        return self._log.read_text()

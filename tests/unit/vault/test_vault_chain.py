@@ -1,0 +1,189 @@
+"""Chains of steps without replacement: a lemma whose conditions are checked, and a bound that no neighbours exceed."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.accounting.units import Units
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused, Release
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import OneVsAll, Softmax
+from sottovoce.vault import Budget, ChainTerms, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.vault.bounded_point import calibrate_point
+from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs import Chain
+
+D, C = 4, 3
+KERNEL = Softmax(D, C)
+TERMS = ChainTerms("without-replacement", step_size=0.5, batch=5, period=4, passes=1)
+BUDGET = Budget(1.0, 1e-5, "record", "replace-one")
+WEIGHTS = np.zeros(2 * KERNEL.size)
+
+
+def some_records(count: int, seed: int = 0) -> Records:
+    generator = np.random.default_rng(seed)
+    return Records(generator.normal(size=(count, D)) * 2, generator.integers(0, C, count))
+
+
+def vault(
+    held: Records, *, terms: ChainTerms = TERMS, ledger: Ledger | None = None, noise: NoiseSource | None = None
+) -> Vault:
+    return build(
+        records=held,
+        kernel=KERNEL,
+        terms=terms,
+        ledger=ledger or Ledger.in_memory("meter-17", BUDGET),
+        noise=noise or OperatingSystemNoise(),
+    )
+
+
+def ask(made: Vault, slot: int, point: NDArray[np.float64] = WEIGHTS) -> Release | Refused:
+    return made.answer(Query("without-replacement", "chain", slot, point))
+
+
+def program(held: Records, terms: ChainTerms = TERMS) -> Chain:
+    mechanism = calibrate_point(distance=1.0, size=KERNEL.size, releases=1, epsilon=1.0, delta=1e-5)
+    return Chain(KERNEL, mechanism, terms.step_size, terms.batch, terms.period, terms.passes, len(held))
+
+
+def end(held: Records, point: NDArray[np.float64], terms: ChainTerms = TERMS, slot: int = 0) -> NDArray[np.float64]:
+    return program(held, terms).compute(Query("without-replacement", "chain", slot, point), held)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    place=st.integers(0, 19),
+    scale=st.sampled_from([0.0, 1e-9, 1.0, 1e3, 1e300]),
+    step_size=st.floats(0.01, 1.0),
+    weight=st.sampled_from([0.0, 1.0, 100.0, 4096.0]),
+)
+def test_one_replaced_record_moves_the_end_no_farther_than_the_lemma_says(
+    seed: int, place: int, scale: float, step_size: float, weight: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    one, terms = some_records(20, seed), replace(TERMS, step_size=step_size)
+    features, labels = one.features.copy(), one.labels.copy()
+    features[place] = generator.normal(size=D) * scale
+    labels[place] = generator.integers(0, C)
+    point = np.clip(generator.normal(size=2 * KERNEL.size) * weight, -4096, 4096)
+    moved = float(np.linalg.norm(end(one, point, terms) - end(Records(features, labels), point, terms)))
+    shape = {"step_size": step_size, "batch": 5, "steps": 4}
+    bound = chain_sensitivity(smooth(KERNEL), **shape, neighbouring="replace-one")
+    assert moved <= bound + rounding(features=D, classes=C, **shape)
+
+
+def test_the_lemma_is_nearly_tight() -> None:
+    """Two records far apart, in the last step at weights 0 and at the first: the bound is not a loose one."""
+    held = Records(np.tile([[1.0, 0, 0, 0]], (20, 1)), np.zeros(20, dtype=np.int64))
+    features, labels = held.features.copy(), held.labels.copy()
+    point = np.zeros(2 * KERNEL.size)
+    point[0::3] = point[KERNEL.size :: 3] = -50  # class 0 is thought impossible: the gradient is as long as can be
+    point[KERNEL.size :].reshape(D, C)[0, 1] = 50
+    features[17], labels[17] = [-1.0, 0, 0, 0], 0
+    moved = float(np.linalg.norm(end(held, point) - end(Records(features, labels), point)))
+    bound = chain_sensitivity(smooth(KERNEL), step_size=0.5, batch=5, steps=4, neighbouring="replace-one")
+    assert 0.45 * bound < moved <= bound
+
+
+def test_what_floating_point_adds_is_next_to_nothing() -> None:
+    bound = chain_sensitivity(smooth(Softmax(65, 10)), step_size=0.5, batch=50, steps=40, neighbouring="replace-one")
+    assert rounding(features=65, classes=10, step_size=0.5, batch=50, steps=40) < 1e-4 * bound
+
+
+@pytest.mark.parametrize(
+    "changed, what",
+    [
+        ({"neighbouring": "add-remove"}, "replace-one"),
+        ({"step_size": 1.01}, "step_size"),
+        ({"step_size": 0.0}, "step_size"),
+        ({"step_size": math.nan}, "step_size"),
+        ({"batch": 0}, "record"),
+        ({"steps": 0}, "steps"),
+        ({"steps": 10**6}, "steps"),
+    ],
+)
+def test_the_lemmas_conditions_are_checked(changed: dict[str, float | str], what: str) -> None:
+    terms: dict[str, float | str] = {"step_size": 0.5, "batch": 5, "steps": 4, "neighbouring": "replace-one"}
+    with pytest.raises(PrivacyError, match=what):
+        chain_sensitivity(smooth(KERNEL), **{**terms, **changed})  # type: ignore[arg-type]
+
+
+def test_a_loss_without_a_proof_has_no_bound() -> None:
+    with pytest.raises(PrivacyError, match="no bound is proved"):
+        smooth(OneVsAll(D, C))  # type: ignore[arg-type]
+
+
+def test_a_pass_costs_a_record_one_release_and_then_the_budget_is_spent() -> None:
+    ledger = Ledger.in_memory("meter-17", BUDGET)
+    made = vault(some_records(65), ledger=ledger)
+    for slot in range(3):
+        assert not isinstance(ask(made, slot), Refused)
+        assert 0.999 < ledger.spending().epsilon <= 1.0
+    refused = ask(made, 3)
+    assert isinstance(refused, Refused)
+    assert refused.reason == "budget"
+    assert ledger.spent(Units(((0, 19),))) == ledger.spent(Units(((40, 59),)))
+    assert ledger.spent(Units(((60, 64),))) == 0.0, "left over: in no chain"
+
+
+def test_more_passes_share_the_budget() -> None:
+    ledger = Ledger.in_memory("meter-17", BUDGET)
+    made = vault(some_records(40), terms=replace(TERMS, passes=4), ledger=ledger)
+    for slot in range(8):
+        assert not isinstance(ask(made, slot), Refused)
+    assert 0.999 < ledger.spending().epsilon <= 1.0
+    assert isinstance(ask(made, 8), Refused)
+
+
+def test_noise_is_of_the_lemmas_size() -> None:
+    held = some_records(20)
+    errors = []
+    for seed in range(200):
+        answer = ask(vault(held, noise=SeededNoise(seed)), 0)
+        assert not isinstance(answer, Refused)
+        errors.append(answer.value * answer.step - end(held, WEIGHTS))
+    expected = 2 * 0.5 * math.sqrt(2) / 5 / gaussian_mu(1.0, 1e-5)
+    assert np.std(errors) == pytest.approx(expected, rel=0.05)
+
+
+def test_the_same_chain_is_answered_by_the_same_bytes_wherever_it_is_asked_from() -> None:
+    ledger = Ledger.in_memory("meter-17", BUDGET)
+    first, second = (ask(vault(some_records(20), ledger=ledger), 0, WEIGHTS + shift) for shift in (0.0, 1.0))
+    assert not isinstance(first, Refused)
+    assert not isinstance(second, Refused)
+    assert (first.value == second.value).all()
+
+
+@pytest.mark.parametrize("point", [np.zeros(3), WEIGHTS + math.nan, WEIGHTS + 5000.0, WEIGHTS - math.inf])
+def test_weights_that_make_no_sense_cost_nothing(point: NDArray[np.float64]) -> None:
+    ledger = Ledger.in_memory("meter-17", BUDGET)
+    assert isinstance(ask(vault(some_records(20), ledger=ledger), 0, point), Refused)
+    assert ledger.spending().charges == 0
+
+
+def test_damaged_records_are_zero() -> None:
+    held = some_records(20)
+    held.features[3] = math.nan
+    held.features[7, 1] = math.inf
+    assert np.isfinite(end(held, WEIGHTS)).all()
+
+
+def test_what_makes_no_chain_is_refused() -> None:
+    with pytest.raises(DataError, match="make no chain"):
+        vault(some_records(19))
+    with pytest.raises(PrivacyError, match="replace-one"):
+        vault(some_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, neighbouring="add-remove")))
+    with pytest.raises(PrivacyError, match="finite"):
+        vault(some_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, epsilon=None)))
+
+
+def test_a_chain_vault_answers_no_gradients() -> None:
+    made = vault(some_records(20))
+    assert isinstance(made.answer(Query("clipd2p", "gradient", 0, np.zeros(KERNEL.size))), Refused)

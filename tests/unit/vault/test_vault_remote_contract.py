@@ -1,0 +1,148 @@
+"""What holds for a vault, in the agent's process or behind a socket."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.agent.waits import Waits
+from sottovoce.data import Records
+from sottovoce.door import Answer, Query, Refused, Release, Status
+from sottovoce.vault import Budget, Vault
+from sottovoce.vault.remote import RemoteVault
+
+from tests.support.vaults import served, serving
+
+OWNER = "meter-17"
+SIZE = 12
+Front = Vault | RemoteVault
+MakeFront = Callable[..., Front]
+
+
+@pytest.fixture(params=["in process", "separate"])
+def front(
+    request: pytest.FixtureRequest, make_vault: Callable[..., Vault], tmp_path: Path, budget: Budget
+) -> Iterator[MakeFront]:
+    """Makes vaults one after the other, each over the ledger of the one before, which is closed."""
+    with ExitStack() as stack:
+        open_now = stack.enter_context(ExitStack())
+
+        def make(**how: Any) -> Front:
+            open_now.close()
+            vault = make_vault(**how)
+            open_now.callback(vault.close)
+            if request.param == "in process":
+                return vault
+            path = tmp_path / "vault.sock"
+            open_now.enter_context(serving(served(vault, OWNER, budget), path))
+            remote = RemoteVault(path, owner=OWNER, budget=budget, patience=1.0, waits=Waits())
+            return open_now.enter_context(closing(remote))
+
+        yield make
+
+
+def question(slot: int, kind: str = "gradient", point: Any = None) -> Query:
+    return Query("clipd2p", kind, slot, np.zeros(SIZE) if point is None else np.asarray(point, dtype=np.float64))
+
+
+def released(answer: Answer) -> Release:
+    assert not isinstance(answer, Refused)
+    return answer
+
+
+def test_the_same_question_has_the_same_answer_across_a_restart(front: MakeFront) -> None:
+    first = released(front().answer(question(0)))
+    vault = front()
+    for again in (question(0), question(0, point=np.ones(SIZE))):
+        answer = released(vault.answer(again))
+        assert answer.value.tobytes() == first.value.tobytes()
+        assert (answer.query_id, answer.step, answer.simulated) == (first.query_id, first.step, False)
+    assert (vault.spending().charges, vault.spending().releases) == (1, 1)
+
+
+def test_another_question_has_other_noise(front: MakeFront) -> None:
+    vault = front()
+    values = {released(vault.answer(question(slot))).value.tobytes() for slot in range(3)}
+    assert len(values) == 3
+
+
+def test_a_spent_budget_is_refused_and_old_answers_are_still_given(front: MakeFront) -> None:
+    vault = front(releases=3)
+    first = [released(vault.answer(question(slot))).value.tobytes() for slot in range(3)]
+    spent = vault.spending()
+    assert 1.99 < spent.epsilon <= 2.0
+    for slot in (3, 4, 2**63 - 1):
+        refusal = vault.answer(question(slot))
+        assert isinstance(refusal, Refused)
+        assert (refusal.reason, refusal.query_id) == ("budget", question(slot).id)
+    assert vault.spending() == spent
+    vault = front(releases=3)
+    assert [released(vault.answer(question(slot))).value.tobytes() for slot in range(3)] == first
+    assert vault.spending() == spent
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        question(0, kind="record"),
+        question(0, kind=""),
+        question(0, point=np.zeros(SIZE - 1)),
+        question(0, point=[]),
+        question(0, point=np.zeros((1, SIZE))),
+        question(0, point=np.full(SIZE, np.nan)),
+        question(0, point=np.full(SIZE, -np.inf)),
+    ],
+    ids=range(7),
+)
+def test_what_makes_no_sense_costs_nothing(front: MakeFront, query: Query) -> None:
+    vault = front()
+    refusal = vault.answer(query)
+    assert isinstance(refusal, Refused)
+    assert (refusal.reason, refusal.query_id) == ("query", query.id)
+    assert vault.spending().charges == 0
+
+
+def test_no_records_still_get_noise(front: MakeFront) -> None:
+    vault = front(over=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
+    assert np.abs(released(vault.answer(question(0))).value).max() > 0
+    assert vault.spending().charges == 1
+
+
+def test_every_number_lies_on_the_grid(front: MakeFront) -> None:
+    release = released(front().answer(question(0)))
+    assert (release.value.dtype, release.value.shape) == (np.int64, (SIZE,))
+    assert np.frexp(release.step)[0] == 0.5
+    assert not release.value.flags.writeable
+
+
+def test_the_guarantee_is_the_one_of_the_vault(front: MakeFront) -> None:
+    vault = front()
+    statement = vault.statement
+    assert (statement.epsilon, statement.delta, statement.unit, statement.status) == (
+        2.0,
+        1e-5,
+        "record",
+        Status.PROVED,
+    )
+    assert released(vault.answer(question(0))).statement == statement
+
+
+def test_the_ledger_shows_itself(front: MakeFront) -> None:
+    vault = front()
+    empty = vault.tip()
+    released(vault.answer(question(0)))
+    tip = vault.tip()
+    assert (empty.charges, tip.charges, tip.released) == (0, 1, 1)
+    assert vault.mark(0, 0) == empty.mark
+    assert vault.mark(1, 1) == tip.mark != empty.mark
+    assert vault.mark(2, 0) is None
+
+
+async def test_asking_is_answering(front: MakeFront) -> None:
+    vault = front()
+    first, second = await asyncio.gather(vault.ask(question(0)), vault.ask(question(0)))
+    assert released(first).value.tobytes() == released(second).value.tobytes()
+    assert vault.spending().charges == 1

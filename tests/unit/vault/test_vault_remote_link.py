@@ -1,0 +1,304 @@
+"""Between an agent and its separate vault: who may ask, what is no question, and who is away."""
+
+import asyncio
+import os
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from sottovoce.agent.waits import Waits
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError
+from sottovoce.vault import Budget, Vault, protocol, server
+from sottovoce.vault.protocol import Failed
+from sottovoce.vault.remote import RemoteVault
+from sottovoce.vault.server import listening
+
+from tests.support.vaults import served, serving
+from tests.support.waiting import until
+
+OWNER, OTHER = "meter-17", "meter-18"
+SIZE = 12
+MakeVault = Callable[..., Vault]
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Path:
+    """Of the socket."""
+    return tmp_path / "vault.sock"
+
+
+def met(
+    at: Path, budget: Budget, *, owner: str = OWNER, patience: float = 0.2, waits: Waits | None = None
+) -> RemoteVault:
+    return RemoteVault(at, owner=owner, budget=budget, patience=patience, waits=waits or Waits())
+
+
+def question(slot: int) -> Query:
+    return Query("clipd2p", "gradient", slot, np.zeros(SIZE))
+
+
+def test_another_device_s_vault_is_none_for_this_one(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    with serving(served(make_vault(), OWNER, budget), at):
+        with pytest.raises(LedgerError, match=f"belongs to device {OWNER}, not to {OTHER}"):
+            met(at, budget, owner=OTHER)
+        with pytest.raises(LedgerError, match=r"made for ε = 2, .* the configuration says ε = 9"):
+            met(at, Budget(9.0, 1e-5, "record", "add-remove"))
+
+
+def test_only_the_agent_s_user_is_answered(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    with serving(served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
+        with pytest.raises(PrivacyError, match=f"user {os.getuid()} may not ask this vault; see vault.agent_user"):
+            met(at, budget)
+        assert sent(at, b"") == Failed(
+            "user", f"user {os.getuid()} may not ask this vault; see vault.agent_user in its configuration"
+        )
+
+
+def test_the_socket_is_for_its_owner_alone_unless_shared(at: Path) -> None:
+    with listening(at, shared=False):
+        assert at.stat().st_mode & 0o777 == 0o600
+    assert not at.exists()
+    with listening(at, shared=True):
+        assert at.stat().st_mode & 0o777 == 0o666
+
+
+def test_a_socket_left_behind_is_replaced_and_nothing_else_is(at: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(at))
+    with listening(at, shared=False):
+        pass
+    at.write_text("letters")
+    with pytest.raises(ConfigError, match="there is something else"), listening(at, shared=False):
+        pass
+    assert at.read_text() == "letters"
+    for nowhere in (at.parent / "no" / "vault.sock", at.parent / ("long" * 40)):
+        with pytest.raises(ConfigError, match="cannot listen there"), listening(nowhere, shared=False):
+            pass
+
+
+def test_without_a_vault_the_wait_has_a_reason_and_an_end(at: Path, budget: Budget) -> None:
+    seen: list[str] = []
+
+    class Watched(Waits):
+        def begin(self, name: str, reason: str, seconds: float, since: float | None = None) -> None:
+            super().begin(name, reason, seconds, since)
+            seen.append(f"{name}: {reason}, {seconds:g}")
+
+    waits = Watched()
+    with pytest.raises(PrivacyError, match=r"no vault has answered for 0.2 s .* start it with `sottovoce vault run"):
+        met(at, budget, waits=waits)
+    assert seen == [f"vault-process: the vault's process to answer at {at}, 0.2"]
+    assert waits.current == {}
+
+
+def test_a_vault_that_comes_back_is_asked_again(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    vault, waits = make_vault(), Waits()
+    with serving(served(vault, OWNER, budget), at):
+        remote = met(at, budget, patience=30.0, waits=waits)
+        first = remote.answer(question(0))
+    answers: list[Any] = []
+    asking = threading.Thread(target=lambda: answers.append(remote.answer(question(0))))
+    asking.start()
+    until(lambda: "vault-process" in waits.current, "it waits for the vault")
+    with serving(served(vault, OWNER, budget), at):
+        asking.join()
+    assert not isinstance(first, Refused)
+    assert answers[0].value.tobytes() == first.value.tobytes()
+    assert waits.current == {}
+    remote.close()
+
+
+def test_a_vault_that_comes_back_with_other_settings_is_not(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    """Its releases would be of another size than the learner takes them for."""
+    vault = make_vault()
+    with serving(served(vault, OWNER, budget), at):
+        remote = met(at, budget)
+    vault.close()
+    with serving(served(make_vault(clip=0.5), OWNER, budget), at), closing(remote):
+        for ask in (lambda: remote.answer(question(0)), remote.spending, remote.tip, lambda: remote.mark(0, 0)):
+            with pytest.raises(PrivacyError, match="started again with other settings; start the agent again"):
+                ask()
+
+
+async def test_an_agent_that_stops_does_not_wait_for_the_vault(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    with serving(served(make_vault(), OWNER, budget), at):
+        remote = met(at, budget, patience=300.0)
+    asked = asyncio.create_task(remote.ask(question(0)))
+    spending = asyncio.get_running_loop().run_in_executor(None, remote.spending)
+    await asyncio.sleep(0.2)
+    began = time.monotonic()
+    remote.close()
+    for waiting in (asked, spending):
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert time.monotonic() - began < 5
+
+
+async def test_nor_for_what_the_vault_is_answering(at: Path, budget: Budget, make_vault: MakeVault) -> None:
+    """As when the vault is stopped in its work by a debugger: the connection is there, and no answer."""
+    with serving(served(make_vault(), OWNER, budget), at):
+        remote = met(at, budget)
+    with listening(at, shared=False) as silent:
+        asked = asyncio.create_task(remote.ask(question(0)))
+        connection, _ = await asyncio.get_running_loop().run_in_executor(None, silent.accept)
+        remote.close()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        connection.close()
+
+
+def test_the_ledger_s_own_words_reach_the_agent(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    vault = make_vault()
+    with serving(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
+        vault._room.ledger._connection.execute("PRAGMA query_only = ON")
+        with pytest.raises(LedgerError, match="nothing was released"):
+            remote.answer(question(0))
+        vault._room.ledger._connection.execute("PRAGMA query_only = OFF")
+        assert not isinstance(remote.answer(question(0)), Refused)
+
+
+def test_a_defect_keeps_its_words_to_itself(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    """They might be about a record. The vault goes on."""
+
+    class Fails(Records):
+        def within(self, units: Any) -> Records:
+            raise ValueError("the third record is 17.25")
+
+    vault = make_vault(over=Fails(np.zeros((3, 3)), np.zeros(3, dtype=np.int64)))
+    with serving(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
+        with pytest.raises(InternalError, match="a defect; please report") as failure:
+            remote.answer(question(0))
+        assert "17.25" not in str(failure.value)
+        assert remote.spending().charges == 1
+
+
+def test_what_is_no_vault_is_told_apart(at: Path, budget: Budget) -> None:
+    def answer(raw: bytes) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(raw)
+
+    other = protocol.encoded(protocol.Marked(None))
+    with listening(at, shared=False) as listener:
+        for raw, error in (
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", PrivacyError),
+            (framed(b"\xc1"), PrivacyError),
+            (framed(other), InternalError),
+        ):
+            thread = threading.Thread(target=answer, args=(raw,))
+            thread.start()
+            with pytest.raises(error):
+                met(at, budget)
+            thread.join()
+
+
+def framed(raw: bytes, mark: bytes = b"svv", version: int = protocol.VERSION, length: int | None = None) -> bytes:
+    return struct.pack(">3sBI", mark, version, len(raw) if length is None else length) + raw
+
+
+def sent(at: Path, raw: bytes) -> protocol.Reply | None:
+    """What the vault replies to these bytes; None when it only hangs up."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(at))
+        try:
+            connection.sendall(raw)
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it has replied without listening to the end
+        try:
+            return protocol.reply(protocol.receive(connection, 2**20, 20))
+        except ConnectionError:
+            return None
+
+
+def asking(**different: Any) -> dict[str, Any]:
+    whole = {"type": "Ask", "vault": bytes(32), "learner": "clipd2p", "kind": "gradient", "slot": 0, "point": bytes(96)}
+    return {**whole, **different}
+
+
+MALFORMED = {
+    "no frame": b"GET / HTTP/1.1\r\n\r\n",
+    "another version": framed(b"", version=protocol.VERSION + 1),
+    "too long": framed(b"", length=2**32 - 1),
+    "nothing": framed(b""),
+    "not MessagePack": framed(b"\xc1"),
+    "a number": framed(msgspec.msgpack.encode(7)),
+    "nested": framed(b"\x91" * 1000),
+    "no such question": framed(msgspec.msgpack.encode({"type": "Records"})),
+    "a reply": framed(msgspec.msgpack.encode({"type": "Failed", "kind": "x", "explanation": "y"})),
+    "an unknown field": framed(msgspec.msgpack.encode(asking(clip=1e9))),
+    "no field": framed(msgspec.msgpack.encode({"type": "Ask"})),
+    "a short fingerprint": framed(msgspec.msgpack.encode(asking(vault=b"x"))),
+    "a negative slot": framed(msgspec.msgpack.encode(asking(slot=-1))),
+    "a huge slot": framed(msgspec.msgpack.encode(asking(slot=2**64 - 1))),
+    "a long name": framed(msgspec.msgpack.encode(asking(learner="x" * 65))),
+    "a name that is no text": framed(
+        msgspec.msgpack.encode(asking(learner=1)).replace(b"learner\x01", b"learner\xa2\xff\xfe")
+    ),
+    "more after the end": framed(msgspec.msgpack.encode({"type": "Introduce"}) + b"\x00"),
+}
+
+
+@pytest.fixture
+def attacked(make_vault: MakeVault, at: Path, budget: Budget) -> Iterator[tuple[Path, RemoteVault]]:
+    """A vault that afterwards still answers and was charged nothing."""
+    with serving(served(make_vault(), OWNER, budget), at), closing(met(at, budget)) as remote:
+        yield at, remote
+        assert remote.spending().charges == 0
+
+
+@pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_question_gets_one_clear_error(attacked: tuple[Path, RemoteVault], raw: bytes) -> None:
+    reply = sent(attacked[0], raw)
+    assert isinstance(reply, Failed)
+    assert reply.kind == "malformed"
+    assert reply.explanation
+
+
+def test_a_part_of_a_number_is_malformed(attacked: tuple[Path, RemoteVault]) -> None:
+    at, remote = attacked
+    reply = sent(at, framed(msgspec.msgpack.encode(asking(vault=remote._fingerprint, point=bytes(95)))))
+    assert reply == Failed("malformed", "a point is made of numbers of 8 bytes each")
+
+
+def test_bytes_at_random_and_damaged_questions_change_nothing(attacked: tuple[Path, RemoteVault]) -> None:
+    at, remote = attacked
+    dice = random.Random(3)
+    whole = framed(msgspec.msgpack.encode(asking(kind="record", vault=remote._fingerprint)))
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(dice.randint(1, 8)):
+            damaged[dice.randrange(8, len(damaged))] = dice.randrange(256)
+        for raw in (bytes(damaged), whole[: dice.randrange(len(whole))], framed(dice.randbytes(dice.randrange(64)))):
+            reply = sent(at, raw)
+            assert reply is None or isinstance(reply, Failed | protocol.Denied)
+
+
+def test_nobody_is_waited_for(make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither who connects and is silent, nor who asks half a question."""
+    monkeypatch.setattr(server, "_PATIENCE_SECONDS", 0.2)
+    with (
+        serving(served(make_vault(), OWNER, budget), at),
+        closing(met(at, budget)) as remote,
+        socket.socket(socket.AF_UNIX) as silent,
+        socket.socket(socket.AF_UNIX) as slow,
+    ):
+        silent.connect(str(at))
+        slow.connect(str(at))
+        slow.sendall(framed(b"", length=100))
+        began = time.monotonic()
+        assert remote.spending().charges == 0
+        assert 0.3 < time.monotonic() - began < 10
