@@ -26,7 +26,9 @@ Case = tuple[str, float, float, int]
 
 def ours(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
     """Of both directions, the larger."""
-    pairs: list[Pair] = [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+    pairs: list[Pair] = (
+        [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+    )
     return max(composed_epsilon({pair: releases}, delta) for pair in pairs)
 
 

@@ -28,7 +28,7 @@ SEED = 20_261_121
 ENOUGH = 2_000  # power cuts
 OTHERS = 0.08  # how many of those that are neither "everything kept" nor "everything lost" are tried
 MIDDLE, SPARSE = range(200 * 4120, 980 * 4120), 0.1  # places in the log; SQLite writes it anew after page 1,000
-LIVED_ON = 120  # after so many power cuts each time the device goes on until its budget is spent
+LIVED_ON = 80  # after so many power cuts each time the device goes on until its budget is spent
 LOOKED_UP = 6  # releases, among them the last, that are looked up after each of the others
 
 Identity = tuple[tuple[str, int], ...]  # of an image: its files' names and checksums
@@ -58,6 +58,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Operation]:
         capture_output=True,
         text=True,
         timeout=120,
+        cwd=Path(__file__).parents[2],
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -102,15 +102,21 @@ def answered(ledger: Ledger) -> Books:
 
 def opened(path: Path) -> Ledger | None:
     """The ledger, or None when it was refused as it should be: by name, with a remedy, and left as it is."""
-    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    before = contents(path)
     try:
         return Ledger.open(path, OWNER, BUDGET)
     except LedgerError as error:
         said = str(error)
     assert str(path) in said, "it is not named"
     assert "restore it" in said or "Put the file itself back" in said, "no remedy is given"
-    assert {file.name: file.read_bytes() for file in path.parent.iterdir() if file.name in {LEDGER, LOG}} == before
+    assert contents(path) == before, "it was changed"
     return None
+
+
+def contents(path: Path) -> Image:
+    """Of a ledger's files; an empty log is none."""
+    files = [file for file in (path, path.with_name(LOG)) if file.exists()]
+    return {LOG: b"", **{file.name: file.read_bytes() for file in files}}
 
 
 def flipped(content: bytes, place: int, bit: int) -> bytes:

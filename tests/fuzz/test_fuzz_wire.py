@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import create_fleet, enrol
 from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
-from sottovoce.wire import decode, encode, seal, unseal
+from sottovoce.wire import Heads, SignedHead, decode, decode_heads, encode, encode_heads, seal, unseal
 
 from tests.support.messages import share_of
 
@@ -77,3 +77,26 @@ def test_mangled_messages(tmp_path: Path) -> None:
             assert not by_outsider or raw == whole, context
             assert 0 < got.weight <= MAX_WEIGHT, context
             assert max(abs(int(number)) for number in got.numerator) <= MAX_NUMERATOR, context
+
+
+def test_mangled_ledger_heads(tmp_path: Path) -> None:
+    """Decoded they are of their form, and verified they are what their device signed."""
+    identity = enrol(create_fleet(tmp_path / "fleet", "fleet"), tmp_path / "one")
+    head = SignedHead(identity.public_key, 57, 56, bytes(range(32)), bytes(range(16))).signed(identity)
+    whole = encode_heads(Heads(head, head))
+    for run in range(RUNS):
+        raw = _mangle(random.Random(f"{SEED}/heads/{run}"), whole)
+        context = f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: from {raw.hex()}"
+        reason = None
+        try:
+            heads = decode_heads(raw)
+            for found in (heads.head, heads.known):
+                if found is not None:
+                    found.verify("fleet")
+                    assert found == head, context
+        except MessageRefused as refusal:
+            reason = refusal.reason
+        except Exception as error:
+            error.add_note(context)
+            raise
+        assert reason in {None, "size", "malformed", "head", "signature"}, context

@@ -29,6 +29,7 @@ STATUS = {
     "steps": int,
     "push_sum_weight": float,
     "privacy": dict,
+    "ledger": dict,
     "peers": list,
     "membership": dict,
     "traffic": dict,

@@ -30,7 +30,9 @@ from sottovoce.identity import Fleet
 from sottovoce.learners import Ask, PushSum, PushSumShare
 from sottovoce.transport import Listener, Peer, Receive, Transport
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, build
-from sottovoce.wire import decode, encode_receipt, seal, unseal
+from sottovoce.wire import LEDGER_HEAD, Heads, decode, encode_heads, encode_receipt, seal, unseal
+from sottovoce.wire.v1.envelope_pb2 import Envelope
+from sottovoce.wire.v1.ledger_head_pb2 import LedgerHeads
 
 from tests.support.attacker import share
 from tests.support.devices import CLASSES, FEATURES, Device, kernel, new_device, some_records
@@ -56,13 +58,15 @@ WORLDS: dict[str, Rows] = {
 class Recording:
     """A transport that confirms everything and keeps the first messages; implements sottovoce.transport.Transport.
 
-    On its first day it hands over some messages from others, right and wrong ones.
+    On its first day it hands over some messages from others, right and wrong ones. Ledger heads it keeps apart and
+    without their life, which is drawn anew by every start, and hence without their signature.
     """
 
     incoming: list[tuple[str, bytes]]
     enough: Callable[[], None] = field(default=lambda: None)
     sent: list[tuple[str, bytes]] = field(default_factory=list)
     answers: list[bytes | str] = field(default_factory=list)
+    heads: set[tuple[str, bytes]] = field(default_factory=set)
 
     async def start(self, receive: Receive) -> None:
         for sender, raw in self.incoming:
@@ -72,6 +76,13 @@ class Recording:
                 self.answers.append(f"{refusal.reason}: {refusal}")
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        envelope = Envelope.FromString(message)
+        if envelope.payload_type == LEDGER_HEAD:
+            told = LedgerHeads.FromString(envelope.payload)
+            told.head.ClearField("life")
+            told.head.ClearField("signature")
+            self.heads.add((peer.id, told.SerializeToString(deterministic=True)))
+            return encode_heads(Heads(None, None))
         if len(self.sent) < CYCLES:
             self.sent.append((peer.id, message))
         if len(self.sent) == CYCLES:
@@ -162,10 +173,11 @@ async def test_no_byte_that_is_sent_depends_on_the_records(
         logs[world] = [record.getMessage() for record in caplog.records]
     first = runs["as they are"]
     assert len(first.sent) == CYCLES
-    assert len({recipient for recipient, _ in first.sent}) == PEERS
+    assert len({recipient for recipient, _ in first.sent}) == len(first.heads) == PEERS
     for world, recording in runs.items():
         assert recording.sent == first.sent, world
         assert recording.answers == first.answers, world
+        assert recording.heads == first.heads, world
         assert logs[world] == logs["as they are"], world
     assert first.answers[0] != first.answers[1]
     assert str(first.answers[3]).startswith("shape: ")

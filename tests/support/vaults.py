@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from sottovoce.vault import Budget, Vault
 from sottovoce.vault.server import Served, VaultServer, listening
 
 from tests.support.devices import Device, free_port, some_records
-from tests.support.processes import SOTTOVOCE
 from tests.support.waiting import PATIENCE, until
 
 
@@ -62,17 +62,17 @@ class VaultProcess:
 
     Args:
         device: whose vault.
-        config: in place of the device's own file.
+        python: the interpreter to run it with.
         how: for subprocess.Popen, such as a user.
     """
 
-    def __init__(self, device: Device, config: Path | None = None, **how: Any) -> None:
+    def __init__(self, device: Device, python: str = sys.executable, **how: Any) -> None:
         self.device = device
         self._log = vault_directory(device.state).with_suffix(".log")
         self._said = len(self.log()) if self._log.exists() else 0
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [SOTTOVOCE, "vault", "run", "--config", str(config or device.config)],
+                [python, "-m", "sottovoce", "vault", "run", "--config", str(device.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

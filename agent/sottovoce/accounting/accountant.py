@@ -1,7 +1,7 @@
 """ε and δ of dominating pairs composed: what to ask of `convolution`, and of which grid.
 
-An answer never falls when an event is added. On one grid that is so because a composition is no less private without one
-of its parts; a coarser grid only costs more; and where an added pair would make the grid finer, the answer is at least
+An answer never falls when an event is added. On one grid that is so because a composition costs no more without one of
+its parts; a coarser grid only costs more; and where an added pair would make the grid finer, the answer is at least
 that without the pairs that need the finer grid.
 """
 
@@ -17,8 +17,9 @@ from sottovoce.accounting.pld import ORDERS, losses, outline
 
 MAX_EPSILON = 500.0
 _LOG_NEGLIGIBLE = 20.0  # what the window leaves out has at most e^-20 of the tilted law
-_NODES = 2**18  # of a window that is 24 standard deviations wide, at most
+_NODES = 2**18  # of one loss, and of a window that is 24 standard deviations wide, at most
 _PASSES = 3
+_STEEPEST = 2.0  # θ · step, at most: a steeper tilt would weigh a single step's rounding
 
 Counts = tuple[tuple[Pair, int], ...]
 
@@ -50,7 +51,9 @@ def _levels(counts: Mapping[Pair, int]) -> list[Counts]:
     """All pairs, all but those of the finest grid, and so on."""
     steps = {pair: outline(pair).step for pair, count in counts.items() if count > 0}
     ordered = sorted(steps, key=lambda pair: (steps[pair], repr(pair)))
-    return [tuple((pair, counts[pair]) for pair in ordered if steps[pair] >= step) for step in sorted(set(steps.values()))]
+    return [
+        tuple((pair, counts[pair]) for pair in ordered if steps[pair] >= step) for step in sorted(set(steps.values()))
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -77,7 +80,8 @@ def _epsilon(counts: Counts, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _delta(counts: Counts, epsilon: float) -> float:
-    return _curve(counts, _order(counts, epsilon), epsilon).delta(epsilon)
+    order = _order(counts, epsilon)
+    return min(_curve(counts, at, epsilon).delta(epsilon) for at in (order, order / 8))
 
 
 def _logs(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -95,20 +99,33 @@ def _order(counts: Counts, epsilon: float) -> float:
 
 
 def _curve(counts: Counts, order: float, centre: float) -> Curve:
-    logs = _logs(counts)
-    place = int(np.searchsorted(ORDERS, order))
+    """The curve at about this θ; where bounded losses make it steeper than the grid can bear, at a lower one."""
+    while (curve := _tilted(counts, order, centre)).lost >= 1 and order > 1e-3:
+        order /= 16
+    return curve
+
+
+def _tilted(counts: Counts, order: float, centre: float) -> Curve:
+    step = _step(counts)
+    moved = np.abs(ORDERS) * step  # a loss is moved by less than a step, and its mean of e^loss is kept
+    logs = _logs(counts) + sum(count for _, count in counts) * np.minimum(moved * moved / 8, moved)
+    place = int(np.searchsorted(ORDERS, min(order, _STEEPEST / step)))
+    order = float(ORDERS[place])
     rise, gap = logs - logs[place] + _LOG_NEGLIGIBLE, ORDERS - order
     above, below = gap > 0, gap < 0
-    high = min([*(rise[above] / gap[above]), math.fsum(count * outline(pair).high for pair, count in counts)])
-    low = max([*(rise[below] / gap[below]), math.fsum(count * outline(pair).low for pair, count in counts)])
-    step = _step(counts)
-    low, high = min(0.0, low), min(max(high, centre) + step, min(0.0, low) + (LONGEST - 4) * step)
+    high = min([*(rise[above] / gap[above]), math.fsum(count * (outline(pair).high + step) for pair, count in counts)])
+    low = max([*(rise[below] / gap[below]), math.fsum(count * (outline(pair).low - step) for pair, count in counts)])
+    low, high = min(0.0, low), max(high, centre)
+    while 2 * (centre - low) > LONGEST * step:
+        step *= 2
+    high = min(high + step, low + (LONGEST - 4) * step)
     far = float(ORDERS[int(np.argmin(np.where(ORDERS >= 0, logs - ORDERS * high, math.inf)))])
     return convolved([(losses(pair, step), count) for pair, count in counts], order, centre, low, high, far)
 
 
 def _step(counts: Counts) -> float:
-    """The finest pair's, or the least that a window of _NODES allows: a power of two that grows with the counts."""
-    finest = min(outline(pair).step for pair, _ in counts)
-    variance = math.fsum(count * outline(pair).spread ** 2 for pair, count in counts)
-    return max(finest, 2.0 ** math.ceil(math.log2(24 * math.sqrt(variance) / _NODES)))
+    """The finest pair's, or the least that _NODES allow for one loss and for the sum: it grows with the counts."""
+    outlines = [(outline(pair), count) for pair, count in counts]
+    widest = max(of.high - of.low for of, _ in outlines)
+    deviation = math.sqrt(math.fsum(count * of.spread**2 for of, count in outlines))
+    return max(min(of.step for of, _ in outlines), 2.0 ** math.ceil(math.log2(max(widest, 24 * deviation) / _NODES)))

@@ -12,7 +12,7 @@ from sottovoce.accounting.accountant import composed_epsilon
 from sottovoce.accounting.discrete import LARGEST_SUMMED, discrete_gaussian_delta
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
 from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.accounting.pairs import LEAST_NOISE, Added, Laplace, Removed, Replaced
+from sottovoce.accounting.pairs import LEAST_NOISE, Added, Laplace, Pair, Removed, Replaced
 from sottovoce.errors import PrivacyError
 
 Mechanism = Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"]
@@ -52,7 +52,7 @@ def calibrated(
         mechanism: the noise's law.
         epsilon: total ε.
         delta: total δ; Laplace noise needs none.
-        sensitivity: of adding or removing a record: L2 norm for Gaussian laws, L1 for Laplace's; whole for discrete ones.
+        sensitivity: of adding or removing a record: L2 for Gaussian laws, L1 for Laplace's; whole for discrete ones.
         neighbouring: what two data sets differ in.
         releases: how many, each chosen in view of the earlier ones.
         rate: Poisson: each record is in each sum with this probability; for `gaussian` only.
@@ -64,7 +64,9 @@ def calibrated(
     if not 0 < sensitivity < math.inf or releases < 1 or not 0 < rate <= 1:
         raise PrivacyError("choose a positive sensitivity, at least one release and a rate in (0, 1]")
     if rate < 1 and mechanism != "gaussian":
-        raise PrivacyError(f"sampling is accounted for under gaussian noise, not under {mechanism}: leave the rate at 1")
+        raise PrivacyError(
+            f"sampling is accounted for under gaussian noise, not under {mechanism}: leave the rate at 1"
+        )
     if mechanism.startswith("discrete") and sensitivity != int(sensitivity):
         raise PrivacyError(f"{mechanism} noise is for whole numbers: choose a whole sensitivity, in steps of the grid")
     distance = sensitivity * (2 if neighbouring == "replace-one" else 1)
@@ -107,7 +109,9 @@ def _sampled(
     def within(noise: float) -> bool:
         if noise < LEAST_NOISE:
             return False
-        pairs = [Replaced(rate, noise)] if neighbouring == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+        pairs: list[Pair] = (
+            [Replaced(rate, noise)] if neighbouring == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
+        )
         return all(composed_epsilon({pair: releases}, delta) <= epsilon for pair in pairs)
 
     return Calibrated(sensitivity * _least(within, 1.0, 1e-7), "privacy loss distribution, Poisson-sampled Gaussian")

@@ -2,12 +2,12 @@
 
 A sum's law is the product of transforms, T equal losses the T-th power. The transform's rounding error, about 10⁻¹⁶ of
 the largest mass, would drown a δ of 10⁻¹⁰; so every law is first tilted, to masses · e^(θ loss) / E[e^θL], with the θ
-that centres the sum where the answer is expected. Undoing the tilt multiplies masses and errors near the answer by about
-e^-θε E[e^θL]^T, Chernoff's bound on what is asked for: the error is relative.
+that centres the sum where the answer is expected. Undoing the tilt multiplies masses and errors near the answer by
+about e^-θε E[e^θL]^T, Chernoff's bound on what is asked for: the error is relative.
 
-What floating point may have lost is added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of masses;
-each butterfly adds at most a few), of powers, of tilts. The window is circular. What lies below it comes back on top,
-which can only add; what lies above it is bounded by Chernoff and added.
+What floating point may have lost is added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
+masses; each butterfly adds at most a few), of powers, of tilts. The window is circular. What lies below it comes back
+on top, which can only add; what lies above it is bounded by Chernoff and added.
 """
 
 import math
@@ -58,7 +58,10 @@ class Curve:
         if wanted <= 0:
             return math.inf
         nodes = self.low + np.arange(len(self.above)) * self.step
-        enough = self.above - np.exp(np.minimum(nodes - self.centre, _FARTHEST_UNTILT)) * self.below * (1 - 2.0**-40) <= wanted
+        enough = (
+            self.above - np.exp(np.minimum(nodes - self.centre, _FARTHEST_UNTILT)) * self.below * (1 - 2.0**-40)
+            <= wanted
+        )
         if not enough.any():
             return math.inf
         node = int(np.argmax(enough))
@@ -70,7 +73,9 @@ class Curve:
         return max(0.0, float(exact))
 
 
-def convolved(parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far: float) -> Curve:
+def convolved(
+    parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far: float
+) -> Curve:
     """The curve of each loss composed as often as it counts.
 
     Args:
@@ -107,6 +112,8 @@ def convolved(parts: Sequence[tuple[Losses, int]], order: float, centre: float, 
 
     values = (start + np.arange(length)) * step
     kept = values >= max(low, centre - _FARTHEST_UNTILT / max(order, 1.0))
+    if not kept.any():
+        return Curve(low, step, centre, np.ones(1), np.zeros(1), 1.0)
     values, law = values[kept], law[kept]
     untilt = np.exp(order * (centre - values))
     exponent = log_total - order * centre + 2 * off + 2.0**-48 * (abs(log_total) + order * centre)

@@ -1,4 +1,4 @@
-"""Noise on the integers: the exact privacy of one discrete Gaussian or discrete Laplace draw, and the bound for vectors.
+"""Noise on the integers: the exact privacy of a discrete Gaussian or discrete Laplace draw, and the bound for vectors.
 
 The discrete Gaussian of parameter σ has P[k] proportional to exp(-k²/2σ²) (Canonne, Kamath & Steinke 2020). Its δ can
 lie above the continuous one's. One number released from an integer query is charged exactly, by summation; a vector of
@@ -44,7 +44,7 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
 
 
 def vector_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
-    """δ at ε of a draw on each coordinate of an integer vector that moves by at most `sensitivity` in L2, rounded up."""
+    """δ at ε of a draw on each coordinate of an integer vector that moves by `sensitivity` in L2 norm, rounded up."""
     variance = sigma * sigma * (1 - 2.0**-50) - SMOOTHING_VARIANCE
     return gaussian_delta(epsilon, sensitivity / math.sqrt(variance) * (1 + 2.0**-50)) if variance > 0 else 1.0
 
@@ -52,14 +52,15 @@ def vector_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
 def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
     """ε = sensitivity / scale, exactly, of P[k] proportional to exp(-|k| / scale); rounded up."""
     if not 0 < scale < math.inf or sensitivity < 1:
-        raise PrivacyError("the discrete Laplace law needs a positive scale and a positive whole sensitivity: choose these")
+        raise PrivacyError(
+            "the discrete Laplace law needs a positive scale and a positive whole sensitivity: choose these"
+        )
     return math.nextafter(sensitivity / scale, math.inf)
-
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """One draw of parameter σ on an integer that moves by `sensitivity`: a dominating pair, for σ up to LARGEST_SUMMED."""
+    """A dominating pair: one draw of parameter σ on an integer that moves by `sensitivity`; σ up to LARGEST_SUMMED."""
 
     sigma: float
     sensitivity: int

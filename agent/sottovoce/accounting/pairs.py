@@ -25,6 +25,10 @@ LEAST_NOISE = 1 / 32  # below it a sampled release is charged as infinite: its e
 class Pair(Protocol):
     """A dominating pair; hashable, and equal to another of the same parameters."""
 
+    def __hash__(self) -> int:
+        """Frozen, hence hashable."""
+        ...
+
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """δ at each ε, shape of ε, and how much each may be off, above or below."""
         ...
@@ -106,7 +110,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Exactly a share q of the records, one of them replaced: `Removed` for ε ≥ 0 and `Added` for ε < 0, at noise z/2."""
+    """Exactly a share q of the records, one replaced: for ε ≥ 0 the profile of `Removed`, else of `Added`, at z/2."""
 
     rate: float
     noise: float
@@ -154,7 +158,9 @@ def symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
     """Of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))
-    return _capped(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (epsilon < 0)
+    return _capped(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (
+        epsilon < 0
+    )
 
 
 def _capped(delta: Vector, epsilon: Vector) -> Vector:

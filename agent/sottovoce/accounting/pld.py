@@ -2,8 +2,8 @@
 
 The loss is ln(dP/dQ)(x) for x drawn from P. On a grid of step h it is replaced by the law on multiples of h, and
 infinity, whose profile agrees with the pair's at the grid's points and is linear in e^ε between them: "connecting the
-dots" (Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022). A profile is convex in e^ε, so the new one is never below it,
-and a coarser grid is never below a finer one of which it is a part. From the profile at i - 1 and i,
+dots" (Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022). A profile is convex in e^ε, so the new one is never below
+it, and a coarser grid is never below a finer one of which it is a part. From the profile at i - 1 and i,
 
   P[loss ≥ ih] = (δ((i-1)h) - e^-h δ(ih)) / (1 - e^-h).
 
@@ -19,9 +19,10 @@ import numpy as np
 from sottovoce.accounting.pairs import Pair, Vector
 
 TAIL = 2.0**-70  # the probability, at most, of a loss above the grid
-FARTHEST = 700.0  # no grid goes farther: e^700 is near the end of what a float holds
-ORDERS = np.concatenate([-np.geomspace(1e5, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e5, 128)])  # θ of E[e^θL]
-_ROUGH = FARTHEST * np.sinh(np.linspace(-21, 21, 4201)) / math.sinh(21)
+FARTHEST = 650.0  # no grid goes farther: e^709 is the end of what a float holds
+FINEST = 2.0**-22  # no grid is finer: what it may add to ε is too small to matter
+ORDERS = np.concatenate([-np.geomspace(1e7, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e7, 128)])  # θ of E[e^θL]
+_ROUGH = FARTHEST * np.sinh(np.linspace(-17, 17, 4201)) / math.sinh(17)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +44,7 @@ class Losses:
     @property
     def values(self) -> Vector:
         """The losses, float64[n]."""
-        return (self.first + np.arange(len(self.masses))) * self.step
+        return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.step
 
     def tilted(self, order: float) -> tuple[Vector, float, float]:
         """The law proportional to masses · e^(order · loss), the log of their sum, and how far off the two may be."""
@@ -51,7 +52,11 @@ class Losses:
         most = float(exponents.max())
         weights = np.exp(exponents - most)
         total = float(weights.sum())
-        return weights / total, most + math.log(total), float(2.0**-50 * (np.abs(exponents).max() + 800 + len(weights) / 16))
+        return (
+            weights / total,
+            most + math.log(total),
+            float(2.0**-50 * (np.abs(exponents).max() + 800 + len(weights) / 16)),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +78,7 @@ class Outline:
     @property
     def step(self) -> float:
         """A power of two, from 1/16 to 1/8 of the spread: the grid widens the loss's variance by less than 1 %."""
-        return 2.0 ** math.floor(math.log2(self.spread / 8))
+        return min(16.0, max(FINEST, 2.0 ** math.floor(math.log2(self.spread / 8))))
 
 
 @lru_cache(maxsize=256)
@@ -92,7 +97,7 @@ def outline(pair: Pair) -> Outline:
     most = exponents.max(axis=1)
     logs = most + np.log(np.exp(exponents - most[:, None]).sum(axis=1))
     spread = math.sqrt(float(masses @ (values - mean) ** 2))
-    return Outline(float(nodes[low]), float(nodes[high]), max(spread, 1e-9), logs)
+    return Outline(float(nodes[low]), float(nodes[high]), max(spread, FINEST), logs)
 
 
 @lru_cache(maxsize=16)
@@ -100,7 +105,7 @@ def losses(pair: Pair, step: float) -> Losses:
     """The pair's loss on the grid of `step`, which is a power of two."""
     ends = outline(pair)
     first, last = math.floor(ends.low / step), math.ceil(ends.high / step)
-    survival = _survival(pair, np.arange(first - 1, last + 2) * step)
+    survival = _survival(pair, np.arange(first - 1, last + 2, dtype=np.float64) * step)
     survival[0] = 1.0
     return Losses(step, first, survival[:-1] - survival[1:], float(survival[-1]))
 

@@ -1,7 +1,7 @@
 """Sampled Gaussian releases: the charge, and what a ledger of them costs.
 
-A sum over a secret random subset of the records is cheaper than one over all of them. It is neither Gaussian nor pure, so
-its part of a ledger's ε is computed from privacy loss distributions (docs/decisions/0012-accounting.md).
+A sum over a secret random subset of the records is cheaper than one over all of them. It is neither Gaussian nor pure,
+so its part of a ledger's ε is computed from privacy loss distributions (docs/decisions/0012-accounting.md).
 """
 
 import json
@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from sottovoce.accounting.accountant import composed_epsilon
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
 from sottovoce.accounting.gaussian import composed, gaussian_epsilon
-from sottovoce.accounting.pairs import LEAST_NOISE, Added, FixedSize, Gaussian, Pair, Removed, Replaced
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import PrivacyError
+
+if TYPE_CHECKING:
+    from sottovoce.accounting.pairs import Pair
 
 _SIGNIFICANT = (3, 6, 9, 12)  # bits of the rounded questions that `affordable` asks first
 _AGREEMENT = 1e-6  # two answers, each exact on its grid, differ by rounding errors below this part
@@ -29,10 +30,11 @@ class SampledGaussian:
 
     Attributes:
         sensitivity_squared: the largest squared norm of one record's part of the sum, in squared grid units; positive.
-            Replacing a record moves a sum up to twice as far as that norm; this is accounted for, do not count it twice.
+            Replacing a record moves a sum up to twice as far as that norm: this is accounted for, and not to be counted
+            twice.
         sigma: the noise's σ in grid units; too little of it is charged as infinite.
-        sampling: `poisson`: each record independently with probability batch / of, and `batch` says nothing of the size;
-            `without-replacement`: exactly `batch` of `of` records, uniformly.
+        sampling: `poisson`: each record independently with probability batch / of; `without-replacement`: exactly
+            `batch` of `of` records, uniformly.
         batch: numerator of the rate; positive.
         of: its denominator; at least `batch`.
         neighbouring: `add-remove` or `replace-one`; without replacement the number of records is public, so only the
@@ -59,7 +61,9 @@ class SampledGaussian:
         if self.neighbouring not in ("add-remove", "replace-one"):
             raise PrivacyError(f"no relation is called {self.neighbouring}: choose add-remove or replace-one")
         if (self.sampling, self.neighbouring) == ("without-replacement", "add-remove"):
-            raise PrivacyError("a batch of fixed size shows how many records there are: set privacy.neighbouring=replace-one")
+            raise PrivacyError(
+                "a batch of fixed size shows how many records there are: set privacy.neighbouring=replace-one"
+            )
 
     @property
     def mu_squared(self) -> float:
@@ -96,11 +100,14 @@ class SampledGaussian:
         return 2 if self.neighbouring == "replace-one" else 1
 
     @property
-    def pairs(self) -> tuple[Pair, Pair] | None:
+    def pairs(self) -> "tuple[Pair, Pair] | None":
         """Dominating pairs, with the record against without it and the reverse; None when nothing is promised."""
+        from sottovoce.accounting.pairs import LEAST_NOISE, Added, FixedSize, Removed, Replaced
+
         if self.noise < LEAST_NOISE:
             return None
         rate = min(1.0, math.nextafter(self.batch / self.of, math.inf))
+        both: Pair
         if self.sampling == "without-replacement":
             both = FixedSize(rate, self.noise)
         elif self.neighbouring == "replace-one":
@@ -140,8 +147,8 @@ def affordable(
 ) -> bool:
     """Whether `sampled_epsilon` of these charges is at most ε.
 
-    Asked at every charge, it is cheap at nearly all of them: first it asks for counts rounded up to few significant bits,
-    whose answers serve many charges, then for counts rounded down; only close to the limit for these counts themselves.
+    Asked at every charge, it is cheap at nearly all of them: first it asks for counts rounded up to a few significant
+    bits, whose answers serve many charges, then rounded down; only close to the limit for these counts themselves.
 
     Raises:
         PrivacyError: charges of both neighbouring relations.
@@ -160,11 +167,14 @@ def affordable(
 def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...], delta: float) -> float:
     if not counts:
         return gaussian_epsilon(math.sqrt(mu_squared), delta)
+    from sottovoce.accounting.accountant import composed_epsilon  # for ledgers that have such charges only
+    from sottovoce.accounting.pairs import Gaussian
+
     if len({event.neighbouring for event, _ in counts}) > 1:
         raise PrivacyError("charges under add-remove and under replace-one do not compose: keep to one relation")
     if math.isinf(mu_squared):
         return math.inf
-    gaussian = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
+    gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
     whole = mu_squared  # as if every record were in every sum, which never costs less
     for event, count in counts:

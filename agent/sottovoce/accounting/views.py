@@ -4,9 +4,10 @@ In a round every agent sends its neighbours its state plus, with fresh noise, a 
 standard deviation 1; then states are mixed: message m = x + c + n, x ← W m. With noise added once, the first message
 is x = c + n, later ones are W x, W² x, … An agent's contribution changes by at most 1 in norm a round.
 
-An observer that receives messages A (c + n), knows its own c and n, and looks for agent u, sees a Gaussian vector whose
-mean moves by A_u s when u's contributions move by s. Its μ² is s' M s with M = A_u' (A A')⁺ A_u, and that is the part of
-M = Q_u Q_u' for an orthonormal basis Q of the space spanned by A's rows. For s of vectors of norm 1 at most, one a round,
+An observer that receives messages A (c + n), knows its own c and n, and looks for agent u, sees a Gaussian vector
+whose mean moves by A_u s when u's contributions move by s. Its μ² is s' M s with M = A_u' (A A')⁺ A_u, which is Q_u'
+Q_u for u's columns of an orthonormal basis Q of the space that A's rows span. For s of vectors of norm 1 at most, one a
+round,
 
   μ² ≤ min(Σ |M|, T λ_max(M)) ≤ T,
 
@@ -124,8 +125,8 @@ def pairwise_noise(
 ) -> float:
     """μ² of one message each with noise of standard deviation 1 plus, for each edge, ±N(0, pair²) that the two share.
 
-    The sum of the shared noises is 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers, who see
-    all messages, know the noise of their own edges.
+    The shared noises add up to 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers see all
+    messages, and know the noise of their own edges.
     """
     laplacian = np.zeros((agents, agents))
     for a, b in edges:

@@ -6,7 +6,7 @@ A peer knows the head before it sees what was paid for: links tell it before the
 import asyncio
 import os
 import time
-from collections import defaultdict
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ TELL_EVERY_SECONDS = 60.0
 """After which a peer is told again what it was told before: two devices with the same keys then hear of each other."""
 
 _WAIT = "ledger"
+_MOST_UNFITTING = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ class Herald:
         self._life = os.urandom(_LIFE_BYTES)
         self._changed = asyncio.Event()
         self._stopping = False
-        self._telling: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._told_at: dict[str, float] = {}
+        self._unfitting: OrderedDict[str, SignedHead] = OrderedDict()
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
         self.head = self._signed(vault.tip())
@@ -132,27 +133,26 @@ class Herald:
             MessageRefused: the answer is malformed, or its head is not of this device.
             LedgerError: what the peer knew is newer than this ledger, or of another past.
         """
-        async with self._telling[peer.id]:
-            head, voice = self.head, self._voice
-            known = await self._on_disk(lambda: self._book.known(peer.id))
-            raw = voice.seal(peer.id, LEDGER_HEAD, encode_heads(Heads(head, known)))
-            voice.counters.wire_bytes += len(raw)
-            answer = decode_heads(await voice.transport.deliver(peer, raw, voice.timeout))
-            await self._hear(peer.id, answer.known)
-            self.witness.answered(peer.id, head, answer.known)
-            self._told_at[peer.id] = time.monotonic()
+        head, voice = self.head, self._voice
+        known = await self._on_disk(lambda: self._book.known(peer.id))
+        raw = voice.seal(peer.id, LEDGER_HEAD, encode_heads(Heads(head, known)))
+        voice.counters.wire_bytes += len(raw)
+        answer = decode_heads(await voice.transport.deliver(peer, raw, voice.timeout))
+        await self._hear(peer.id, answer.known)
+        self.witness.answered(peer.id, head, answer.known)
+        self._told_at[peer.id] = time.monotonic()
 
     def forget(self, peer: str) -> None:
         """Nothing goes to this peer any more."""
         self.witness.forget(peer)
-        self._telling.pop(peer, None)
         self._told_at.pop(peer, None)
 
     async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
         """Take in a peer's head and what it knows.
 
         Returns:
-            the answer, and why the head was not kept, if it was not: the answer tells its device what was known.
+            the answer, and why the head was not kept, if it was not: the answer tells its device what was known, and
+            the next answer to the device whose head is kept tells it of this one.
 
         Raises:
             MessageRefused: the message is malformed, or a head of it is not signed by its device.
@@ -166,16 +166,21 @@ class Herald:
         kept = {self._identity.node_id, *self._peers()}
         taken = await self._on_disk(lambda: self._book.take(head, kept))
         await self._hear(sender, heads.known)
-        answer = encode_heads(Heads(None, taken.known))
-        self._voice.counters.wire_bytes += len(answer)
-        refusal = None
-        if taken.known is not None and not taken.fits and _another(head, taken.known):
+        known, refusal = taken.known, None
+        if taken.fits:
+            known = self._unfitting.pop(sender, taken.known)
+        elif taken.known is not None and _another(head, taken.known):
+            self._unfitting[sender] = head
+            if len(self._unfitting) > _MOST_UNFITTING:
+                self._unfitting.popitem(last=False)
             refusal = MessageRefused(
                 "ledger",
                 f"{sender} told a ledger head of {head.charges} charges and {head.released} releases, which does not "
                 f"continue the {taken.known.charges} and {taken.known.released} known: it was restored from a copy, or "
                 "two devices have its keys",
             )
+        answer = encode_heads(Heads(None, known))
+        self._voice.counters.wire_bytes += len(answer)
         return answer, refusal
 
     async def _hear(self, peer: str, known: SignedHead | None) -> None:

@@ -5,8 +5,10 @@ Any failure inside ends the agent with that failure's exit code: nothing is skip
 """
 
 import asyncio
+import contextlib
 import logging
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -40,6 +42,7 @@ _GRACE_SECONDS = 2.0
 _VAULT_SECONDS = 600.0
 _LOG_EVERY_SECONDS = 60.0
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
+_DAY_SECONDS = 86_400
 
 
 class Agent:
@@ -239,7 +242,7 @@ class Agent:
         self._timers[name] = self._loop.call_at(at, due)
 
     async def _ask(self, query: Query) -> None:
-        if not await self.herald.permission():
+        if not await self.herald.permission() or not await self._rested():
             return  # it is stopping; the question is asked again by the next start
         async with self._asking:
             self.waits.begin("vault", f"the vault to answer question {query.slot}", _VAULT_SECONDS)
@@ -249,6 +252,19 @@ class Agent:
             self.spending, tip = await self._loop.run_in_executor(None, self._accounts)
             await self.herald.advance(tip)
         await self._serially(lambda: self.core.answer(answer, self._loop.time()))
+
+    async def _rested(self) -> bool:
+        """Wait for the next day, UTC, if the ledger has written enough today; False when the agent stops before."""
+        if self.spending.written_today >= self.config.ledger.bytes_per_day:
+            left = _DAY_SECONDS - time.time() % _DAY_SECONDS
+            _log.warning(
+                "ledger-rests it has written %d bytes today: ledger.bytes_per_day", self.spending.written_today
+            )
+            self.waits.begin("wear", "the next day, UTC: the ledger has written its ledger.bytes_per_day", left)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), left)
+            self.waits.end("wear")
+        return not self._stopping.is_set()
 
     def _accounts(self) -> tuple[Spending, Tip]:
         return self.vault.spending(), self.vault.tip()

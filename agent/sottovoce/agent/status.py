@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sottovoce.agent.core import Core
+from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.overlay import Overlay
 from sottovoce.agent.waits import Waits
@@ -29,6 +30,7 @@ class Reported(Protocol):
     transport: Transport
     counters: Counters
     waits: Waits
+    herald: Herald
     links: dict[str, Link]
     overlay: Overlay | None
     spending: Spending
@@ -56,6 +58,13 @@ def status_document(agent: Reported) -> dict[str, Any]:
             "charges": agent.spending.charges,
             "releases": agent.spending.releases,
             "exhausted": progress.exhausted,
+        },
+        "ledger": {
+            "alone": agent.herald.witness.alone,
+            "echoes": agent.herald.witness.agreeing,
+            "echoes_needed": agent.herald.witness.needed,
+            "written_bytes_today": agent.spending.written_today,
+            "bytes_per_day": agent.config.ledger.bytes_per_day,
         },
         "peers": [
             {

@@ -6,6 +6,7 @@ import os
 import pwd
 import signal
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
 
     Args:
         config: as read from `file`.
-        file: which the agent's user must not be able to write.
+        file: which the agent's user, if it is another, must not be able to change.
 
     Returns:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C; what was being answered is finished first.
@@ -37,7 +38,9 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
     if path is None or directory is None:
         raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
     user = _number(config.vault.agent_user)
-    _check_writers(file, user)
+    ledger_file = directory / LEDGER
+    if user == os.getuid():
+        _log.warning("same-user the agent may read the records and the ledger by itself: set vault.agent_user")
     hide_memory()
     if not forbid_network():
         _log.warning(
@@ -45,8 +48,11 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         )
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(_stopping())
-        owner, family = _owner(directory / LEDGER), family_of(config)
-        ledger = Ledger.open(directory / LEDGER, owner, budget_of(config))
+        owner, family = _owner(ledger_file), family_of(config)
+        if user != os.getuid():
+            _check_writers(file, user)
+            _check_writers(ledger_file, user)
+        ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
         vault = vault_here(config, family, ledger)
         server = VaultServer(Served(vault, owner, ledger.budget, user, family.model.size))
@@ -75,14 +81,20 @@ def _number(user: str | None) -> int:
         raise ConfigError(f"vault.agent_user: there is no user `{user}`; give a name or a number") from error
 
 
-def _check_writers(file: Path, user: int) -> None:
-    """Whoever writes the file decides about clip, noise and data: never the user whom the vault is to be safe from."""
-    status = file.stat()
-    if user != os.getuid() and (status.st_uid == user or status.st_mode & 0o022):
-        raise ConfigError(
-            f"{file}: user {user}, whom the vault is to be safe from, could change it: let root or the vault's user "
-            "own it and nobody else write it (chmod go-w)"
-        )
+def _check_writers(path: Path, user: int) -> None:
+    """Nothing on the way to a file can be changed by the user whom the vault is to be safe from.
+
+    Whoever writes the configuration decides about data, clip and noise; whoever can put another ledger in the place of
+    this one has a new budget.
+    """
+    for file in (path.absolute(), path.resolve()):
+        for place in (file, *file.parents):
+            mode, owner = place.stat().st_mode, place.stat().st_uid
+            if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
+                raise ConfigError(
+                    f"{place}: user {user}, whom the vault is to be safe from, could change it, and with it {path}: let "
+                    "root or the vault's user own it, and nobody else write it (chmod go-w)"
+                )
 
 
 @contextlib.contextmanager

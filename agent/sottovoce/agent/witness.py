@@ -75,7 +75,8 @@ class Witness:
             LedgerError: another process tells it heads of this device, by turns with this one.
         """
         state = self._peers.setdefault(peer, _Peer())
-        if state.told is not None and known is not None and known.life != told.life:
+        before = state.told
+        if before and known and known.life != before.life and known.charges >= before.charges:  # it took our place
             state.late += 1
             if state.late > _LATE:
                 raise LedgerError(

@@ -1,8 +1,8 @@
 """The stated law of what is released, as the auditor computes it from public parameters alone.
 
-A law is about release and record together: what it says of float64[n, P] releases whose exact values are known. It is the
-auditor's own: nothing here is taken from the vault, or a vault that is wrong would be measured by its own rule. Grid steps
-are finer than a thousandth of the noise, so continuous laws serve.
+A law says what float64[n, P] releases look like whose exact values are known. It is the auditor's own: nothing here is
+taken from the vault, or a vault that is wrong would be measured by its own rule. Grid steps are finer than a thousandth
+of the noise, so continuous laws serve.
 """
 
 import math
@@ -29,6 +29,11 @@ class Law(Protocol):
             values: float64[n, P], releases.
             exact: float64[n, P], what was to be released, before noise.
         """
+        ...
+
+    @property
+    def hit(self) -> float:
+        """The chance of the largest score at the first of two values far apart; for one group of numbers."""
         ...
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
@@ -74,6 +79,11 @@ class MaxNorm:
     scale: float
     length: int = 1
 
+    @property
+    def hit(self) -> float:
+        """See Law.hit."""
+        return 0.5
+
     def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
         """See Law.doubts. Radii follow Γ(c, s)."""
         residuals = self._groups(values - exact)
@@ -113,6 +123,11 @@ class OnSphere:
     epsilon: float
     tolerance: float
 
+    @property
+    def hit(self) -> float:
+        """See Law.hit."""
+        return self.cap.probability
+
     def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
         """See Law.doubts; `exact` holds unit vectors."""
         heights = (values * exact).sum(axis=1)
@@ -143,6 +158,11 @@ class LabelThenSphere:
 
     label: RandomisedLabel
     sphere: OnSphere
+
+    @property
+    def hit(self) -> float:
+        """See Law.hit."""
+        return self.label.true_weight / self.label.total * self.sphere.hit
 
     def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
         """See Law.doubts."""

@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.audit.bounds import gaussian_sample_size, pure_sample_size
 from sottovoce.audit.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding
 from sottovoce.audit.games import books, canaries, low_bits, noise
 from sottovoce.audit.subject import Subject
 from sottovoce.audit.targets import LEARNERS, MECHANISMS
 from sottovoce.door import PrivacyStatement
-from sottovoce.errors import UsageError
+from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.vault import Ledger
 
-_GAMES = 6  # at most: noise twice, canaries, one run, books, low bits
+_TESTS = 7  # at most: noise twice, books, low bits, canaries by ε and by μ, one run
 
 
 def audit(
@@ -24,7 +25,7 @@ def audit(
     fidelity: str = "sound",
     epsilon: float = 2.0,
     delta: float = 1e-5,
-    trials: int = 4000,
+    trials: int | None = None,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Audit:
@@ -36,17 +37,20 @@ def audit(
         fidelity: `sound`, or `paper` for learners that are there to the letter.
         epsilon: ε of its budget; for a refuted target, of its claim.
         delta: δ.
-        trials: canaries to tell apart.
+        trials: canaries to tell apart; None for as many as take a few seconds.
         seed: of the auditor's coins; the noise is the operating system's.
         progress: told what is played.
 
     Raises:
-        UsageError: there is no such target.
+        UsageError: there is no such target, or no such claim.
         PrivacyError: it cannot be built for such a budget.
     """
+    if not (0 < epsilon <= MAX_EPSILON and 0 < delta < 1):
+        raise UsageError(f"ε = {epsilon:g}, δ = {delta:g} is no claim: choose ε from 0 to {MAX_EPSILON:g}, δ below 1")
     began = time.monotonic()
     subject = _subject(kind, name, fidelity, epsilon, delta)
     statement = _statement(subject)
+    trials = trials or subject.enough
     findings = list(_findings(subject, statement.epsilon, trials, np.random.default_rng(seed), progress))
     return Audit(
         kind=kind,
@@ -83,25 +87,29 @@ def _statement(subject: Subject) -> PrivacyStatement:
 def _findings(
     subject: Subject, stated: float | None, trials: int, rng: np.random.Generator, progress: Callable[[str], None]
 ) -> Iterator[Finding]:
-    alpha = SIGNIFICANCE / _GAMES
+    alpha = SIGNIFICANCE / _TESTS
+    games: dict[str, Callable[[], list[Finding]]] = {}
     if stated is not None:
-        progress("noise: its law, whatever the records are")
-        yield noise(subject, "noise", alpha)
+        games["noise"] = lambda: [noise(subject, "noise", alpha)]
         if (alone := subject.alone()) is not None:
-            yield noise(alone, "noise of a single number", alpha)
-        progress("books: asked again, after restarts, beyond the budget")
-        yield books(subject)
-        if (found := low_bits(subject, rng, alpha)) is not None:
-            yield found
-    progress(f"canaries: {trials} of them, from device after device")
-    yield from canaries(subject, stated, trials, rng, alpha, 1 - CONFIDENCE)
+            games["noise of a single number"] = lambda: [noise(alone, "noise of a single number", alpha)]
+        games["books"] = lambda: [books(subject)]
+        if (grid := subject.grid) is not None:
+            games["low bits"] = lambda: [low_bits(subject, grid, rng, alpha)]
+    games["canaries"] = lambda: canaries(subject, stated, trials, rng, alpha, 1 - CONFIDENCE)
+    for name, play in games.items():
+        progress(name)
+        try:
+            yield from play()
+        except PrivacyError as error:  # it should have answered
+            yield Finding(name, "does a device answer what is paid for?", 1, {"silent": str(error)}, 0.0, refuted=True)
 
 
 def _sample_size(subject: Subject, stated: float | None) -> int | None:
     """Of the canaries' game, at its share of the significance."""
     if stated is None:
         return None
-    alpha = SIGNIFICANCE / _GAMES
-    if subject.delta > 0:
+    alpha = SIGNIFICANCE / _TESTS
+    if subject.gaussian:
         return gaussian_sample_size(stated, subject.delta, alpha)
-    return pure_sample_size(stated, alpha, 0.5)
+    return pure_sample_size(stated, alpha, subject.hit)

@@ -60,6 +60,21 @@ class Subject(Protocol):
         ...
 
     @property
+    def threshold(self) -> float:
+        """The score above which an observer says "first"; fixed before anything is seen."""
+        ...
+
+    @property
+    def hit(self) -> float:
+        """The chance of being above it in the first world, by the stated law."""
+        ...
+
+    @property
+    def enough(self) -> int:
+        """Canaries that are played by default: a matter of a few seconds."""
+        ...
+
+    @property
     def canaries(self) -> int:
         """m, told apart one by one in the messages of one device."""
         ...
@@ -98,11 +113,11 @@ class Subject(Protocol):
         ...
 
     def alone(self) -> "Subject | None":
-        """The same with releases of a single number, which are so easily taken for no array; None where there is none."""
+        """The same with releases of a single number, so easily taken for no array; None where there is none."""
         ...
 
     def scores(self, sighting: Sighting) -> Floats:
-        """float64[m], for each canary how much speaks for the first world, by the stated law; 0 is the threshold."""
+        """float64[m], for each canary how much speaks for the first world, by the stated law."""
         ...
 
 

@@ -6,10 +6,13 @@ What a frame holds besides its payload (sender, order, signature) is the same wh
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.links import Parcel
 from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.errors import InternalError
 from sottovoce.learners import Ask, Learner, Message, SetTimer
 from sottovoce.vault import Vault
 from sottovoce.wire import decode, encode
@@ -55,14 +58,12 @@ class _Tap:
         for action in actions:
             match action:
                 case SetTimer(name, at):
-                    self._schedule(at, lambda name=name, at=at: self._core.fire(name, at))
+                    self._schedule(at, partial(self._core.fire, name, at))
                 case Ask(query):
-                    answer = self._vault.answer(query)
-                    self._schedule(now, lambda answer=answer: self._core.answer(answer, now))
+                    self._schedule(now, partial(self._core.answer, self._vault.answer(query), now))
                 case Transmit(outgoing):
-                    payload_type, _, payload = outgoing.parcel.partition(b"\0")
-                    self.frames.append(Frame(outgoing.recipient, decode(payload_type.decode(), payload)))
-                    self._schedule(now, lambda sent=outgoing: self._core.confirm(sent.recipient, sent.sequence, now))
+                    self.frames.append(Frame(outgoing.recipient, _opened(outgoing.parcel)))
+                    self._schedule(now, partial(self._core.confirm, outgoing.recipient, outgoing.sequence, now))
 
     def _schedule(self, at: float, happen: Callable[[], Sequence[Action]]) -> None:
         self._scheduled += 1
@@ -72,3 +73,10 @@ class _Tap:
 def _sealed(recipient: str, sequence: int, message: Message) -> bytes:
     payload_type, payload = encode(message)
     return payload_type.encode() + b"\0" + payload
+
+
+def _opened(parcel: Parcel) -> Message:
+    if not isinstance(parcel, bytes):
+        raise InternalError("the wire carries bytes: report this")
+    payload_type, _, payload = parcel.partition(b"\0")
+    return decode(payload_type.decode(), payload)

@@ -14,6 +14,7 @@ from sottovoce.cli import (
     ledger,
     model,
     privacy,
+    privacy_audit,
     privacy_explain,
     reproduce,
     simulate,
@@ -36,6 +37,7 @@ app.add_typer(agent.app, name="agent")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(model.app, name="model")
+privacy.app.command("audit")(privacy_audit.run_audit)
 privacy.app.command("explain")(privacy_explain.explain)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(config.app, name="config")

@@ -32,7 +32,7 @@ def views(
     delta: Annotated[float, typer.Option(help="δ.")] = 1e-5,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Print μ² and ε of one agent to whoever sees all it sends, to these observers, and to who sees only the average."""
+    """Print μ² and ε of an agent to whoever sees all it sends, to these observers, and to who sees only the average."""
     from sottovoce.accounting import views as accounting
     from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
 

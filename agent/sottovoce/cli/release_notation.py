@@ -168,11 +168,9 @@ def _rate(given: dict[str, float | str], where: str) -> Fraction:
 
 
 def _plain(text: str) -> dict[str, object]:
-    name, _, rest = text.strip().partition(":")
-    found: dict[str, object] = {"mechanism": name.strip()}
-    for part in re.split(r"[,\s]+", rest.strip()):
-        if not part:
-            continue
+    name, *parts = re.split(r"[:,\s]+", text.strip())
+    found: dict[str, object] = {"mechanism": name}
+    for part in filter(None, parts):
         key, equals, value = part.partition("=")
         if not equals or not value:
             raise UsageError(f"--event {name}: `{part}` is no key=value: write for example {name}:sigma=2,count=10")

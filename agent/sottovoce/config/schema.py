@@ -170,6 +170,14 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     alone: Annotated[
         bool, Meta(description="true: release without asking any peer; the operator answers for no copy being restored")
     ] = False
+    bytes_per_day: Annotated[
+        int,
+        Meta(
+            ge=2**20,
+            le=2**50,
+            description="after the ledger has written so much, nothing more is charged on this day, UTC",
+        ),
+    ] = 2**26
 
 
 class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from sottovoce.accounting.gaussian import MAX_EPSILON, allowed_mu
 
@@ -47,11 +47,13 @@ class Spending:
             noise.
         charges: releases paid for.
         releases: releases made; never more than charges.
+        written_today: bytes that the ledger has written at most since midnight UTC, or since it was opened.
     """
 
     epsilon: float
     charges: int
     releases: int
+    written_today: int = field(default=0, compare=False)
 
     @property
     def promised_epsilon(self) -> float | None:

@@ -20,6 +20,7 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending, Stored
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
 from sottovoce.vault.ledger_file import checked, connect, fill, locked, named
+from sottovoce.vault.wear import Wear
 
 
 class Ledger:
@@ -36,6 +37,7 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection, lock: int | None) -> None:
         self._connection = connection
         self._lock = lock
+        self._wear: Wear | None = None
         self.owner, self.budget, self.nonce = checked(connection)
         self._tally = Tally(self.budget.delta)
         self._head = Head(0, first_link(self.budget.made_for(self.owner), self.nonce))
@@ -97,6 +99,8 @@ class Ledger:
                     f"{path}: the ledger was made for {ledger.budget.words}, the configuration says {budget.words}; "
                     "put the ledger's values under [privacy]"
                 )
+            real = path.resolve()
+            ledger._wear = Wear(real.with_name(real.name + "-wal"))
             stack.pop_all()
             return ledger
 
@@ -195,7 +199,7 @@ class Ledger:
             releases = self._connection.execute("SELECT count(*) FROM release").fetchone()[0]
             # Read after the releases: the agent may be at work.
             charges = self.head().charges
-        return Spending(self._tally.epsilon(), charges, releases)
+        return Spending(self._tally.epsilon(), charges, releases, self._wear.today if self._wear else 0)
 
     def spent(self, units: Units) -> float:
         """ε charged so far to the unit charged most among these."""
@@ -278,6 +282,8 @@ class Ledger:
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
+                if self._wear is not None:
+                    self._wear.count()
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")

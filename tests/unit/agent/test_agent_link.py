@@ -11,7 +11,7 @@ import pytest
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.waits import Waits
-from sottovoce.errors import InternalError
+from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.wire import encode_receipt
@@ -51,6 +51,27 @@ class Scripted:
         raise NotImplementedError
 
 
+@dataclass
+class Told:
+    """A herald that notes whom it tells; implements sottovoce.agent.link.Telling."""
+
+    owes: bool = False
+    failures: list[Exception] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+    sent: list[bytes] = field(default_factory=list)
+
+    def due(self, peer: str) -> bool:
+        assert peer == PEER.id
+        return self.owes
+
+    async def tell(self, peer: Peer) -> None:
+        assert peer == PEER
+        if self.failures:
+            raise self.failures.pop(0)
+        self.told.append(len(self.sent))
+        self.owes = False
+
+
 class Bench:
     """A link on a scripted transport."""
 
@@ -59,9 +80,11 @@ class Bench:
         self.counters, self.waits = Counters(), Waits()
         self.confirmed: list[Outgoing] = []
         self.missed: list[str] = []
+        self.herald = Told(sent=self.transport.sent)
         self.link = Link(
             peer=PEER,
             transport=self.transport,
+            herald=self.herald,
             confirmed=self._confirmed,
             missed=self.missed.append,
             counters=self.counters,
@@ -140,6 +163,45 @@ async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
         f"delivery-failed cause=unreachable peer {PEER.id}: unreachable",
         f"delivery-failed cause=tls peer {PEER.id}: tls",
     ]
+
+
+async def test_the_ledger_head_is_told_before_a_share_whenever_it_is_due() -> None:
+    bench = Bench()
+    bench.herald.owes = True
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+        bench.link.offer(share(2))
+        await bench.until_confirmed(2)
+        bench.herald.owes = True
+        bench.link.offer(share(3))
+        await bench.until_confirmed(3)
+    assert bench.herald.told == [0, 2], "after so many shares had been sent"
+
+
+async def test_no_share_leaves_as_long_as_the_head_cannot_be_told() -> None:
+    bench = Bench()
+    bench.herald.owes = True
+    bench.herald.failures += [failure(), failure("timeout"), MessageRefused("signature", "forged")]
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+    assert (bench.herald.told, bench.transport.sent) == ([0], [b"share 1"])
+    assert (bench.counters.messages, bench.counters.retries) == (1, 0)
+    assert bench.counters.failures == {"unreachable": 1, "timeout": 1, "other": 1}
+
+
+async def test_an_idle_link_tells_the_head_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.agent.link._LOOK_EVERY_SECONDS", 0.001)
+    bench = Bench()
+    async with bench.running():
+        await asyncio.sleep(0.01)
+        bench.herald.owes = True
+        async with asyncio.timeout(PATIENCE):
+            while not bench.herald.told:  # noqa: ASYNC110 - a deadline is all that is needed
+                await asyncio.sleep(0.001)
+        assert bench.link.idle
+    assert bench.transport.sent == []
 
 
 async def test_pauses_grow_to_their_limit_and_are_never_the_same_for_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,8 @@ def test_no_records_still_get_noise(front: MakeFront) -> None:
 
 def test_every_number_lies_on_the_grid(front: MakeFront) -> None:
     release = released(front().answer(question(0)))
-    assert (release.value.dtype, release.value.shape) == (np.int64, (SIZE,))
+    assert release.value.dtype == np.int64
+    assert release.value.shape == (SIZE,)
     assert np.frexp(release.step)[0] == 0.5
     assert not release.value.flags.writeable
 

@@ -1,8 +1,8 @@
 """Can canaries be told apart better than ε allows?
 
 Each canary is in one of two neighbouring worlds by a fair coin. The observer scores what it sees by the stated law's
-likelihood ratio and says "first" above 0: a threshold fixed before anything is seen. In one device, it guesses at an
-eighth of the canaries, those of which it is surest.
+likelihood ratio and says "first" above a threshold fixed before anything is seen. In one device, it guesses at
+those canaries, an eighth, of which it is surest.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def canaries(
         doubt: 1 - confidence, of all bounds together.
     """
     coins, scores = _played(subject, -(-trials // subject.canaries), rng)
-    said = scores > 0
+    said = scores > subject.threshold
     rates = Rates(
         hits=int((said & coins).sum()),
         first=int(coins.sum()),
@@ -75,8 +75,9 @@ def _one_run(
     coins: NDArray[np.bool_], scores: Floats, subject: Subject, stated: float | None, alpha: float, doubt: float
 ) -> Finding:
     m = len(coins)
-    surest = np.argsort(-np.abs(scores), kind="stable")[: m // _GUESSED]
-    right = int(((scores > 0) == coins)[surest].sum())
+    middle = subject.threshold if subject.gaussian else 0.0
+    surest = np.argsort(-np.abs(scores - middle), kind="stable")[: m // _GUESSED]
+    right = int(((scores > middle) == coins)[surest].sum())
     bound = one_run_epsilon(m, len(surest), right, subject.delta, doubt)
     refuted = stated is not None and one_run_epsilon(m, len(surest), right, subject.delta, alpha) > stated
     return Finding(

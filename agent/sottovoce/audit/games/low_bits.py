@@ -9,15 +9,13 @@ from sottovoce.audit.subject import Subject, fresh
 _BITS = 4
 
 
-def low_bits(subject: Subject, rng: np.random.Generator, alpha: float) -> Finding | None:
-    """Whether releases lie on the public grid, and their last four bits are uniform; None where no grid is seen.
+def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: float) -> Finding:
+    """Whether releases lie on the public grid, and their last four bits are uniform.
 
     Noise drawn in floats and rounded to the grid passes, and may: what leaks is digits beyond the grid.
     """
-    if subject.grid is None:
-        return None
     values = fresh(subject, subject.arms(rng.random(subject.canaries) < 0.5)).values
-    steps = values[:, 1:] / subject.grid  # the first number of a record may be a label
+    steps = values[:, 1:] / grid  # the first number of a record may be a label
     off = int((steps != np.rint(steps)).sum())
     p = 0.0 if off else uniform_low_bits(np.rint(steps).astype(np.int64), _BITS)
     question = "is a release on the public grid, its last bits uniform?"

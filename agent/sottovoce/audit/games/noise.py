@@ -2,7 +2,6 @@
 
 from sottovoce.audit.finding import Finding
 from sottovoce.audit.subject import Subject, fresh
-from sottovoce.errors import PrivacyError
 
 
 def noise(subject: Subject, name: str, alpha: float) -> Finding:
@@ -19,11 +18,7 @@ def noise(subject: Subject, name: str, alpha: float) -> Finding:
     doubts: dict[str, float] = {}
     numbers = 0
     for world, records in subject.worlds().items():
-        try:
-            sighting = fresh(subject, records)
-        except PrivacyError:
-            doubts[f"{world}: silent"] = 0.0
-            continue
+        sighting = fresh(subject, records)
         numbers += sighting.values.size
         doubts |= {f"{world}: {what}": p for what, p in subject.doubts(records, sighting).items()}
     worst = min(doubts, key=lambda doubt: doubts[doubt])

@@ -1,4 +1,4 @@
-"""What can be audited, by name. A new mechanism or learner adds a line here, and a file when it needs a law of its own."""
+"""What can be audited, by name: a line each, and a file for what needs a law of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.audit.subject import Sighting, Watch
+from sottovoce.audit.subject import Floats, Sighting, Watch
 from sottovoce.audit.targets import sums, walks
 from sottovoce.audit.wiretap import Frame, overheard
-from sottovoce.errors import InternalError
+from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import LAMBDA, RULES, copies, ridge
 from sottovoce.learners import (
     Golf,
@@ -27,7 +26,8 @@ from sottovoce.vault import Vault
 
 _UNIT = 2.0**40
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_SECONDS = 8.0
+_SECONDS = 5.5  # cycles are one second
+_GOLF_SECONDS = 2.5  # two messages with all records, one to each peer
 
 
 def push_sum(learner: str, size: int) -> Watch:
@@ -41,7 +41,8 @@ def push_sum(learner: str, size: int) -> Watch:
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # private
         numerator, weight = np.zeros(size), _UNIT
-        values, points = [], []
+        values: list[Floats] = []
+        points: list[Floats] = []
         for frame in overheard(PushSum(schedule), vault, _SECONDS):
             share = frame.message
             if not isinstance(share, PushSumShare):
@@ -64,16 +65,17 @@ def golf(scheme: Scheme) -> Watch:
     schedule = GolfSchedule(scheme, 1.0, 4096, 4096)
 
     def watch(vault: Vault, count: int) -> Sighting:
-        del count  # seen
-        versions: dict[int, dict[bytes, NDArray[np.float64]]] = {}
-        for frame in overheard(Golf(schedule, rule, fit, "audited", _Signature()), vault, _SECONDS):
+        versions: dict[int, dict[bytes, Floats]] = {}
+        for frame in overheard(Golf(schedule, rule, fit, "audited", _Signature()), vault, _GOLF_SECONDS):
             if not isinstance(frame.message, GolfMessage):
                 raise _other(frame)
             for record in frame.message.records:
-                values = record.values * 2.0**scheme.exponent
+                values = record.values * np.float64(2.0**scheme.exponent)
                 if isinstance(scheme, LabelledPrivUnit):
                     values[0] = record.values[0]
                 versions.setdefault(record.slot, {})[record.values.tobytes()] = values
+        if sorted(versions) != list(range(count)):
+            raise PrivacyError("a device did not publish all of its records")
         first = [next(iter(versions[slot].values())) for slot in sorted(versions)]
         return Sighting(np.array(first), np.empty((len(first), 0)), max(map(len, versions.values()), default=1))
 
@@ -85,7 +87,10 @@ def gradient_walk(features: int) -> Watch:
     schedule = GradientWalkSchedule("gradient-walk", copies(walks.CLASSES), features, 1.0, 1, begins=True)
 
     def watch(vault: Vault, count: int) -> Sighting:
-        frame = overheard(GradientWalk(schedule), vault, _SECONDS)[0]
+        frames = overheard(GradientWalk(schedule), vault, _SECONDS)
+        if not frames:
+            raise PrivacyError("a device did not send the model on")
+        frame = frames[0]
         if not isinstance(frame.message, GradientWalkMessage):
             raise _other(frame)
         values = frame.message.parameters.astype(np.float64) * (LAMBDA * count)

@@ -19,13 +19,14 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, V
 Floats = NDArray[np.float64]
 FEATURES = 8
 CLASSES = 3
-_RECORDS = 250
-_EACH = 100  # releases in a world of the noise's game
+_RECORDS = 200
+_NEAR = 0.9  # of ε: the event whose odds change most is that of the largest likelihood ratio
+_EACH = 64  # releases in a world of the noise's game
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecords:
-    """Every canary is a record of a device, in its first world x with a label, in its second -x, the pair farthest apart.
+    """Every canary is a record of a device, x in its first world and -x in its second, as far apart as can be.
 
     Attributes:
         scheme: how records are perturbed.
@@ -53,6 +54,21 @@ class PublishedRecords:
         return False
 
     @property
+    def threshold(self) -> float:
+        """See Subject.threshold."""
+        return _NEAR * (self.scheme.epsilon or 0.0)
+
+    @property
+    def hit(self) -> float:
+        """See Subject.hit."""
+        return self.law.hit ** (self.scheme.copies if isinstance(self.scheme, LaplaceCopies) else 1)
+
+    @property
+    def enough(self) -> int:
+        """See Subject.enough."""
+        return 2000
+
+    @property
     def canaries(self) -> int:
         """See Subject.canaries."""
         return _RECORDS
@@ -65,7 +81,7 @@ class PublishedRecords:
     @property
     def law(self) -> Law:
         """The stated law, for ε of the scheme: Laplace noise of scale 2/ε, or 2 copies/ε for the paper's copies."""
-        epsilon, tolerance = self.scheme.epsilon, 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
+        tolerance = 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
         match self.scheme:
             case Laplace():
                 return MaxNorm(2 / self.scheme.epsilon)
@@ -76,7 +92,7 @@ class PublishedRecords:
             case LabelledPrivUnit():
                 rest = self.scheme.epsilon - self.scheme.label.epsilon
                 return LabelThenSphere(self.scheme.label, OnSphere(self.scheme.cap, rest, tolerance))
-        raise InternalError(f"no law for scheme `{self.scheme.name}` at ε = {epsilon}: report this")
+        raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: report this")
 
     def alone(self) -> "PublishedRecords":
         """The same for records of a single number."""

@@ -18,7 +18,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, ScaledTerms, V
 
 Floats = NDArray[np.float64]
 _FEATURES = 2048
-_CLASSES = 2
+_KERNEL = Softmax(_FEATURES, 2)
 _RATIO = 1.1
 
 
@@ -35,9 +35,12 @@ class ScaledNoiseSums:
 
     epsilon: float
     delta: float
-    kernel: Softmax = Softmax(_FEATURES, _CLASSES)
+    kernel: Softmax = _KERNEL
     seen: str = "release"
     canaries: int = 1
+    enough: int = 500
+    threshold: float = math.log(_RATIO) / 2
+    hit: float = 1.0
     grid: None = None
     gaussian: bool = False  # what it does is not what it claims
 
@@ -84,9 +87,9 @@ class ScaledNoiseSums:
         return self._record(_RATIO if coins[0] else 1.0)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: ln of the gradient's length, estimated from that of the release, past half-way."""
+        """See Subject.scores: ln of the gradient's length, estimated from that of the release."""
         length = np.sqrt((sighting.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
-        scores: Floats = np.log(length) - math.log(_RATIO) / 2
+        scores: Floats = np.log(length)
         return scores
 
     def _record(self, length: float) -> Records:

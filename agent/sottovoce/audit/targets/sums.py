@@ -20,8 +20,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, 
 Floats = NDArray[np.float64]
 CLIP = 0.5
 SLOTS = 4
-_FEATURES = 256
-_CLASSES = 2
+_KERNEL = Softmax(256, 2)
 _HUGE = 100.0
 
 
@@ -41,7 +40,7 @@ class GaussianSums:
 
     learner: str
     budget: Budget
-    kernel: Softmax = Softmax(_FEATURES, _CLASSES)
+    kernel: Softmax = _KERNEL
     over: Watch | None = None
 
     @property
@@ -58,6 +57,21 @@ class GaussianSums:
     def gaussian(self) -> bool:
         """See Subject.gaussian."""
         return True
+
+    @property
+    def threshold(self) -> float:
+        """See Subject.threshold."""
+        return 0.5
+
+    @property
+    def hit(self) -> float:
+        """See Subject.hit; a claim of a Gaussian has no use for it."""
+        return 0.5
+
+    @property
+    def enough(self) -> int:
+        """See Subject.enough."""
+        return 8192
 
     @property
     def canaries(self) -> int:
@@ -127,13 +141,13 @@ class GaussianSums:
         return self._all().at(coins)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: where the projection on a canary's gradients lies between 0 and them, less a half."""
+        """See Subject.scores: where the projection on a canary's gradients lies between 0 and them."""
         along, length = np.zeros(self.canaries), np.zeros(self.canaries)
         for value, point in zip(sighting.values, sighting.points, strict=True):
             gradients = self._clipped(point, self._all())
             along += gradients @ value
             length += (gradients**2).sum(axis=1)
-        return along / length - 0.5
+        return along / length
 
     def _all(self) -> Records:
         m = self.canaries
@@ -151,7 +165,9 @@ class GaussianSums:
 
     def _clipped(self, point: Floats, records: Records) -> Floats:
         """Each record's gradient at the point, clipped, float64[n, P]."""
-        rows = self.kernel.gradients(point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis])[0]
+        rows: Floats = self.kernel.gradients(
+            point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis]
+        )[0]
         if self.clip is None:
             return rows
         lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))

@@ -19,6 +19,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, WalkTer
 Floats = NDArray[np.float64]
 FEATURES = 256
 CLASSES = 3
+_NEAR = 0.9  # of ε: the event whose odds change most is that of the largest likelihood ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,21 @@ class VisitSums:
     def gaussian(self) -> bool:
         """See Subject.gaussian."""
         return False
+
+    @property
+    def threshold(self) -> float:
+        """See Subject.threshold."""
+        return _NEAR * (self.budget.epsilon or 0.0)
+
+    @property
+    def hit(self) -> float:
+        """See Subject.hit."""
+        return self.law.hit ** (1 if self.law_name == "joint" else copies(CLASSES))
+
+    @property
+    def enough(self) -> int:
+        """See Subject.enough."""
+        return 8192
 
     @property
     def canaries(self) -> int:

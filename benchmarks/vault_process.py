@@ -1,0 +1,193 @@
+"""What a vault in a process of its own costs: time of a question, and memory, each against the vault in the agent.
+
+The floors are measured in the same run: the same vault asked in this process, and the memory of an agent that has its
+vault inside.
+
+    python benchmarks/vault_process.py [--smoke]
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+from sottovoce.agent.control import ask as ask_agent
+from sottovoce.agent.family import family_of
+from sottovoce.agent.join import join
+from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
+from sottovoce.agent.waits import Waits
+from sottovoce.config import load
+from sottovoce.door import Query, Refused
+from sottovoce.errors import NetworkError
+from sottovoce.identity import Fleet, create_fleet
+from sottovoce.vault import Budget, Ledger, Vault
+from sottovoce.vault.remote import RemoteVault
+
+RECORDS, CLASSES = 120, 10
+FEATURES = (64, 9_999)  # with a constant feature and ten classes: 650 and 100,000 parameters
+RELEASES = 4096  # over which the budget is spread; no run below makes more
+READY_SECONDS = 90.0
+Front = Vault | RemoteVault
+
+
+def configured(fleet: Fleet, directory: Path, name: str, features: int, *, separate: bool) -> Path:
+    """A device with random records; returns its configuration file."""
+    state, vault = directory / name, directory / f"{name}-vault"
+    budget = Budget(2.0, 1e-5, "record", "add-remove")
+    join(fleet, state, budget, vault=vault if separate else None)
+    random = np.random.default_rng(0)
+    np.savez(
+        directory / f"{name}.npz",
+        X=random.uniform(0, 16, (RECORDS, features)),
+        y=random.integers(0, CLASSES, RECORDS),
+        classes=np.array(CLASSES),
+    )
+    config = directory / f"{name}.toml"
+    config.write_text(
+        f'[agent]\nstate = "{name}"\n'
+        f'[data]\nsource = "npz:{directory / name}.npz"\nbounds = [0.0, 16.0]\n'
+        f"features = {features}\nclasses = {CLASSES}\nexpected_records = {RECORDS}\n"
+        f"[learner]\nsteps = {RELEASES}\n[ledger]\nalone = true\n"
+        + (f'[vault]\nsocket = "{name}.sock"\ndirectory = "{name}-vault"\n' if separate else "")
+    )
+    return config
+
+
+@contextmanager
+def running(what: str, config: Path) -> Iterator[int]:
+    """A process of `sottovoce WHAT run`; yields its id."""
+    command = [sys.executable, "-m", "sottovoce", what, "run", "--config", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def front(config: Path) -> Iterator[Front]:
+    """The vault of a device, wherever it runs."""
+    settings = load(config)
+    if settings.vault.socket is not None and settings.vault.directory is not None:
+        reader = Ledger.read(settings.vault.directory / LEDGER)
+        reader.close()
+        remote = RemoteVault(
+            settings.vault.socket,
+            owner=reader.owner,
+            budget=budget_of(settings),
+            patience=READY_SECONDS,
+            waits=Waits(),
+        )
+        with closing(remote):
+            yield remote
+        return
+    path = settings.agent.state / LEDGER
+    reader = Ledger.read(path)
+    reader.close()
+    ledger = Ledger.open(path, reader.owner, budget_of(settings))
+    with closing(vault_here(settings, family_of(settings), ledger)) as vault:
+        yield vault
+
+
+def asking(vault: Front, size: int, *, again: bool) -> Callable[[], None]:
+    """Asks the next question of a schedule, or always the first."""
+    slots, point = count(), np.zeros(size)
+
+    def ask() -> None:
+        if isinstance(vault.answer(Query("clipd2p", "gradient", 0 if again else next(slots), point)), Refused):
+            raise RuntimeError("the vault refused")
+
+    return ask
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def compare(name: str, act: Callable[[], None], floor: Callable[[], None], repetitions: int) -> None:
+    """One line of the table: medians of both, called in turn, so that what disturbs one disturbs the other."""
+    act()
+    floor()
+    measured, least = np.median([(seconds(act), seconds(floor)) for _ in range(repetitions)], axis=0)
+    print(f"{name:36} {measured * 1e6:10.0f} µs {least * 1e6:10.0f} µs {measured / least:7.2f}", flush=True)
+
+
+def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
+    """A question over the socket, against the same in this process."""
+    for features in FEATURES:
+        size = (features + 1) * CLASSES
+        here = configured(fleet, directory, f"here-{features}", features, separate=False)
+        apart = configured(fleet, directory, f"apart-{features}", features, separate=True)
+        with running("vault", apart), front(apart) as remote, front(here) as inside:
+            for again, what in ((False, "a release"), (True, "the same again")):
+                compare(
+                    f"{what}, {size:,} parameters",
+                    asking(remote, size, again=again),
+                    asking(inside, size, again=again),
+                    repetitions if features == FEATURES[0] else max(3, repetitions // 10),
+                )
+
+
+def memory(fleet: Fleet, directory: Path, settle: float) -> None:
+    """Agent and vault together, against an agent with its vault inside; each by itself and without peers."""
+    here = configured(fleet, directory, "one", FEATURES[0], separate=False)
+    apart = configured(fleet, directory, "two", FEATURES[0], separate=True)
+    with running("agent", here) as pid:
+        at_work(directory / "one", settle)
+        whole = resident_mib(pid)
+    with ExitStack() as stack:
+        vault = stack.enter_context(running("vault", apart))
+        agent = stack.enter_context(running("agent", apart))
+        at_work(directory / "two", settle)
+        parts = resident_mib(agent), resident_mib(vault)
+    print(f"{'memory: agent + separate vault':36} {parts[0]:6.1f} + {parts[1]:.1f} MiB")
+    print(f"{'memory: agent with its vault inside':36} {whole:6.1f} MiB, ratio {sum(parts) / whole:.2f}")
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process, from /proc."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"process {pid} has ended")
+
+
+def at_work(state: Path, settle: float) -> None:
+    """Return `settle` seconds after the agent has made its first release."""
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            if ask_agent(state, "status")["privacy"]["releases"]:
+                break
+        except NetworkError:
+            pass
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"no agent at work in {state} within {READY_SECONDS:g} s")
+        time.sleep(0.05)
+    time.sleep(settle)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="few repetitions")
+    options = parser.parse_args()
+    print(f"{'':36} {'separate':>13} {'in process':>13} {'ratio':>7}")
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as name:
+        directory = Path(name)
+        fleet = create_fleet(directory / "fleet", "bench")
+        times(fleet, directory, 5 if options.smoke else 300)
+        memory(fleet, directory, 1.0 if options.smoke else 5.0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

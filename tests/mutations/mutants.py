@@ -1,0 +1,225 @@
+"""Defects that privacy software has had elsewhere, each put into the shipped code by monkeypatching.
+
+A mutant changes what runs on the device; the auditor's own arithmetic is untouched.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.door import Answer, Query, Refused, Release
+from sottovoce.learners import Golf, GolfMessage, Send
+from sottovoce.perturbation import Laplace
+from sottovoce.vault import (
+    Ledger,
+    OperatingSystemNoise,
+    Vault,
+    clipped_sum,
+    construction,
+    discrete_gaussian,
+    discrete_laplace,
+    pure_sum,
+    record_mechanism,
+)
+from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.release import SealedRelease
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+Values = NDArray[np.int64]
+
+_SAMPLERS = (discrete_gaussian.DiscreteGaussianSampler, discrete_laplace.DiscreteLaplaceSampler)
+
+
+def drawn_anew(vault: Vault, query: Query) -> Release:
+    """A release with fresh noise, which nobody paid for."""
+    room = vault._room
+    plan = room.program.plan(query)
+    assert not isinstance(plan, Refused)
+    value = plan.mechanism.apply(room.program.compute(query, room.records.within(plan.event.units)), room.noise)
+    return SealedRelease(query.id, value, 2.0**plan.mechanism.exponent, room.statement, room.noise.simulated)
+
+
+def noise_halved(patch: pytest.MonkeyPatch) -> None:
+    """Half of every draw."""
+    for sampler in _SAMPLERS:
+        draw = sampler.draw
+        patch.setattr(sampler, "draw", lambda self, count, draw=draw: draw(self, count) // 2)
+
+
+def variance_for_deviation(patch: pytest.MonkeyPatch) -> None:
+    """σ is taken for σ²: Disco's tfjs noise, the other way round."""
+    begin = discrete_gaussian.DiscreteGaussianSampler.__init__
+
+    def begun(self: Any, sigma: int, *rest: Any, **named: Any) -> None:
+        begin(self, math.isqrt(sigma), *rest, **named)
+
+    patch.setattr(discrete_gaussian.DiscreteGaussianSampler, "__init__", begun)
+
+
+def sensitivity_halved(patch: pytest.MonkeyPatch) -> None:
+    """Noise for half of the clip; in the L1 and K norms, for records as far from 0 as from each other."""
+    calibrate, sensitivity = clipped_sum.calibrate, pure_sum._sensitivity
+
+    def calibrated(*, clip: float, **named: Any) -> clipped_sum.DiscreteGaussian:
+        fitting = calibrate(clip=clip / 2, **named)
+        return replace(fitting, clip_squared=4 * fitting.clip_squared)
+
+    patch.setattr(construction, "calibrate", calibrated)
+    patch.setattr(pure_sum, "_sensitivity", lambda *law: sensitivity(*law) // 2)
+    patch.setattr(Laplace, "sensitivity", property(lambda self: self.unit))
+
+
+def clip_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Rows go into the sum as long as they are."""
+    patch.setattr(clipped_sum, "clipped_units", lambda rows, step, clip: clipped_units(rows, step, None))
+
+
+def batch_clipped(patch: pytest.MonkeyPatch) -> None:
+    """The sum is clipped, not each row."""
+    patch.setattr(
+        clipped_sum, "clipped_units", lambda rows, step, clip: clipped_units(rows.sum(axis=0)[np.newaxis], step, clip)
+    )
+
+
+def mean_clipped(patch: pytest.MonkeyPatch) -> None:
+    """The mean is clipped, and multiplied by the number of rows."""
+
+    def clipped(rows: Any, step: float, clip: int | None) -> Any:
+        mean = rows.mean(axis=0)[np.newaxis] if len(rows) else rows
+        return clipped_units(mean, step, clip) * len(rows)
+
+    patch.setattr(clipped_sum, "clipped_units", clipped)
+
+
+def single_number_exact(patch: pytest.MonkeyPatch) -> None:
+    """A release of one number slips past the noise, as 0-d tensors do in Flower."""
+    for mechanism in (clipped_sum.DiscreteGaussian, record_mechanism.RecordMechanism):
+        apply = mechanism.apply
+
+        def applied(self: Any, raw: Any, noise: Any, apply: Any = apply) -> Values:
+            return np.zeros(1, dtype=np.int64) if self.size == 1 else apply(self, raw, noise)
+
+        patch.setattr(mechanism, "apply", applied)
+
+
+def zero_sum_exact(patch: pytest.MonkeyPatch) -> None:
+    """A sum of zero is left as it is."""
+    apply = clipped_sum.DiscreteGaussian.apply
+
+    def applied(self: Any, raw: Any, noise: Any) -> Values:
+        rows = list(raw)
+        total = clipped_sum._sum(self, iter(rows))
+        return total if not total.any() else apply(self, iter(rows), noise)
+
+    patch.setattr(clipped_sum.DiscreteGaussian, "apply", applied)
+
+
+def empty_batch_silent(patch: pytest.MonkeyPatch) -> None:
+    """A device without records does not answer."""
+    answered(patch, lambda vault, query, answer: _no(query) if not len(vault._room.records) else answer)
+
+
+def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
+    """Once the budget is spent, the exact value is published, as QuinkGL's fingerprints are."""
+
+    def beyond(vault: Vault, query: Query, answer: Answer) -> Answer:
+        if not isinstance(answer, Refused) or answer.reason != "budget":
+            return answer
+        return drawn_anew(vault, replace(query, slot=0))
+
+    answered(patch, beyond)
+
+
+def fresh_on_retry(patch: pytest.MonkeyPatch) -> None:
+    """A question asked again is answered with new noise, uncharged."""
+    known: set[tuple[int, bytes]] = set()
+
+    def again(vault: Vault, query: Query, answer: Answer) -> Answer:
+        first = (id(vault), query.id) not in known
+        known.add((id(vault), query.id))
+        return answer if first or isinstance(answer, Refused) else drawn_anew(vault, query)
+
+    answered(patch, again)
+
+
+def fresh_for_each_peer(patch: pytest.MonkeyPatch) -> None:
+    """Every message draws the noise anew, as p2pfl does for each neighbour."""
+    last: list[Vault] = []
+    answered(patch, lambda vault, query, answer: last.append(vault) or answer)
+    send = Golf._send
+
+    def sent(self: Golf, state: Any) -> Any:
+        state, effects = send(self, state)
+        return state, [_redrawn(last[-1], effect) if isinstance(effect, Send) else effect for effect in effects]
+
+    patch.setattr(Golf, "_send", sent)
+
+
+def accountant_reset(patch: pytest.MonkeyPatch) -> None:
+    """A start finds an empty ledger, as NVFlare's does."""
+    patch.setattr(Ledger, "open", classmethod(lambda cls, path, owner, budget: cls.in_memory(owner, budget)))
+
+
+def noise_repeated(patch: pytest.MonkeyPatch) -> None:
+    """Every device draws from the same seed."""
+
+    def words(self: OperatingSystemNoise, count: int) -> NDArray[np.uint64]:
+        return np.random.PCG64(7).random_raw(count).astype(np.uint64)
+
+    patch.setattr(OperatingSystemNoise, "words", words)
+
+
+def float_noise(patch: pytest.MonkeyPatch) -> None:
+    """Laplace noise from numpy, added in floats that leave the device with all their digits."""
+
+    def applied(self: Any, raw: Any, noise: Any) -> Values:
+        scheme, row = self.scheme, raw.features[0]
+        exact = np.kron(np.arange(scheme.classes) == raw.labels[0], row / max(np.abs(row).sum(), 1e-300))
+        seen = exact + np.random.default_rng().laplace(0, 2 / scheme.epsilon, exact.size)
+        return np.rint(seen * 2.0**-self.exponent).astype(np.int64)
+
+    patch.setattr(record_mechanism.RecordMechanism, "exponent", property(lambda self: self.scheme.exponent - 24))
+    patch.setattr(record_mechanism.RecordMechanism, "apply", applied)
+
+
+def always_in_the_cap(patch: pytest.MonkeyPatch) -> None:
+    """PrivUnit that never draws from outside its cap; a label that randomised response never changes."""
+    patch.setattr(record_mechanism, "_uniform_bits", lambda bits, noise: 0)
+
+
+def noise_follows_data(patch: pytest.MonkeyPatch) -> None:
+    """The noise is as large as the sum it hides: AdaD²P."""
+    apply = clipped_sum.DiscreteGaussian.apply
+
+    def applied(self: Any, raw: Any, noise: Any) -> Values:
+        rows = list(raw)
+        total = clipped_sum._sum(self, iter(rows))
+        length = math.sqrt(float((total.astype(np.float64) ** 2).sum()))
+        sigma = max(1, round(self.sigma * length / math.sqrt(self.clip_squared)))
+        return apply(replace(self, sigma=min(sigma, discrete_gaussian.MAX_SIGMA)), iter(rows), noise)
+
+    patch.setattr(clipped_sum.DiscreteGaussian, "apply", applied)
+
+
+def answered(patch: pytest.MonkeyPatch, change: Callable[[Vault, Query, Answer], Answer]) -> None:
+    """Change what a vault answers."""
+    answer = Vault.answer
+    patch.setattr(Vault, "answer", lambda self, query: change(self, query, answer(self, query)))
+
+
+def _no(query: Query) -> Refused:
+    return Refused(query.id, "empty", "there is nothing to say")
+
+
+def _redrawn(vault: Vault, effect: Send) -> Send:
+    message = effect.message
+    assert isinstance(message, GolfMessage)
+    records = tuple(
+        replace(record, values=drawn_anew(vault, Query("golf", "record", record.slot, np.empty(0))).value)
+        for record in message.records
+    )
+    return replace(effect, message=replace(message, records=records))

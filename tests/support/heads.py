@@ -1,0 +1,110 @@
+"""Ledger heads that tests make up, and heralds that talk to one another inside this process."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sottovoce.agent.head_book import HeadBook
+from sottovoce.agent.herald import Herald, Voice
+from sottovoce.agent.waits import Waits
+from sottovoce.agent.witness import Witness
+from sottovoce.door import Answer, PrivacyStatement, Query
+from sottovoce.identity import Identity
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.vault import Spending, Tip
+from sottovoce.wire import SignedHead
+
+
+def mark(past: str) -> bytes:
+    """The mark of a ledger with this past."""
+    return past.encode().ljust(32, b".")[:32]
+
+
+def head(
+    identity: Identity, charges: int, past: str = "one", *, released: int | None = None, life: int = 1
+) -> SignedHead:
+    """A signed head of a ledger with this past."""
+    counted = charges if released is None else released
+    return SignedHead(
+        identity.public_key, charges, counted, mark(f"{past}/{charges}/{counted}"), bytes([life]) * 16
+    ).signed(identity)
+
+
+@dataclass
+class Past:
+    """A ledger's past, without a ledger; implements sottovoce.vault.VaultFront as far as a herald needs it.
+
+    Attributes:
+        charges: made so far, each with its release.
+        name: two of different names have released different things,
+        common: but for the first so many.
+    """
+
+    charges: int = 0
+    name: str = "one"
+    common: int = 0
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        raise NotImplementedError
+
+    def spending(self) -> Spending:
+        raise NotImplementedError
+
+    async def ask(self, query: Query) -> Answer:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def tip(self) -> Tip:
+        found = self.mark(self.charges, self.charges)
+        assert found is not None
+        return Tip(self.charges, self.charges, found)
+
+    def mark(self, charges: int, released: int) -> bytes | None:
+        if max(charges, released) > self.charges:
+            return None
+        return mark(f"{self.name if charges > self.common else 'one'}/{charges}/{released}")
+
+
+@dataclass
+class Village:
+    """Heralds by address; implements sottovoce.transport.Transport for one of them."""
+
+    heralds: dict[str, Herald] = field(default_factory=dict)
+    own: str = ""
+
+    async def start(self, receive: Receive) -> None:
+        raise NotImplementedError
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        if peer.address not in self.heralds:
+            raise DeliveryFailed("unreachable", "nobody is at home")
+        answer, _ = await self.heralds[peer.address].receive(self.own, message)
+        return answer
+
+    def listener(self) -> Listener:
+        raise NotImplementedError
+
+    async def stop(self, grace: float) -> None:
+        raise NotImplementedError
+
+
+def herald(
+    village: dict[str, Herald], identity: Identity, past: Past, book: Path, *, needed: int = 1, alone: bool = False
+) -> Herald:
+    """A herald that finds its peers in `village`, by address."""
+    voice = Voice(
+        seal=lambda recipient, kind, payload: payload,
+        transport=Village(village, identity.node_id),
+        timeout=1.0,
+        counters=Counters(),
+        waits=Waits(),
+    )
+    return Herald(identity=identity, vault=past, book=HeadBook(book), witness=Witness(needed, alone), voice=voice)
+
+
+def at(address: str, identity: Identity) -> Peer:
+    """Somebody to tell."""
+    return Peer(identity.node_id, address, "")

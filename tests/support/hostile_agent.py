@@ -1,0 +1,221 @@
+"""An agent process that has been taken over: it does whatever its user may do, and prints what came of it as JSON.
+
+Run as a script, as the agent's user. It holds everything that the agent holds: the program, the configuration, the
+agent's keys and state, the socket of the vault.
+"""
+
+import ctypes
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from sottovoce.agent.waits import Waits
+from sottovoce.config import load
+from sottovoce.door import Query, Refused
+from sottovoce.errors import SottovoceError
+from sottovoce.vault import Budget, Ledger, protocol
+from sottovoce.vault.remote import RemoteVault
+
+_PTRACE_ATTACH, _PTRACE_SEIZE = 16, 0x4206
+_PARALLEL = 8
+
+
+class Eavesdrop(RemoteVault):
+    """Keeps every byte that it is sent."""
+
+    heard = bytearray()
+
+    def _once(self, raw: bytes) -> Any:
+        received = super()._once(raw)
+        self.heard += received[0]
+        return received
+
+
+def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: Path) -> None:
+    settings = load(config)
+    place, directory = settings.vault.socket, settings.vault.directory
+    assert place is not None
+    assert directory is not None
+    budget = Budget(settings.privacy.epsilon, settings.privacy.delta, "record", "add-remove")
+    remote = Eavesdrop(place, owner=owner, budget=budget, patience=20.0, waits=Waits())
+    findings = {
+        "user": os.getuid(),
+        "done": sorted(done(attempts(config, place, directory, vault, records, own))),
+        "floods": flood(remote),
+        "frames": frames(remote, place),
+        "vaults": [another_vault(settings, config, owner, own, kind) for kind in ("its ledger", "a new ledger")],
+    }
+    findings["spent"] = msgspec.to_builtins(remote.spending())
+    heard.write_bytes(remote.heard)
+    print(json.dumps(findings))
+
+
+def attempts(
+    config: Path, place: Path, directory: Path, vault: int, records: Path, own: Path
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What it must not be able to do, by name."""
+    process = Path("/proc", str(vault))
+    ledger = directory / "ledger.db"
+    for path in (records, ledger, *(directory / f"ledger.db{end}" for end in ("-wal", "-shm", ".lock"))):
+        yield f"read {path.name}", path.read_bytes
+        yield f"write {path.name}", partial(touch, path)
+        yield f"link {path.name}", partial(linked, path, own / path.name)
+    yield "list the vault's directory", lambda: list(directory.iterdir())
+    yield "put another ledger there", lambda: Ledger.create(directory / "new.db", "x", Budget(9.0, 1e-5, "record", "x"))
+    yield "rename the vault's directory", lambda: directory.rename(own / "stolen")
+    yield "change the configuration", partial(touch, config)
+    yield "replace the socket", lambda: place.unlink()
+    yield "rename the socket", lambda: place.rename(place.with_name("other.sock"))
+    for name in ("mem", "maps", "environ", "stack", "syscall", "pagemap"):
+        yield f"read /proc/PID/{name}", partial(first_byte, process / name)
+    yield "write /proc/PID/mem", partial(touch, process / "mem")
+    yield "list its open files", lambda: list((process / "fd").iterdir())
+    yield "enter its root", lambda: list((process / "root").iterdir())
+    yield "attach to it", lambda: called("ptrace", _PTRACE_ATTACH, vault, 0, 0)
+    yield "seize it", lambda: called("ptrace", _PTRACE_SEIZE, vault, 0, 0)
+    yield "read its memory", lambda: called("process_vm_readv", vault, *vectors(), 0)
+    yield "take its files", lambda: called("syscall", 438, called("syscall", 434, vault, 0), 0, 0)  # pidfd_getfd
+    yield "kill it", lambda: os.kill(vault, signal.SIGKILL)
+    yield "become its user", lambda: os.setuid(process.stat().st_uid)
+
+
+def done(tries: Iterator[tuple[str, Callable[[], object]]]) -> Iterator[str]:
+    """The names of those that succeeded."""
+    for name, attempt in tries:
+        try:
+            attempt()
+        except (OSError, SottovoceError):
+            continue
+        yield name
+
+
+def touch(path: Path) -> None:
+    """Open it to write."""
+    path.open("r+b").close()
+
+
+def first_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(1)
+
+
+def linked(path: Path, own: Path) -> bytes:
+    """What it holds, by way of a second name in a directory of one's own."""
+    os.link(path, own)
+    return own.read_bytes()
+
+
+def called(function: str, *arguments: Any) -> int:
+    """A call into the C library."""
+    library = ctypes.CDLL(None, use_errno=True)
+    words = [word if isinstance(word, ctypes.Array) else ctypes.c_long(word) for word in arguments]
+    result = int(library[function](*words))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), function)
+    return result
+
+
+def vectors() -> list[Any]:
+    """For process_vm_readv: somewhere to put a byte, and an address where there may be one."""
+    here = ctypes.create_string_buffer(1)
+    local = (ctypes.c_ulong * 2)(ctypes.addressof(here), 1)
+    vectors.kept = here  # type: ignore[attr-defined]
+    return [local, 1, (ctypes.c_ulong * 2)(0x400000, 1), 1]
+
+
+def flood(vault: RemoteVault) -> dict[str, Any]:
+    """Thousands of queries, many at once and many of them the same: how many ids were released, refused and in what."""
+    dice = random.Random(1)
+    size = len(vault.statement.unit) and 15  # (4 features + 1) × 3 classes
+    points = [
+        np.zeros(size),
+        np.full(size, 1e308),
+        np.full(size, 5e-324),
+        np.eye(size)[0] * 1e12,
+        np.array([dice.uniform(-9, 9) for _ in range(size)]),
+        np.full(size, np.nan),
+        np.zeros(size - 1),
+        np.zeros(0),
+        np.zeros(3 * size),
+    ]
+    queries = [
+        Query(learner, kind, slot, points[dice.randrange(len(points))])
+        for learner in ("clipd2p", "push-sum", "golf", "x" * 64, "")
+        for kind in ("gradient", "gradient", "record", "advance", "gradient ")
+        for slot in [*range(40), *(dice.randrange(2**63) for _ in range(60))]
+    ]
+    dice.shuffle(queries)
+    queries += queries[:500]
+
+    def ask(query: Query) -> tuple[str, str, str]:
+        answer = vault.answer(query)
+        if isinstance(answer, Refused):
+            return "refused", answer.reason, answer.query_id.hex()
+        return "released", answer.value.tobytes().hex(), answer.query_id.hex()
+
+    with ThreadPoolExecutor(_PARALLEL) as threads:
+        answers = list(threads.map(ask, queries))
+    released = {(query, value) for kind, value, query in answers if kind == "released"}
+    return {
+        "asked": len(queries),
+        "released": len({query for query, _ in released}),
+        "values": len({value for _, value in released}),
+        "pairs": len(released),
+        "reasons": sorted({value for kind, value, _ in answers if kind == "refused"}),
+    }
+
+
+def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
+    """Connections that say anything but a question: how many got a reply, and how many of those were an answer."""
+    dice, whole = random.Random(2), protocol.encoded(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
+    replies = answers = 0
+    for turn in range(600):
+        body = bytearray(whole if turn % 3 else dice.randbytes(dice.randrange(500)))
+        for _ in range(dice.randrange(1, 9)):
+            if body:
+                body[dice.randrange(len(body))] = dice.randrange(256)
+        header = b"svv\x01" + len(body).to_bytes(4, "big") if turn % 5 else dice.randbytes(8)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            connection.connect(str(place))
+            try:
+                connection.sendall(header + body)
+                connection.shutdown(socket.SHUT_WR)
+                raw = protocol.receive(connection, 2**20, 30)
+            except OSError:
+                continue
+        Eavesdrop.heard += raw
+        replies += 1
+        answers += isinstance(protocol.reply(raw), protocol.Released)
+    return {"replies": replies, "answers": answers}
+
+
+def another_vault(settings: Any, config: Path, owner: str, own: Path, kind: str) -> tuple[int, str]:
+    """A vault of its own over the records, for the same device, with the vault's ledger or one it made itself."""
+    directory = settings.vault.directory
+    if kind == "a new ledger":
+        directory = own / "vault"
+        directory.mkdir()
+        budget = Budget(settings.privacy.epsilon, settings.privacy.delta, "record", "add-remove")
+        Ledger.create(directory / "ledger.db", owner, budget)
+    text = config.read_text().replace(str(settings.vault.directory) + '"', str(directory) + '"')
+    copy = own / "own.toml"
+    copy.write_text(text.replace(str(settings.vault.socket), str(own / "own.sock")))
+    command = [sys.executable, "-m", "sottovoce", "vault", "run", "--config", str(copy)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return ran.returncode, ran.stderr
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *map(Path, sys.argv[4:7]))

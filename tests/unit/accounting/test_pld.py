@@ -1,0 +1,138 @@
+"""Privacy loss distributions: a second library's answers, the closed form, and a direct computation of two releases."""
+
+import math
+
+import numpy as np
+import pytest
+from sottovoce.accounting.accountant import composed_delta, composed_epsilon
+from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from sottovoce.accounting.pairs import Added, FixedSize, Gaussian, Laplace, Pair, Pure, Removed, Replaced
+from sottovoce.accounting.pld import losses, outline
+
+KNOWN = [
+    (0.01, 1.0, 1000, 1e-5, 1.82824, 2.84345),
+    (0.01, 0.5, 100, 1e-5, 6.47621, 6.69821),
+    (0.001, 1.0, 10_000, 1e-6, 0.55539, 0.91060),
+]
+EVERY_PAIR = [
+    Gaussian(0.7), Removed(0.1, 1.3), Added(0.1, 1.3), Replaced(0.1, 1.3), FixedSize(0.1, 1.3), Laplace(0.4), Pure(0.4)
+]  # fmt: skip
+
+
+def add_remove(rate: float, noise: float, releases: int, delta: float) -> float:
+    return max(composed_epsilon({pair: releases}, delta) for pair in (Removed(rate, noise), Added(rate, noise)))
+
+
+@pytest.mark.parametrize("rate, noise, releases, delta, one_more, one_other", KNOWN)
+def test_known_answers(
+    rate: float, noise: float, releases: int, delta: float, one_more: float, one_other: float
+) -> None:
+    """ALGORITHMS.md 7.1. A multiplier of σ means the same norm of one record under both relations."""
+    assert add_remove(rate, noise, releases, delta) == pytest.approx(one_more, rel=2e-3)
+    assert composed_epsilon({Replaced(rate, noise): releases}, delta) == pytest.approx(one_other, rel=2e-3)
+
+
+@pytest.mark.parametrize("rate, noise, releases", [(0.01, 1.0, 100), (0.1, 2.0, 30), (0.5, 5.0, 10), (1.0, 3.0, 5)])
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
+def test_never_below_the_oracles_lower_estimate_and_hardly_above_its_upper(
+    rate: float, noise: float, releases: int, delta: float
+) -> None:
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+    def theirs(upward: bool) -> float:
+        once = from_gaussian_mechanism(
+            noise,
+            pessimistic_estimate=upward,
+            use_connect_dots=upward,
+            sampling_prob=rate,
+            log_mass_truncation_bound=-70,
+        )
+        return float(once.self_compose(releases).get_epsilon_for_delta(delta))
+
+    ours = add_remove(rate, noise, releases, delta)
+    assert theirs(False) <= ours <= 1.005 * theirs(True)
+
+
+@pytest.mark.parametrize(
+    "mu, count, delta", [(1.0, 1, 1e-5), (0.1, 1000, 1e-10), (1e-3, 10**5, 1e-10), (1e-3, 10**6, 1e-15), (5, 1, 1e-3)]
+)
+def test_gaussian_losses_agree_with_the_closed_form_and_are_not_below(mu: float, count: int, delta: float) -> None:
+    exact = gaussian_epsilon(mu * math.sqrt(count), delta)
+    assert exact <= composed_epsilon({Gaussian(mu): count}, delta) <= 1.002 * exact
+    assert delta * 0.999 <= composed_delta({Gaussian(mu): count}, exact) <= 1.05 * delta
+
+
+@pytest.mark.parametrize("pair", EVERY_PAIR, ids=lambda pair: type(pair).__name__)
+def test_a_discretised_loss_keeps_the_profile_at_grid_points_and_is_above_it_between(pair: Pair) -> None:
+    on_grid = losses(pair, outline(pair).step)
+    values = on_grid.values
+    assert on_grid.masses.sum() + on_grid.infinite == pytest.approx(1, abs=1e-12)
+    assert (on_grid.masses >= 0).all()
+    for epsilon in (*values[[len(values) // 2, -len(values) // 4]], 0.1234, 0.3):
+        held = float(on_grid.masses @ np.maximum(0, -np.expm1(epsilon - values))) + on_grid.infinite
+        exact = float(pair.profile(np.array([epsilon]))[0][0])
+        assert exact - 1e-14 <= held <= exact + 2e-3
+
+
+@pytest.mark.parametrize("pair", EVERY_PAIR, ids=lambda pair: type(pair).__name__)
+def test_profiles_are_convex_in_e_to_the_epsilon_and_fall(pair: Pair) -> None:
+    alpha = np.linspace(0.01, 4, 400)
+    delta, _ = pair.profile(np.log(alpha))
+    assert (np.diff(delta) <= 1e-15).all()
+    assert (np.diff(delta, 2) >= -1e-12).all()
+
+
+def test_two_sampled_releases_by_quadrature() -> None:
+    """δ of two is the mean, over the first release's loss, of one's δ at what remains."""
+    rate, noise = 0.3, 1.2
+    x = np.linspace(-16, 17, 20_001)
+    base, moved = (np.exp(-(((x - centre) / noise) ** 2) / 2) / noise / math.sqrt(2 * math.pi) for centre in (0, 1))
+    mixed = (1 - rate) * base + rate * moved
+    pair = Removed(rate, noise)
+    for epsilon in (0.2, 1.0, 2.5):
+        exact = float(mixed @ pair.profile(epsilon - np.log(mixed / base))[0]) * (x[1] - x[0])
+        assert exact * (1 - 1e-9) <= composed_delta({pair: 2}, epsilon) <= exact * 1.01
+
+
+def test_a_fixed_size_cannot_be_charged_as_one_direction() -> None:
+    """An adversary who chooses the second question by the first answer beats both directions composed with themselves.
+
+    With exactly 10 % of the records, noise multiplier 2, replace-one, at ε = 0.1: first as if the record were present
+    or not (`Removed`), then, where the loss has passed ε, the other way round.
+    """
+    rate, noise, epsilon = 0.1, 1.0, 0.1
+    x = np.linspace(-12, 14, 20_001)
+    base, moved = (np.exp(-((x - centre) ** 2) / 2) / math.sqrt(2 * math.pi) for centre in (0, 1))
+    mixed = (1 - rate) * base + rate * moved
+    either = FixedSize(rate, 2 * noise)
+    adaptive = float(mixed @ either.profile(epsilon - np.log(mixed / base))[0]) * (x[1] - x[0])
+    one_way = max(composed_delta({pair: 2}, epsilon) for pair in (Removed(rate, noise), Added(rate, noise)))
+    assert one_way < 0.97 * adaptive
+    assert adaptive <= composed_delta({either: 2}, epsilon)
+
+
+def test_small_deltas_are_not_lost_in_rounding() -> None:
+    """Fourier transforms of these laws, untilted, are right to about 10⁻¹³."""
+    tiny = [composed_epsilon({Removed(0.01, 1.0): 1000}, 10.0**-power) for power in range(6, 16)]
+    assert all(1.0 < later - earlier + 1 < 1.6 for earlier, later in zip(tiny, tiny[1:], strict=False))
+
+
+def test_nothing_was_released() -> None:
+    assert composed_epsilon({}, 1e-5) == 0.0
+    assert composed_epsilon({Removed(0.1, 1.0): 0}, 1e-5) == 0.0
+    assert composed_delta({}, 0.5) == 0.0
+    assert composed_epsilon({Removed(1e-4, 1.0): 1}, 1e-3) == 0.0
+
+
+def test_what_cannot_be_asked() -> None:
+    for delta in (0.0, 1.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="delta"):
+            composed_epsilon({Gaussian(1.0): 1}, delta)
+    for epsilon in (-1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="epsilon"):
+            composed_delta({Gaussian(1.0): 1}, epsilon)
+
+
+def test_beyond_what_is_told_everything_is_infinite() -> None:
+    assert composed_epsilon({Removed(1.0, 0.04): 100}, 1e-5) == math.inf
+    assert composed_epsilon({Pure(400.0): 2}, 1e-5) == math.inf

@@ -1,0 +1,119 @@
+"""The book of heads: the highest of each device, durable, bounded, and never one that does not continue another."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sottovoce.agent import head_book
+from sottovoce.agent.head_book import HeadBook, continues
+from sottovoce.errors import DataError
+from sottovoce.identity import Identity, create_fleet, enrol
+
+from tests.support.heads import head
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
+    directory = tmp_path_factory.mktemp("fleet")
+    fleet = create_fleet(directory / "authority", "fleet")
+    return [enrol(fleet, directory / str(i)) for i in range(5)]
+
+
+def test_it_keeps_the_highest_head_of_each_device_over_a_restart(devices: list[Identity], tmp_path: Path) -> None:
+    one, other = devices[:2]
+    book = HeadBook(tmp_path / "heads.db")
+    assert book.begun == "there was none"
+    for number in (1, 2, 5):
+        assert book.take(head(one, number), ()).fits
+    assert book.take(head(other, 3), ()).known is None
+    book.close()
+    again = HeadBook(tmp_path / "heads.db")
+    assert again.begun is None
+    assert (again.known(one.node_id), again.known(other.node_id)) == (head(one, 5), head(other, 3))
+    assert again.known(devices[2].node_id) is None
+    again.close()
+    assert (tmp_path / "heads.db").stat().st_mode & 0o077 == 0
+
+
+def test_what_does_not_continue_is_not_kept_and_what_was_known_is_given_back(
+    devices: list[Identity], tmp_path: Path
+) -> None:
+    one, book = devices[0], HeadBook(tmp_path / "heads.db")
+    book.take(head(one, 5), ())
+    for strange in (head(one, 4), head(one, 5, "two"), head(one, 6, released=4), head(one, 5, released=4)):
+        taken = book.take(strange, ())
+        assert (taken.known, taken.fits) == (head(one, 5), False)
+    assert book.known(one.node_id) == head(one, 5)
+    assert book.take(head(one, 6, released=5), ()).fits
+    assert book.take(head(one, 6, released=5, life=2), ()).fits, "the same after another start"
+    book.close()
+
+
+def test_heads_of_one_ledger_continue_one_another(devices: list[Identity]) -> None:
+    one = devices[0]
+    assert continues(head(one, 5, life=1), head(one, 5, life=2))
+    assert continues(head(one, 6, "two"), head(one, 5, "one")), "which past it is only its own device can say"
+    assert not continues(head(one, 5, "two"), head(one, 5, "one"))
+
+
+def test_who_was_heard_longest_ago_makes_room_but_never_a_peer(
+    devices: list[Identity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_book, "CAPACITY", 3)
+    book = HeadBook(tmp_path / "heads.db")
+    for device in devices[:3]:
+        book.take(head(device, 1), ())
+    book.take(head(devices[1], 2), ())  # heard again
+    peers = {devices[0].node_id}
+    book.take(head(devices[3], 1), peers)
+    assert book.known(devices[2].node_id) is None
+    book.take(head(devices[4], 1), peers)
+    kept = [device for device in devices if book.known(device.node_id) is not None]
+    assert kept == [devices[0], devices[3], devices[4]]
+    book.close()
+
+
+def test_a_head_known_already_is_not_written_again(devices: list[Identity], tmp_path: Path) -> None:
+    book, wal = HeadBook(tmp_path / "heads.db"), tmp_path / "heads.db-wal"
+    book.take(head(devices[0], 1), ())
+    before = wal.stat().st_size
+    for _ in range(10):
+        assert book.take(head(devices[0], 1), ()).fits
+    assert wal.stat().st_size == before
+    book.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish" * 1000])
+def test_a_damaged_book_is_begun_anew_and_says_so(devices: list[Identity], tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "heads.db"
+    path.write_bytes(content)
+    book = HeadBook(path)
+    assert book.begun is not None
+    assert book.begun.startswith("it was damaged (")
+    assert book.take(head(devices[0], 1), ()).fits
+    book.close()
+
+
+def test_a_book_of_another_version_is_not_taken_for_one(tmp_path: Path) -> None:
+    path = tmp_path / "heads.db"
+    HeadBook(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    book = HeadBook(path)
+    assert "its schema is version 99" in (book.begun or "")
+    book.close()
+
+
+def test_a_book_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"heads\.db: the ledger heads of other devices cannot be used"):
+        HeadBook(tmp_path / "nowhere" / "heads.db")
+
+
+def test_a_book_that_cannot_be_written_is_named_and_as_before(devices: list[Identity], tmp_path: Path) -> None:
+    book = HeadBook(tmp_path / "heads.db")
+    book.take(head(devices[0], 1), ())
+    book.close()
+    for act in (lambda: book.take(head(devices[0], 2), ()), lambda: book.known(devices[0].node_id)):
+        with pytest.raises(DataError, match="cannot be used"):
+            act()
