@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 import sottovoce
 import sottovoce_bootstrap
+from sottovoce.accounting.events import event_of
 from sottovoce.data import apply
 from sottovoce.identity import Fleet
 from sottovoce.vault import Ledger
@@ -67,7 +68,7 @@ def python() -> str:
     """An interpreter that the two users may run; the one that runs the tests may be in root's own home."""
     tried = (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}")
     for interpreter in tried:
-        command = [interpreter, "-c", "import sottovoce.agent.vault_process"]
+        command = [interpreter, "-c", "import msgspec, numpy, sottovoce"]
         with contextlib.suppress(OSError):
             if subprocess.run(command, capture_output=True, check=False, **as_user(VAULT_USER)).returncode == 0:
                 return interpreter
@@ -82,14 +83,20 @@ def owned(user: int, *paths: Path) -> None:
 
 @pytest.fixture
 def scene(fleet: Fleet, python: str) -> Iterator[Scene]:
-    """In a directory that every user may enter, unlike those of pytest."""
+    with staged(fleet, python, {"learner": {"steps": STEPS}}) as scene:
+        yield scene
+
+
+@contextlib.contextmanager
+def staged(fleet: Fleet, python: str, tables: dict[str, Any], neighbouring: str = "add-remove") -> Iterator[Scene]:
+    """A vault at work, in a directory that every user may enter, unlike those of pytest."""
     top = Path(tempfile.mkdtemp(prefix="sottovoce-", dir="/tmp"))
     try:
         top.chmod(0o755)
         held, run, own = top / "held", top / "run", top / "own"
         for directory in (held, run, own):
             directory.mkdir(mode=0o755)
-        device = separate_device(fleet, held / "a", seed=5)
+        device = separate_device(fleet, held / "a", seed=5, neighbouring=neighbouring)
         private = held / "private"
         private.mkdir(mode=0o700)
         shutil.move(device.records, private / "records.npz")
@@ -97,7 +104,7 @@ def scene(fleet: Fleet, python: str) -> Iterator[Scene]:
         section = vault_section(device.state, socket=str(run / "vault.sock"))
         device.configure(
             data={"source": f"npz:{source}"},
-            learner={"steps": STEPS},
+            **tables,
             vault={**section, **({"agent_user": str(AGENT_USER)} if ROOT else {})},
         )
         device.config.chmod(0o644)
@@ -111,12 +118,10 @@ def scene(fleet: Fleet, python: str) -> Iterator[Scene]:
         shutil.rmtree(top)
 
 
-@needs_root
-def test_a_hostile_agent_reads_no_record_and_stays_within_the_budget(scene: Scene) -> None:
-    device, pid = scene.device, scene.vault.process.pid
-    source = device.state.parent / "private" / "records.npz"
-    heard = scene.own / "heard"
-    arguments = [device.config, device.id, pid, source, scene.own, heard]
+def attacked(scene: Scene) -> dict[str, Any]:
+    """What a hostile agent found, after what every attack on any vault must come to."""
+    source, heard = scene.device.state.parent / "private" / "records.npz", scene.own / "heard"
+    arguments = [scene.device.config, scene.device.id, scene.vault.process.pid, source, scene.own, heard]
     ran = subprocess.run(
         [scene.python, str(HOSTILE), *map(str, arguments)],
         capture_output=True,
@@ -126,7 +131,7 @@ def test_a_hostile_agent_reads_no_record_and_stays_within_the_budget(scene: Scen
         **as_user(AGENT_USER),
     )
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
+    found: dict[str, Any] = json.loads(ran.stdout)
 
     assert found["user"] == AGENT_USER
     assert found["done"] == [], "nothing that only the vault's user may do"
@@ -135,22 +140,50 @@ def test_a_hostile_agent_reads_no_record_and_stays_within_the_budget(scene: Scen
 
     flood = found["floods"]
     assert flood["asked"] == 3000
-    assert flood["released"] == flood["values"] == flood["pairs"] == STEPS, "as many as the schedule was calibrated for"
-    assert flood["reasons"] == ["budget", "query"]
+    assert flood["released"] == flood["values"] == flood["pairs"], "one answer for each query, ever"
     assert found["frames"]["replies"] > 300
     assert found["frames"]["answers"] == 0
-    assert found["spent"]["charges"] == found["spent"]["releases"] == STEPS
+    assert found["spent"]["charges"] == found["spent"]["releases"] == flood["released"]
 
     assert_no_record_in(heard.read_bytes(), source)
     assert scene.vault.process.poll() is None, "the vault has outlived it all"
     assert "Traceback" not in scene.vault.log()
     assert scene.vault.end() == 0
     assert hashlib.sha256(source.read_bytes()).hexdigest() == scene.records
-    ledger = Ledger.read(vault_directory(device.state) / "ledger.db")
-    spending = ledger.spending()
-    ledger.close()
-    assert (ledger.owner, spending.charges, spending.releases) == (device.id, STEPS, STEPS)
-    assert 1.9 < spending.epsilon <= 2.0
+    return found
+
+
+@contextlib.contextmanager
+def books(scene: Scene) -> Iterator[Ledger]:
+    """The ledger, which is whole: opening it checks all of it."""
+    ledger = Ledger.read(vault_directory(scene.device.state) / "ledger.db")
+    assert ledger.owner == scene.device.id
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+@needs_root
+def test_a_hostile_agent_reads_no_record_and_stays_within_the_budget(scene: Scene) -> None:
+    found = attacked(scene)
+    assert found["floods"]["released"] == STEPS, "as many as the schedule was calibrated for"
+    assert found["floods"]["reasons"] == ["budget", "query"]
+    with books(scene) as ledger:
+        assert 1.9 < ledger.spending().epsilon <= 2.0
+
+
+@needs_root
+def test_nor_does_a_record_that_is_published_pay_twice(fleet: Fleet, python: str) -> None:
+    """The agent asks for the first forty records of sixty, under five names each, and for others that there are not."""
+    tables = {"learner": {"name": "golf"}, "privacy": {"neighbouring": "replace-one"}}
+    with staged(fleet, python, tables, "replace-one") as scene:
+        found = attacked(scene)
+        assert found["floods"]["reasons"] == ["budget", "query", "record"]
+        with books(scene) as ledger:
+            records = [str(event_of(terms).units) for _, terms in ledger.charges()]
+            assert 10 < len(records) == len(set(records)) <= 40
+            assert ledger.spending().epsilon == 2.0
 
 
 def assert_no_record_in(heard: bytes, source: Path) -> None:

@@ -149,13 +149,17 @@ def fresh_on_retry(patch: pytest.MonkeyPatch) -> None:
 def fresh_for_each_peer(patch: pytest.MonkeyPatch) -> None:
     """Every message draws the noise anew, as p2pfl does for each neighbour."""
     last: list[Vault] = []
-    answered(patch, lambda vault, query, answer: last.append(vault) or answer)
     send = Golf._send
+
+    def remembered(vault: Vault, query: Query, answer: Answer) -> Answer:
+        last[:] = [vault]
+        return answer
 
     def sent(self: Golf, state: Any) -> Any:
         state, effects = send(self, state)
         return state, [_redrawn(last[-1], effect) if isinstance(effect, Send) else effect for effect in effects]
 
+    answered(patch, remembered)
     patch.setattr(Golf, "_send", sent)
 
 
@@ -180,7 +184,8 @@ def float_noise(patch: pytest.MonkeyPatch) -> None:
         scheme, row = self.scheme, raw.features[0]
         exact = np.kron(np.arange(scheme.classes) == raw.labels[0], row / max(np.abs(row).sum(), 1e-300))
         seen = exact + np.random.default_rng().laplace(0, 2 / scheme.epsilon, exact.size)
-        return np.rint(seen * 2.0**-self.exponent).astype(np.int64)
+        units: Values = np.rint(seen * 2.0**-self.exponent).astype(np.int64)
+        return units
 
     patch.setattr(record_mechanism.RecordMechanism, "exponent", property(lambda self: self.scheme.exponent - 24))
     patch.setattr(record_mechanism.RecordMechanism, "apply", applied)

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from sottovoce.agent.vault_here import budget_of
 from sottovoce.agent.waits import Waits
 from sottovoce.config import load
 from sottovoce.door import Query, Refused
@@ -47,7 +48,7 @@ def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: 
     place, directory = settings.vault.socket, settings.vault.directory
     assert place is not None
     assert directory is not None
-    budget = Budget(settings.privacy.epsilon, settings.privacy.delta, "record", "add-remove")
+    budget = budget_of(settings)
     remote = Eavesdrop(place, owner=owner, budget=budget, patience=20.0, waits=Waits())
     findings = {
         "user": os.getuid(),
@@ -137,7 +138,7 @@ def vectors() -> list[Any]:
 def flood(vault: RemoteVault) -> dict[str, Any]:
     """Thousands of queries, many at once and many of them the same: how many ids were released, refused and in what."""
     dice = random.Random(1)
-    size = len(vault.statement.unit) and 15  # (4 features + 1) × 3 classes
+    size = 15  # (4 features + 1) × 3 classes
     points = [
         np.zeros(size),
         np.full(size, 1e308),
@@ -207,8 +208,7 @@ def another_vault(settings: Any, config: Path, owner: str, own: Path, kind: str)
     if kind == "a new ledger":
         directory = own / "vault"
         directory.mkdir()
-        budget = Budget(settings.privacy.epsilon, settings.privacy.delta, "record", "add-remove")
-        Ledger.create(directory / "ledger.db", owner, budget)
+        Ledger.create(directory / "ledger.db", owner, budget_of(settings))
     text = config.read_text().replace(str(settings.vault.directory) + '"', str(directory) + '"')
     copy = own / "own.toml"
     copy.write_text(text.replace(str(settings.vault.socket), str(own / "own.sock")))

@@ -40,9 +40,18 @@ def served(vault: Vault, owner: str, budget: Budget, **different: Any) -> Served
     return Served(**{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "numbers": 64, **different})
 
 
-def separate_device(fleet: Fleet, state: Path, *, seed: int = 0, records: int = 60, epsilon: float = 2.0) -> Device:
+def separate_device(
+    fleet: Fleet,
+    state: Path,
+    *,
+    seed: int = 0,
+    records: int = 60,
+    epsilon: float = 2.0,
+    neighbouring: str = "add-remove",
+) -> Device:
     """A device with records whose ledger is in the directory of a separate vault; not yet configured."""
-    identity = join(fleet, state, Budget(epsilon, 1e-5, "record", "add-remove"), vault=vault_directory(state))
+    budget = Budget(epsilon, 1e-5, "record", neighbouring)
+    identity = join(fleet, state, budget, vault=vault_directory(state))
     return Device(state, identity, free_port()).hold(*some_records(records, seed))
 
 

@@ -18,7 +18,6 @@ import math
 from sottovoce.errors import PrivacyError
 
 MAX_EPSILON = 500.0
-_BISECTIONS = 200
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -44,8 +43,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if gaussian_delta(MAX_EPSILON, mu) > delta:
         return math.inf
     low, high = 0.0, MAX_EPSILON
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if gaussian_delta(middle, mu) > delta else (low, middle)
     return high
 
@@ -59,8 +57,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     if not 0 < epsilon <= MAX_EPSILON or not 0 < delta < 1:
         raise ValueError(f"epsilon must lie in (0, {MAX_EPSILON:g}] and delta in (0, 1), got {epsilon} and {delta}")
     low, high = 0.0, 4 * math.sqrt(MAX_EPSILON)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
     return low
 

@@ -90,6 +90,9 @@ class Tally:
 
     def _pieces(self, units: Units) -> Iterator[tuple[int, int]]:
         """`units` in runs, within each of which all units have paid alike."""
+        if all(first == last for first, last in units.spans):
+            yield from units.spans
+            return
         edges = {edge for start, end in self._runs for edge in (start, end + 1)}
         edges |= {edge for unit in self._single for edge in (unit, unit + 1)}
         for first, last in units.spans:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,17 @@ def terms(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray
     if probability in (0.0, 1.0):
         sure: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
         return sure
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
+    logs = _log_factorials(trials)
     exponents = logs[trials] - logs[counts] - logs[trials - counts]
     exponents += counts * math.log(probability) + (trials - counts) * math.log1p(-probability)
     found: NDArray[np.float64] = np.exp(exponents)
     return found
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(most: int) -> NDArray[np.float64]:
+    """ln 0! … ln most!."""
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
 
 
 def _sum(counts: NDArray[np.int64], trials: int, probability: float) -> float:

@@ -20,7 +20,7 @@ from sottovoce.audit.chances import phi
 _MOST_EPSILON = 100.0
 _BISECTIONS = 50
 _POWER = 0.9
-_MOST_TRIED = 2**18
+_MOST_TRIED = 2**16
 _NORMAL = NormalDist()
 
 
@@ -107,7 +107,7 @@ def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2
 
 
 def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> int | None:
-    """The smallest n, to 2 %, at which both counts at their unluckier 95 % still refute; None beyond 2^18."""
+    """The smallest n, to 2 %, at which both counts at their unluckier 95 % still refute; None beyond 2^16."""
     share = (1 + _POWER) / 2
 
     def enough(n: int) -> bool:

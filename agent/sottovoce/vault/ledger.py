@@ -19,7 +19,7 @@ from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending, Stored
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
-from sottovoce.vault.ledger_file import checked, connect, fill, locked, named
+from sottovoce.vault.ledger_file import checked, connect, fill, locked, log_is_damaged, named
 from sottovoce.vault.wear import Wear
 
 
@@ -29,12 +29,14 @@ class Ledger:
     Args:
         connection: to a database that is whole.
         lock: an open descriptor that holds the lock of the file, or None for a ledger in memory or only read.
+        path: of the file; None for a ledger in memory.
 
     Raises:
         LedgerError: the chain of charges is broken.
     """
 
-    def __init__(self, connection: sqlite3.Connection, lock: int | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, lock: int | None, path: Path | None) -> None:
+        self._path = path
         self._connection = connection
         self._lock = lock
         self._wear: Wear | None = None
@@ -70,7 +72,7 @@ class Ledger:
         """A ledger for a simulated device; it lasts as long as the object."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         fill(connection, owner, budget)
-        return cls(connection, None)
+        return cls(connection, None, None)
 
     @classmethod
     def open(cls, path: Path, owner: str, budget: Budget) -> Self:
@@ -88,10 +90,10 @@ class Ledger:
                 )
             lock = locked(path)
             stack.callback(os.close, lock)
-            connection = stack.enter_context(closing(connect(path, "rw")))
-            connection.execute("PRAGMA synchronous = FULL")
-            ledger = cls(connection, lock)
-            connection.execute("PRAGMA journal_mode = WAL")
+            checking = stack.enter_context(closing(connect(path, "ro")))  # so that a file refused stays as it is
+            ledger = cls(checking, lock, path)
+            if log_is_damaged(path):
+                raise sqlite3.DatabaseError("its log is damaged in the middle: charges behind that place are lost")
             if ledger.owner != owner:
                 raise LedgerError(f"{path}: this ledger belongs to device {ledger.owner}, not to {owner}")
             if ledger.budget != budget:
@@ -99,9 +101,13 @@ class Ledger:
                     f"{path}: the ledger was made for {ledger.budget.words}, the configuration says {budget.words}; "
                     "put the ledger's values under [privacy]"
                 )
+            ledger._connection = stack.enter_context(closing(connect(path, "rw")))
+            ledger._connection.execute("PRAGMA synchronous = FULL")
+            ledger._connection.execute("PRAGMA journal_mode = WAL")
             real = path.resolve()
             ledger._wear = Wear(real.with_name(real.name + "-wal"))
             stack.pop_all()
+            checking.close()
             return ledger
 
     @classmethod
@@ -116,7 +122,7 @@ class Ledger:
                 raise LedgerError(
                     f"{path}: there is no ledger here; give the state directory made by `sottovoce fleet join`"
                 )
-            ledger = cls(stack.enter_context(closing(connect(path, "ro"))), None)
+            ledger = cls(stack.enter_context(closing(connect(path, "ro"))), None, path)
             stack.pop_all()
             return ledger
 
@@ -181,7 +187,7 @@ class Ledger:
 
     def stored(self, query: bytes) -> Stored | None:
         """What was released for this query, if it was answered before."""
-        with named():
+        with named(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?", (query,)
             ).fetchone()
@@ -189,13 +195,13 @@ class Ledger:
 
     def charged(self, query: bytes) -> Event | None:
         """The charge made for this query, if there is one."""
-        with named():
+        with named(self._path):
             terms = self._terms(query)
         return None if terms is None else event_of(terms)
 
     def spending(self) -> Spending:
         """What has been spent. Asking changes nothing."""
-        with named():
+        with named(self._path):
             releases = self._connection.execute("SELECT count(*) FROM release").fetchone()[0]
             # Read after the releases: the agent may be at work.
             charges = self.head().charges
@@ -215,14 +221,14 @@ class Ledger:
         """The link of the charge of this number, or the first link for 0; None for one that was never made."""
         if charges == 0:
             return first_link(self.budget.made_for(self.owner), self.nonce)
-        with named():
+        with named(self._path):
             row = self._connection.execute("SELECT link FROM charge WHERE number = ?", (charges,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def tip(self) -> Tip:
         """What peers are told of it."""
         charges = self.head().charges
-        with named():
+        with named(self._path):
             released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
         found = self.mark(charges, released)
         if found is None:
@@ -232,7 +238,7 @@ class Ledger:
     def mark(self, charges: int, released: int) -> bytes | None:
         """The mark it had with this newest charge and this newest release; None when it never held one of them."""
         link = self.link(charges)
-        with named():
+        with named(self._path):
             row = self._connection.execute("SELECT digest FROM release WHERE number = ?", (released,)).fetchone()
         if link is None or (row is None and released):
             return None
@@ -240,7 +246,7 @@ class Ledger:
 
     def charges(self) -> Iterator[tuple[bytes, str]]:
         """Every charge made, in order: its query's id and its terms."""
-        with named():
+        with named(self._path):
             yield from self._connection.execute("SELECT query, terms FROM charge ORDER BY number").fetchall()
 
     def _terms(self, query: bytes) -> str | None:
@@ -249,7 +255,7 @@ class Ledger:
 
     def _catch_up(self) -> None:
         """Follow the chain over charges not yet tallied. Only what the file holds is ever tallied."""
-        with named():
+        with named(self._path):
             rows = self._connection.execute(
                 "SELECT number, query, terms, link FROM charge WHERE number > ? ORDER BY number", (self._head.charges,)
             )
@@ -260,7 +266,7 @@ class Ledger:
                 try:
                     event = event_of(terms)
                 except PrivacyError as error:
-                    raise LedgerError(f"the privacy ledger holds {error}") from error
+                    raise sqlite3.DatabaseError(f"it holds {error}") from error
                 self._tally.add(event)
                 self._head = expected
 
@@ -277,7 +283,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with named():
+        with named(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection

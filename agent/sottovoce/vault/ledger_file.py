@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exp
     for table in _TABLES
     for verb in ("UPDATE", "DELETE")
 )
+
+_LOG_HEAD, _FRAME_HEAD = 32, 24  # bytes
 
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
@@ -87,6 +90,32 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=10
     )
+
+
+def log_is_damaged(path: Path) -> bool:
+    """Whether the log goes on behind the place where SQLite stopped reading it: a crash cannot leave that.
+
+    A commit is on the disk before the next begins, so that only the last one can be torn. SQLite itself takes a broken
+    frame in the middle for the end of the log. To be asked with a connection open, which has made the log's index; of
+    the formats, see "WAL-mode File Format" in SQLite's documentation.
+    """
+    real = path.resolve()
+    log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
+    if not (log.exists() and index.exists()):
+        return False
+    with log.open("rb") as file:
+        head = file.read(_LOG_HEAD)
+        if len(head) < _LOG_HEAD:
+            return False
+        page, salt = int.from_bytes(head[8:12], "big"), head[16:24]
+        with index.open("rb") as indexed:
+            read = int.from_bytes(indexed.read(20)[16:], sys.byteorder)
+        behind = 0
+        for number in range(read, (log.stat().st_size - _LOG_HEAD) // (_FRAME_HEAD + page)):
+            file.seek(_LOG_HEAD + number * (_FRAME_HEAD + page))
+            frame = file.read(_FRAME_HEAD)
+            behind += frame[8:16] == salt and frame[4:8] != bytes(4)  # the last frame of a commit
+    return behind > 1
 
 
 @contextmanager

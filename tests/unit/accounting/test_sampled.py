@@ -38,7 +38,7 @@ def test_gaussian_and_pure_charges_beside_it() -> None:
     alone = sampled_epsilon(0.0, 0.0, {POISSON: 300}, 1e-5)
     assert sampled_epsilon(0.0, 0.25, {POISSON: 300}, 1e-5) == pytest.approx(alone + 0.25)
     assert alone < sampled_epsilon(0.04, 0.0, {POISSON: 300}, 1e-5) < alone + gaussian_epsilon(0.2, 1e-6)
-    assert sampled_epsilon(2.0, 0.5, {}, 1e-5) == gaussian_epsilon(math.sqrt(2.0), 1e-5) + 0.5
+    assert sampled_epsilon(2.0, 0.5, {}, 1e-5) == pytest.approx(gaussian_epsilon(math.sqrt(2.0), 1e-5) + 0.5)
 
 
 def test_rates_are_reduced_and_units_do_not_matter_to_the_price() -> None:

@@ -1,0 +1,90 @@
+"""Of loss distributions: more releases, less noise, a smaller δ never cost less; relations order; asking changes nothing.
+
+Across grids two answers differ by the grids' own pessimism, which the margins allow for.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sottovoce.accounting.accountant import composed_delta, composed_epsilon
+from sottovoce.accounting.gaussian import gaussian_epsilon
+from sottovoce.accounting.pairs import Added, FixedSize, Gaussian, Laplace, Pair, Removed, Replaced
+from sottovoce.accounting.sampled import SampledGaussian, affordable, sampled_epsilon
+
+rates = st.floats(-3, 0).map(lambda power: 10**power)
+noises = st.floats(0.4, 20)
+counts = st.integers(1, 3000)
+deltas = st.floats(-10, -3).map(lambda power: 10**power)
+kinds = st.sampled_from([Removed, Added, Replaced, FixedSize])
+GRID = 1.006  # two answers on different grids
+ROUNDING = 1 + 1e-6  # two answers on one
+
+few = settings(max_examples=40)
+
+
+@few
+@given(kinds, rates, noises, counts, deltas, st.integers(1, 50))
+def test_more_releases_never_cost_less(
+    kind: Callable[[float, float], Pair], rate: float, noise: float, count: int, delta: float, more: int
+) -> None:
+    pair = kind(rate, noise)
+    assert composed_epsilon({pair: count}, delta) <= composed_epsilon({pair: count + more}, delta) * ROUNDING + 1e-9
+
+
+@few
+@given(rates, noises, rates, noises, st.integers(1, 300), st.floats(1e-3, 2), deltas)
+def test_nor_do_releases_of_other_kinds(
+    rate: float, noise: float, other_rate: float, other_noise: float, count: int, extra: float, delta: float
+) -> None:
+    less: dict[Pair, int] = {Removed(rate, noise): count}
+    for more in (Removed(other_rate, other_noise), Gaussian(extra), Laplace(extra)):
+        assert composed_epsilon(less, delta) <= composed_epsilon({**less, more: less.get(more, 0) + 1}, delta) * ROUNDING + 1e-9
+
+
+@few
+@given(kinds, rates, noises, counts, deltas, st.floats(1.02, 3))
+def test_less_noise_and_a_smaller_delta_never_cost_less(
+    kind: Callable[[float, float], Pair], rate: float, noise: float, count: int, delta: float, factor: float
+) -> None:
+    here = composed_epsilon({kind(rate, noise): count}, delta)
+    assert composed_epsilon({kind(rate, noise * factor): count}, delta) <= here * GRID + 1e-6
+    assert here <= composed_epsilon({kind(rate, noise): count}, delta / factor) * ROUNDING + 1e-9
+
+
+@few
+@given(rates, noises, counts, deltas)
+def test_the_relations_in_order(rate: float, noise: float, count: int, delta: float) -> None:
+    """Add/remove, replace-one, add/remove at half the noise, fixed size, everything in every sum."""
+    one, half = (
+        max(composed_epsilon({pair: count}, delta) for pair in (Removed(rate, z), Added(rate, z)))
+        for z in (noise, noise / 2)
+    )
+    other = composed_epsilon({Replaced(rate, noise): count}, delta)
+    fixed = composed_epsilon({FixedSize(rate, noise): count}, delta)
+    whole = gaussian_epsilon(2 / noise * count**0.5, delta)
+    for less, more in ((one, other), (other, half), (half, fixed), (fixed, whole)):
+        assert less <= more * GRID + 1e-6
+
+
+@few
+@given(kinds, rates, noises, counts, deltas)
+def test_delta_at_epsilon_is_delta(
+    kind: Callable[[float, float], Pair], rate: float, noise: float, count: int, delta: float
+) -> None:
+    pair = kind(rate, noise)
+    epsilon = composed_epsilon({pair: count}, delta)
+    if 0.01 < epsilon < 50:
+        assert composed_delta({pair: count}, epsilon) == pytest.approx(delta, rel=0.02)
+        assert composed_delta({pair: count}, epsilon * 1.01) <= delta
+    assert composed_epsilon({pair: count}, delta) == epsilon
+
+
+@few
+@given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.floats(0.5, 4))
+def test_affordable_is_what_it_costs(count: int, mu_squared: float, pure: float, budget: float) -> None:
+    charge = {SampledGaussian(2**24, 2**12, "poisson", 1, 50, "add-remove"): count}
+    cost = sampled_epsilon(mu_squared, pure, charge, 1e-5)
+    if abs(cost - budget) > 1e-5:
+        assert affordable(budget, mu_squared, pure, charge, 1e-5) == (cost <= budget)

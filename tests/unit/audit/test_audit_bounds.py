@@ -1,0 +1,118 @@
+"""Lower bounds on ε: never above the truth but by chance, and as strong as ALGORITHMS.md, 7.0 says."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy import stats
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.audit.binomial import upper_limit
+from sottovoce.audit.bounds import (
+    Rates,
+    gaussian_sample_size,
+    one_run_epsilon,
+    one_run_p,
+    pure_sample_size,
+)
+from sottovoce.audit.chances import gamma_two_sided, phi
+
+
+@pytest.mark.parametrize("ratio, numbers", [(0.5, 11), (0.75, 54), (0.9, 390), (0.99, 42_450)])
+def test_so_many_numbers_show_a_wrong_scale(ratio: float, numbers: int) -> None:
+    """At 5 %, with a power of 90 %: the noise of one message is enough."""
+
+    def power(n: int) -> float:
+        """Of the one-sided test of too little noise, whose p-value is half of ours."""
+        return float(stats.chi2.cdf(stats.chi2.ppf(0.05, n) / ratio**2, n))
+
+    assert power(numbers) >= 0.9
+    assert power(math.floor(0.95 * numbers) - 1) < 0.9
+    edge = stats.chi2.ppf(0.05, numbers)
+    assert gamma_two_sided(edge / 2, numbers / 2) == pytest.approx(0.1, rel=1e-6)
+
+
+@pytest.mark.parametrize("messages, claimed, true", [(249, 0.5, 1.0), (82, 1.0, 2.0)])
+def test_so_many_messages_refute_a_gaussian(messages: int, claimed: float, true: float) -> None:
+    """With a power of 90 %, each rate at 97.5 %, and no longer with a tenth less of them than three quarters."""
+
+    def power(n: int) -> float:
+        right = phi(true - claimed / 2)
+        counts = np.arange(n + 1)
+        limits = [upper_limit(int(count), n, 0.025) for count in counts]
+        z = np.array([NormalDist().inv_cdf(1 - limit) if limit < 1 else -math.inf for limit in limits])
+        false, missed = stats.binom.pmf(counts, n, phi(-claimed / 2)), stats.binom.pmf(counts, n, 1 - right)
+        return float(false @ ((z[:, np.newaxis] + z > claimed) @ missed))
+
+    assert power(messages) >= 0.9
+    assert power(round(0.7 * messages)) < 0.9
+
+
+def test_one_run() -> None:
+    """39 of 46 guesses right refute ε = 1; 38 do not; neither do the expected 34."""
+    assert one_run_p(46, 46, 39, 1.0, 0.0) < 0.05 < one_run_p(46, 46, 38, 1.0, 0.0)
+    assert one_run_epsilon(46, 46, 39, 0.0, 0.05) > 1
+    assert one_run_epsilon(46, 46, 34, 0.0, 0.05) < 1
+    assert one_run_epsilon(100, 10, 5, 0.0, 0.05) == 0
+
+
+def test_one_run_with_a_delta_is_theorem_5_2() -> None:
+    m, r, v, epsilon, delta = 1000, 60, 55, 1.2, 1e-4
+    law = stats.binom(r, 1 / (1 + math.exp(-epsilon)))
+    beta = law.sf(v - 1)
+    alpha = max((law.sf(v - i - 1) - beta) / i for i in range(1, v + 1))
+    assert one_run_p(m, r, v, epsilon, delta) == pytest.approx(beta + 2 * m * delta * alpha, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_bounds_from_rates_hold(epsilon: float) -> None:
+    """Randomised response, the attack that needs all of ε: the bound is above ε in 1 of 20 runs at most."""
+    rng = np.random.default_rng(1)
+    p = 1 / (1 + math.exp(-epsilon))
+    hits, alarms = rng.binomial(800, p, 150), rng.binomial(800, 1 - p, 150)
+    bounds = np.array(
+        [Rates(h, 800, a, 800).epsilon(0.0, 0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+    )
+    assert (bounds > epsilon).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
+    assert np.median(bounds) > 0.6 * epsilon
+
+
+def test_bounds_on_mu_hold() -> None:
+    rng = np.random.default_rng(2)
+    mu = 1.0
+    hits, alarms = rng.binomial(1000, phi(mu / 2), 150), rng.binomial(1000, phi(-mu / 2), 150)
+    bounds = np.array([Rates(h, 1000, a, 1000).mu(0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)])
+    assert (bounds > mu).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
+    assert np.median(bounds) > 0.8 * mu
+
+
+def test_perfect_and_useless_attacks() -> None:
+    assert Rates(50, 50, 0, 50).epsilon(0.0, 0.05) == pytest.approx(
+        math.log((0.0125 ** (1 / 50)) / (1 - 0.0125 ** (1 / 50)))
+    )
+    useless = Rates(25, 50, 25, 50)
+    assert (useless.epsilon(1e-5, 0.05), useless.gaussian_epsilon(1e-5, 0.05)) == (0, 0)
+
+
+def test_a_sample_size_is_enough_and_hardly_more() -> None:
+    alpha, epsilon, delta = 1e-6, 2.0, 1e-5
+    size = gaussian_sample_size(epsilon, delta, alpha)
+    assert size is not None
+    rng = np.random.default_rng(4)
+    right = phi(gaussian_mu(2 * epsilon, delta) / 2)
+
+    def refuted(n: int) -> float:
+        hits, alarms = rng.binomial(n, right, 60), rng.binomial(n, 1 - right, 60)
+        found = [Rates(h, n, a, n).mu(alpha) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+        return float((np.array(found) > gaussian_mu(epsilon, delta)).mean())
+
+    assert refuted(size) > 0.85
+    assert refuted(size // 2) < 0.5
+
+
+def test_what_nobody_could_count() -> None:
+    assert pure_sample_size(30.0, 1e-6, 0.5) is None
+    near, far = pure_sample_size(1.0, 1e-6, 0.5), pure_sample_size(1.0, 1e-6, 0.5, factor=4.0)
+    assert near is not None
+    assert far is not None
+    assert far < near

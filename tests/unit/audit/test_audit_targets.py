@@ -1,0 +1,99 @@
+"""Every target is audited in seconds, and sound ones are not refuted."""
+
+import json
+
+import numpy as np
+import pytest
+from sottovoce.audit import LEARNERS, MECHANISMS, audit
+from sottovoce.audit.games import canaries
+from sottovoce.audit.subject import fresh
+from sottovoce.audit.targets.scaled import ScaledNoiseSums
+from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.vault import Budget, Ledger
+
+from tests.mutations import mutants
+from tests.support.command import here
+
+ALL = [("mechanism", name, "sound") for name in MECHANISMS] + [("learner", *which) for which in LEARNERS]
+TRIALS = 100
+
+
+@pytest.mark.parametrize("kind, name, fidelity", ALL, ids=["-".join(target) for target in ALL])
+def test_every_target_is_audited(kind: str, name: str, fidelity: str) -> None:
+    outcome = audit(kind, name, fidelity=fidelity, trials=TRIALS)
+    found = outcome.as_dict()
+    assert json.loads(json.dumps(found)) == found
+    expected = {"adad2p": "refuted", "push-sum": "no claim"}.get(name, f"not refuted at {TRIALS} trials")
+    assert outcome.verdict == expected
+    assert found["seen"] == ("release" if kind == "mechanism" else "wire")
+    assert found["epsilon_stated"] == (None if name == "push-sum" else 2.0)
+
+
+def test_one_message_refutes_adad2p() -> None:
+    """Its length tells the gradient's; and a gradient of 0 gets no noise."""
+    subject = ScaledNoiseSums(1.0, 1e-5)
+    worlds = subject.worlds()
+    longer = subject.doubts(worlds["a tenth longer"], fresh(subject, worlds["a tenth longer"]))
+    assert longer["scale"] < 1e-3, "expected: z = 9, give or take 1.2"
+    assert not fresh(subject, worlds["zero"]).values.any()
+    outcome = audit("mechanism", "adad2p", epsilon=1.0, trials=200)
+    assert outcome.epsilon_lower_bound > 2
+    assert outcome.statement.epsilon == 1.0
+    assert outcome.statement.status == "refuted"
+
+
+def test_adad2p_is_charged_as_infinite_and_never_promised() -> None:
+    subject = ScaledNoiseSums(1.0, 1e-5)
+    record = subject.worlds()["length 1"]
+    vault = subject.vault(record, Ledger.in_memory("audited", subject.budget))
+    subject.watch(vault, 1)
+    assert vault.spending().promised_epsilon is None
+    vault.close()
+    with pytest.raises(PrivacyError, match="clipd2p"):
+        subject.vault(record, Ledger.in_memory("audited", Budget(1.0, 1e-5, "record", "replace-one")))
+
+
+def test_canaries_alone_show_half_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """μ = 1.003 for 0.5015: with 4,096 canaries a world the bound is 10 of its standard deviations above the claim."""
+    mutants.noise_halved(monkeypatch)
+    subject = MECHANISMS["discrete-gaussian"](2.0, 1e-5)
+    apart, _ = canaries(subject, 2.0, 8192, np.random.default_rng(0), 1e-6, 0.05)
+    assert apart.refuted
+    assert apart.epsilon_lower_bound is not None
+    assert apart.epsilon_lower_bound > 3
+
+
+def test_the_command_prints_one_document_and_ends_with_its_verdict() -> None:
+    ended = here("privacy", "audit", "--mechanism", "k-norm", "--trials", 500, "--json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["schema"], found["verdict"]) == (0, "sottovoce.audit/1", "not refuted at 500 trials")
+    assert found["epsilon_stated"] == 2.0
+    assert 0 < found["epsilon_lower_bound"] < 4
+    assert "playing: canaries" in ended.err
+    refuted = here("privacy", "audit", "--mechanism", "adad2p", "--trials", 50)
+    assert refuted.code == 5
+    assert "verdict: refuted" in refuted.out
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (("--mechanism", "none-such"), "k-norm"),
+        (("--learner", "none-such"), "gradient-walk (paper)"),
+        (("--learner", "clipd2p", "--fidelity", "paper"), "clipd2p (sound)"),
+        (("--mechanism", "laplace", "--learner", "golf"), "--mechanism"),
+        ((), "--learner"),
+        (("--mechanism", "laplace", "--fidelity", "paper"), "--fidelity"),
+        (("--mechanism", "laplace", "--epsilon", "0"), "ε = 0"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_audited_is_a_usage_error(arguments: tuple[str, ...], named: str) -> None:
+    ended = here("privacy", "audit", *arguments)
+    assert ended.code == 2
+    assert named in ended.err
+
+
+def test_no_such_claim() -> None:
+    with pytest.raises(UsageError, match="no claim"):
+        audit("mechanism", "laplace", delta=1.0)

@@ -1,0 +1,155 @@
+"""`sottovoce privacy compose` and `views`: one document each, a small notation, and one clear line for what is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import here
+from tests.support.processes import document
+
+SAMPLED = "gaussian:sigma=1,rate=0.01,count=1000"
+CHARGE = (
+    '{"event":"sampled-gaussian","batch":10,"of":1000,"neighbouring":"add-remove","sampling":"poisson",'
+    '"sensitivity_squared":16777216,"sigma":4096,"units":{"spans":[[0,9223372036854775807]]},"count":1000}'
+)
+
+
+def composed(*events: str, more: tuple[object, ...] = ()) -> dict[str, object]:
+    arguments = [word for event in events for word in ("--event", event)]
+    return document(here("privacy", "compose", *arguments, *more, "--json").out)
+
+
+@pytest.mark.parametrize(
+    "event, epsilon",
+    [
+        ("gaussian:sigma=2,count=10", 7.51128),
+        ("gaussian:sigma=1,neighbouring=replace-one,sensitivity=0.5", 4.37718),
+        ("gaussian:sigma=1,rate=1", 4.37718),
+        (SAMPLED, 1.82824),
+        ("gaussian noise_multiplier=1 q=0.01 T=1000", 1.82824),
+        ("gaussian: sigma=1, sampling_probability=0.01, steps=1000, sampling=poisson", 1.82824),
+        ("gaussian:sigma=2,sensitivity=2,batch=10,of=1000,sampling=poisson,count=1000", 1.82824),
+        ("gaussian:sigma=1,rate=0.01,count=1000,neighbouring=replace-one", 2.84345),
+        ('{"mechanism":"gaussian","sigma":1,"rate":0.01,"count":1000}', 1.82824),
+        (CHARGE, 1.82824),
+        ("laplace:scale=2,count=3", 1.5),
+        ("discrete-laplace:scale=4,sensitivity=2", 0.5),
+        ("discrete-gaussian:sigma=5,sensitivity=3", 4.37718),
+        ("pure:epsilon=0.5", 0.5),
+    ],
+)
+def test_releases_have_a_price(event: str, epsilon: float) -> None:
+    found = composed(event)
+    assert found["epsilon"] == pytest.approx(epsilon, rel=2e-3)
+    assert (found["delta"], found["status"], found["events"]) == (1e-5, "proved", [event])
+
+
+def test_a_batch_of_fixed_size_is_under_replace_one() -> None:
+    found = composed("gaussian:sigma=2,batch=10,of=1000,count=100", "gaussian:sigma=40")
+    assert found["neighbouring"] == "replace-one"
+    assert 0.7 < float(str(found["epsilon"])) < 0.9
+
+
+def test_delta_at_epsilon() -> None:
+    assert composed("gaussian:sigma=2", more=("--epsilon", 1))["delta"] == pytest.approx(0.00682959, rel=1e-6)
+    exact = composed("discrete-gaussian:sigma=2,dimensions=1", more=("--epsilon", 1))["delta"]
+    assert exact == pytest.approx(0.00724878, rel=1e-5)
+
+
+def test_what_is_not_proved_is_infinite() -> None:
+    for event in ("unproved:count=2", "discrete-gaussian:sigma=4", "gaussian:sigma=0.01,rate=0.5"):
+        found = composed(event, "gaussian:sigma=2")
+        assert (found["epsilon"], found["status"]) == (None, "none")
+    assert "nothing is promised" in here("privacy", "compose", "--event", "unproved").out
+
+
+def test_words() -> None:
+    out = here("privacy", "compose", "--event", SAMPLED, "--event", "pure:epsilon=0.5").out
+    assert "at δ = 1e-05, add-remove (privacy loss distribution)" in out
+
+
+@pytest.mark.parametrize(
+    "event, words",
+    [
+        ("cauchy:scale=1", "no mechanism is called `cauchy`"),
+        ("gaussian", "sigma is missing"),
+        ("gaussian:sigma", "no key=value"),
+        ("gaussian:sigma=-1", "choose a positive number"),
+        ("gaussian:sigma=nan", "choose a positive number"),
+        ("gaussian:sigma=two", "this is no number"),
+        ("gaussian:sigma=2,sigma=3", "given twice"),
+        ("gaussian:sigma=2,noise_multiplier=3", "given twice"),
+        ("gaussian:sigma=2,scale=1", "no key `scale`"),
+        ("gaussian:sigma=2,count=0.5", "a whole number"),
+        ("gaussian:sigma=2,rate=1.5", "does not lie in"),
+        ("gaussian:sigma=2,batch=5", "go together"),
+        ("gaussian:sigma=2,batch=5,of=4", "does not lie in"),
+        ("gaussian:sigma=2,batch=5,of=9,rate=0.1", "not both"),
+        ("gaussian:sigma=2,sampling=poisson", "needs a rate"),
+        ("gaussian:sigma=2,batch=1,of=9,sampling=shuffled", "choose poisson"),
+        ("gaussian:sigma=2,batch=1,of=9,neighbouring=add-remove", "shows how many"),
+        ("discrete-gaussian:sigma=9,sensitivity=0.5", "whole number"),
+        ("{", "no JSON"),
+        ('{"event":"sampled-gaussian"}', "unknown terms"),
+    ],
+)
+def test_what_is_no_release_is_a_usage_error(event: str, words: str) -> None:
+    ended = here("privacy", "compose", "--event", event)
+    assert ended.code == 2
+    assert words in ended.err
+
+
+@pytest.mark.parametrize("option, value", [("--delta", 0), ("--delta", "nan"), ("--epsilon", -1), ("--epsilon", "inf")])
+def test_what_cannot_be_asked_is_a_usage_error(option: str, value: object) -> None:
+    ended = here("privacy", "compose", "--event", SAMPLED, option, value)
+    assert (ended.code, option.lstrip("-") in ended.err) == (2, True)
+
+
+def test_relations_do_not_mix() -> None:
+    ended = here(
+        "privacy", "compose",
+        "--event", "gaussian:sigma=2,neighbouring=add-remove", "--event", "gaussian:sigma=2,batch=1,of=9",
+    )  # fmt: skip
+    assert ended.code == 2
+    assert "do not compose" in ended.err
+
+
+def test_views_of_a_ring() -> None:
+    asked = ("--topology", "ring", "--agents", 8, "--rounds", 10, "--noise", "fresh", "--from", 2)
+    found = document(here("privacy", "views", *asked, "--seen-by", 0, "--json").out)
+    assert found["pairwise"]["mu_squared"] == pytest.approx(2.07, abs=0.005)
+    assert (found["local"]["mu_squared"], found["central"]["mu_squared"]) == (10.0, 1.25)
+    assert all(found[view]["assumption"] for view in ("local", "pairwise", "central"))
+    both = document(here("privacy", "views", *asked, "--seen-by", "1,3", "--epsilon", 1, "--json").out)
+    assert both["coalition"]["epsilon"] == pytest.approx(both["local"]["epsilon"])
+    assert here("privacy", "views", *asked, "--seen-by", "0").out.startswith("local     μ² 10, ε 17.86 at δ = 1e-05")
+
+
+def test_views_of_a_file(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("0,1\n1,2\n")
+    asked = ("--topology", edges, "--from", 0, "--seen-by", 2, "--noise", "once", "--json")
+    one, two = (json.loads(here("privacy", "views", *asked, "--rounds", rounds).out) for rounds in (1, 2))
+    assert (one["pairwise"]["mu_squared"], one["pairwise"]["epsilon"]) == (0.0, 0.0)
+    assert two["pairwise"]["mu_squared"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (("--topology", "torus"), "no topology"),
+        (("--topology", "no.csv"), "no file"),
+        (("--seen-by", "all"), "write agents' numbers"),
+        (("--seen-by", "2"), "observers other than"),
+        (("--sigma", 0), "choose a positive"),
+        (("--sigma", 1, "--epsilon", 1), "give one"),
+        (("--delta", 0), "between 0 and 1"),
+        (("--epsilon", -1), "epsilon must lie"),
+    ],
+    ids=str,
+)
+def test_views_that_make_no_sense(changes: tuple[object, ...], words: str) -> None:
+    ended = here("privacy", "views", "--from", 2, "--seen-by", 0, *changes)
+    assert ended.code == 2
+    assert words in ended.err
