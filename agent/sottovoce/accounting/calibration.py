@@ -44,7 +44,7 @@ def calibrated(
     neighbouring: Neighbouring = "add-remove",
     releases: int = 1,
     rate: float = 1.0,
-    dimensions: int | None = None,
+    dimensions: int = 1,
 ) -> Calibrated:
     """The least noise with which all releases together are (ε, δ)-differentially private.
 
@@ -56,13 +56,13 @@ def calibrated(
         neighbouring: what two data sets differ in.
         releases: how many, each chosen in view of the earlier ones.
         rate: Poisson: each record is in each sum with this probability; for `gaussian` only.
-        dimensions: 1 for a discrete Gaussian of a single number, which is charged exactly.
+        dimensions: numbers in a release of a discrete Gaussian; a single one is charged exactly.
 
     Raises:
         PrivacyError: no such noise, or none is proved.
     """
-    if not 0 < sensitivity < math.inf or releases < 1 or not 0 < rate <= 1:
-        raise PrivacyError("choose a positive sensitivity, at least one release and a rate in (0, 1]")
+    if not 0 < sensitivity < math.inf or min(releases, dimensions) < 1 or not 0 < rate <= 1:
+        raise PrivacyError("choose a positive sensitivity, at least one release of one number and a rate in (0, 1]")
     if rate < 1 and mechanism != "gaussian":
         raise PrivacyError(
             f"sampling is accounted for under gaussian noise, not under {mechanism}: leave the rate at 1"
@@ -94,7 +94,7 @@ def _laplace(epsilon: float, delta: float, distance: float, releases: int) -> Ca
 
 
 def _discrete_gaussian(
-    epsilon: float, delta: float, distance: int, releases: int, dimensions: int | None, mu: float
+    epsilon: float, delta: float, distance: int, releases: int, dimensions: int, mu: float
 ) -> Calibrated:
     bound = math.sqrt((distance / mu) ** 2 * releases + SMOOTHING_VARIANCE) * (1 + 2.0**-48)
     if dimensions != 1 or releases > 1 or bound > LARGEST_SUMMED:

@@ -108,6 +108,7 @@ def convolved(
         gaps += count * np.log1p(once / size)
     powers = np.exp(logs)
     noise = float((np.exp(uppers) * -np.expm1(-gaps)).sum() + once * np.abs(powers).sum()) * 2 / length
+    del logs, gaps, uppers  # a window is megabytes
     law = np.roll(np.fft.irfft(powers, length), -(start % length))
 
     values = (start + np.arange(length)) * step

@@ -93,9 +93,8 @@ def outline(pair: Pair) -> Outline:
     values = nodes[low : high + 1]
     mean = float(masses @ values)
     with np.errstate(divide="ignore"):
-        exponents = np.log(masses) + np.outer(ORDERS, values)
-    most = exponents.max(axis=1)
-    logs = most + np.log(np.exp(exponents - most[:, None]).sum(axis=1))
+        exponents = np.log(masses)
+    logs = np.array([_log_sum(exponents + order * values) for order in ORDERS])
     spread = math.sqrt(float(masses @ (values - mean) ** 2))
     return Outline(float(nodes[low]), float(nodes[high]), max(spread, FINEST), logs)
 
@@ -108,6 +107,11 @@ def losses(pair: Pair, step: float) -> Losses:
     survival = _survival(pair, np.arange(first - 1, last + 2, dtype=np.float64) * step)
     survival[0] = 1.0
     return Losses(step, first, survival[:-1] - survival[1:], float(survival[-1]))
+
+
+def _log_sum(exponents: Vector) -> float:
+    most = float(exponents.max())
+    return most + math.log(float(np.exp(exponents - most).sum()))
 
 
 def _survival(pair: Pair, nodes: Vector) -> Vector:

@@ -10,12 +10,16 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING, cast
 
 from sottovoce.accounting.events import Event, over
 from sottovoce.accounting.gaussian import composed, gaussian_epsilon
 from sottovoce.accounting.units import EVERY, LAST, Units
 
-Part = tuple[float, float, Event | None]  # μ² of the closed form, pure ε, the event itself where it is sampled
+if TYPE_CHECKING:
+    from sottovoce.accounting.sampled import SampledGaussian
+
+Part = tuple[float, float, "SampledGaussian | None"]  # μ² of the closed form, pure ε, the event where it is sampled
 Parts = Counter[Part]
 
 
@@ -56,15 +60,19 @@ class Tally:
         An event that touches every unit is paid for by all of them or not at all.
         """
         if event.units == EVERY:
-            return EVERY if self.epsilon(EVERY, event) <= epsilon else None
+            return EVERY if all(self._pays(unit, event, epsilon) for unit in self._risen(*EVERY.spans[0])) else None
         spans: list[tuple[int, int]] = []
         for first, last in self._pieces(event.units):
-            if self.epsilon(Units(((first, first),)), event) > epsilon:
+            if not self._pays(first, event, epsilon):
                 continue
             if spans and spans[-1][1] == first - 1:
                 first = spans.pop()[0]
             spans.append((first, last))
         return Units(tuple(spans)) if spans else None
+
+    def _pays(self, unit: int, event: Event, epsilon: float) -> bool:
+        """Whether one unit's charges and this one are within ε."""
+        return _within(frozenset((self._at(unit) + Counter([part_of(event)])).items()), epsilon, self._delta)
 
     def _at(self, unit: int) -> Parts:
         """All that one unit was charged."""
@@ -103,20 +111,38 @@ class Tally:
 def part_of(event: Event) -> Part:
     """What composition needs to know of an event."""
     closed = event.mu_squared > 0 or event.epsilon > 0
-    return event.mu_squared, event.epsilon, None if closed else over(event, EVERY)
+    return event.mu_squared, event.epsilon, None if closed else cast("SampledGaussian", over(event, EVERY))
 
 
 @lru_cache(maxsize=1024)
 def _price(parts: frozenset[tuple[Part, int]], delta: float) -> float:
     """ε of one unit, rounded up: μ² adds up, so does pure ε, and what is sampled composes as losses do."""
-    mu_squared = math.fsum(count * part[0] for part, count in parts)
-    pure = _sum_up([(part[1], count) for part, count in parts])
-    sampled = {event: count for (_, _, event), count in parts if event is not None}
-    if not sampled or math.isinf(mu_squared) or math.isinf(pure):
+    mu_squared, pure, sampled = _sums(parts)
+    if not sampled or math.isinf(pure):
         return composed(gaussian_epsilon(math.sqrt(mu_squared), delta), pure)
     from sottovoce.accounting.sampled import sampled_epsilon  # not needed where every release touches every record
 
     return sampled_epsilon(mu_squared, pure, sampled, delta)
+
+
+@lru_cache(maxsize=1024)
+def _within(parts: frozenset[tuple[Part, int]], epsilon: float, delta: float) -> bool:
+    """Whether `_price` is at most ε; quick where releases are sampled, too."""
+    mu_squared, pure, sampled = _sums(parts)
+    if not sampled or math.isinf(pure):
+        return _price(parts, delta) <= epsilon
+    from sottovoce.accounting.sampled import affordable
+
+    return affordable(epsilon, mu_squared, pure, sampled, delta)
+
+
+def _sums(parts: frozenset[tuple[Part, int]]) -> tuple[float, float, "dict[SampledGaussian, int]"]:
+    """Σ μ², Σ ε, and how often each sampled event."""
+    return (
+        math.fsum(count * part[0] for part, count in parts),
+        _sum_up([(part[1], count) for part, count in parts]),
+        {event: count for (_, _, event), count in parts if event is not None},
+    )
 
 
 def _sum_up(terms: list[tuple[float, int]]) -> float:

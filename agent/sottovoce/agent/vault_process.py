@@ -48,10 +48,10 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         )
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(_stopping())
-        owner, family = _owner(ledger_file), family_of(config)
         if user != os.getuid():
             _check_writers(file, user)
             _check_writers(ledger_file, user)
+        owner, family = _owner(ledger_file), family_of(config)
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
         vault = vault_here(config, family, ledger)
@@ -88,7 +88,7 @@ def _check_writers(path: Path, user: int) -> None:
     this one has a new budget.
     """
     for file in (path.absolute(), path.resolve()):
-        for place in (file, *file.parents):
+        for place in (place for place in (file, *file.parents) if place.exists()):
             mode, owner = place.stat().st_mode, place.stat().st_uid
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(

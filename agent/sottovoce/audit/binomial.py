@@ -12,12 +12,16 @@ _BISECTIONS = 60
 
 def at_least(count: int, trials: int, probability: float) -> float:
     """P[X ≥ count] for X binomial; the sum of its terms, none of which is below 0."""
-    return _sum(np.arange(max(count, 0), trials + 1), trials, probability)
+    mean, far = _centre(trials, probability)
+    first, last = max(count, 0, math.floor(mean - far)), math.ceil(max(count, mean) + far)
+    return _sum(first, min(last, trials), trials, probability)
 
 
 def at_most(count: int, trials: int, probability: float) -> float:
     """P[X ≤ count] for X binomial."""
-    return _sum(np.arange(min(count, trials) + 1), trials, probability)
+    mean, far = _centre(trials, probability)
+    first, last = math.floor(min(count, mean) - far), min(count, trials, math.ceil(mean + far))
+    return _sum(max(first, 0), last, trials, probability)
 
 
 def two_sided(count: int, trials: int, probability: float) -> float:
@@ -64,8 +68,14 @@ def _log_factorials(most: int) -> NDArray[np.float64]:
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
 
 
-def _sum(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    return min(1.0, math.fsum(terms(counts, trials, probability)))
+def _centre(trials: int, probability: float) -> tuple[float, float]:
+    """The mean, and how far beyond it or a count all terms together are below e^-700 of the others."""
+    mean = trials * probability
+    return mean, 40 * math.sqrt(mean * (1 - probability)) + 60
+
+
+def _sum(first: int, last: int, trials: int, probability: float) -> float:
+    return min(1.0, float(terms(np.arange(first, last + 1), trials, probability).sum()))
 
 
 def _root(above: Callable[[float], bool]) -> float:

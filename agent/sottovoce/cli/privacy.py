@@ -36,8 +36,8 @@ def calibrate(
     releases: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
     rate: Annotated[float, typer.Option(help="Each record is in each release with this probability (gaussian).")] = 1.0,
     dimensions: Annotated[
-        int | None, typer.Option(help="Numbers in a release; 1 is charged exactly (discrete-gaussian).")
-    ] = None,
+        int, typer.Option(help="Numbers in a release, for discrete-gaussian; a single one is summed exactly.")
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Print the least noise with which all releases are (ε, δ)-differentially private: sigma, or Laplace's scale."""
@@ -63,6 +63,7 @@ def calibrate(
         "neighbouring": neighbouring,
         "releases": releases,
         "rate": rate,
+        "dimensions": dimensions,
         "epsilon": epsilon,
         "delta": delta,
         "accountant": found.accountant,

@@ -10,6 +10,7 @@ import selectors
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from sottovoce.vault.vault import Vault
 
 _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole answer
+_LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 _NAMED = (LedgerError, PrivacyError)
@@ -59,6 +61,7 @@ class VaultServer:
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))
         self._most = 8 * served.numbers + protocol.SLACK
+        self._logged: dict[str, float] = {}
 
     def run(self, listener: socket.socket, stop: socket.socket) -> None:
         """Answer whoever connects to `listener`, one after the other, until `stop` can be read."""
@@ -77,28 +80,35 @@ class VaultServer:
             reply = protocol.encoded(self._reply(connection))
             protocol.send(connection, reply, _PATIENCE_SECONDS)
         except OSError as error:
-            _log.info("connection-lost %s", error)
+            self._note("connection-lost", str(error))
 
     def _reply(self, connection: socket.socket) -> Reply:
         user = peer(connection)
         if user != self._served.user:
-            _log.warning("user-refused uid=%d", user)
+            self._note("user-refused", f"uid={user}")
             return Failed("user", f"user {user} may not ask this vault; see vault.agent_user in its configuration")
         try:
             raw = protocol.receive(connection, self._most, _PATIENCE_SECONDS)
             return self._answer(protocol.question(raw))
         except MalformedError as error:
-            _log.warning("question-malformed %s", error)
+            self._note("question-malformed", str(error))
             return Failed("malformed", str(error))
         except SottovoceError as error:
-            _log.error("question-failed %s", error)
+            self._note("question-failed", str(error))
             kind = next((kind for kind in _NAMED if isinstance(error, kind)), SottovoceError)
             return Failed(kind.__name__, str(error))
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - a defect: one question must not end the vault, nor its words leave it
-            _log.error("question-failed defect=%s", type(error).__name__)
+            self._note("question-failed", f"defect={type(error).__name__}")
             return Failed("InternalError", "the vault failed on this question: a defect; please report it")
+
+    def _note(self, event: str, words: str) -> None:
+        """A line in the log, at most one a minute of each kind: whoever asks could fill a disk with them."""
+        now = time.monotonic()
+        if now - self._logged.get(event, float("-inf")) >= _LOG_EVERY_SECONDS:
+            self._logged[event] = now
+            _log.warning("%s %s", event, ascii(words)[1:-1])
 
     def _answer(self, question: Question) -> Reply:
         vault = self._served.vault

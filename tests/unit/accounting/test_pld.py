@@ -1,11 +1,12 @@
 """Privacy loss distributions: a second library's answers, the closed form, and a direct computation of two releases."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from sottovoce.accounting.accountant import composed_delta, composed_epsilon
-from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.pairs import Added, FixedSize, Gaussian, Laplace, Pair, Pure, Removed, Replaced
 from sottovoce.accounting.pld import losses, outline
 
@@ -114,7 +115,7 @@ def test_a_fixed_size_cannot_be_charged_as_one_direction() -> None:
 def test_small_deltas_are_not_lost_in_rounding() -> None:
     """Fourier transforms of these laws, untilted, are right to about 10⁻¹³."""
     tiny = [composed_epsilon({Removed(0.01, 1.0): 1000}, 10.0**-power) for power in range(6, 16)]
-    assert all(1.0 < later - earlier + 1 < 1.6 for earlier, later in zip(tiny, tiny[1:], strict=False))
+    assert all(1.0 < later - earlier + 1 < 1.6 for earlier, later in pairwise(tiny))
 
 
 def test_nothing_was_released() -> None:

@@ -24,7 +24,7 @@ def test_neighbours_on_all_sides_see_everything() -> None:
 
 
 def test_noise_once_is_local_as_soon_as_messages_arrive() -> None:
-    """On the path u - w - v, v knows x_w and then (x_u + x_w + x_v) / 3; adding up each message's loss would say 1/3."""
+    """On the path u - w - v, v knows x_w and then (x_u + x_w + x_v) / 3; adding up the messages' losses says 1/3."""
     path = {"of": 0, "seen_by": [2], "noise": "once"}
     assert seen("path", 3, rounds=1, **path) == 0
     assert seen("path", 3, rounds=2, **path) == pytest.approx(1)

@@ -6,8 +6,10 @@ from typing import Literal
 
 from sottovoce.audit.subject import Subject
 from sottovoce.audit.targets import learners
+from sottovoce.audit.targets.chains import Chains
 from sottovoce.audit.targets.records import CLASSES, FEATURES, PublishedRecords
 from sottovoce.audit.targets.scaled import ScaledNoiseSums
+from sottovoce.audit.targets.streams import Streams
 from sottovoce.audit.targets.sums import GaussianSums
 from sottovoce.audit.targets.walks import VisitSums
 from sottovoce.perturbation import best, scheme
@@ -54,6 +56,8 @@ MECHANISMS: dict[str, Made] = {
     "privunit": _records("privunit"),
     "krr-privunit": _records("krr-privunit"),
     "k-norm": _visits("joint", wire=False),
+    "stream": lambda epsilon, delta: Streams(Budget(epsilon, delta, "window", "add-remove")),
+    "chain": lambda epsilon, delta: Chains(Budget(epsilon, delta, "record", "replace-one")),
     "adad2p": ScaledNoiseSums,
 }
 
