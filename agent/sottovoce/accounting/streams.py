@@ -7,7 +7,7 @@ binom(2k, k) / 4^k (Fichtenberger, Henzinger & Upadhyay 2023). With k participat
 sensitivity is sqrt(k) times as large (Choquette-Choo et al. 2023). The binary tree is here for comparison (Dwork, Naor,
 Pitassi & Rothblum 2010).
 
-For releases that are whole numbers the coefficients are too: ⌊c_k · 2¹⁶⌋, so that y counts in units of 2⁻¹⁶.
+For releases that are whole numbers the coefficients are too: ⌊c_k · 2^bits⌋, so that y counts in units of 2^-bits.
 """
 
 import math
@@ -25,8 +25,8 @@ UNIT_BITS = 16
 _GUARD_BITS = 80
 
 
-def coefficients(kind: Kind, band: int) -> tuple[int, ...]:
-    """⌊c_k · 2¹⁶⌋ for k < band; the zeros at the end, if any, are left out.
+def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...]:
+    """⌊c_k · 2^bits⌋ for k < band.
 
     Raises:
         PrivacyError: no such factorisation.
@@ -34,10 +34,10 @@ def coefficients(kind: Kind, band: int) -> tuple[int, ...]:
     if band < 1:
         raise PrivacyError("a factorisation has a band of 1 or more: choose how many readings a release remembers")
     if kind == "independent":
-        return (1 << UNIT_BITS,)
+        return (1 << bits,)
     if kind != "square-root":
         raise PrivacyError(f"no factorisation is called {kind}: choose independent or square-root")
-    found, exact = [], 1 << (UNIT_BITS + _GUARD_BITS)
+    found, exact = [], 1 << (bits + _GUARD_BITS)
     for k in range(band):
         exact = exact * (2 * k - 1) // (2 * k) if k else exact
         found.append(exact >> _GUARD_BITS)

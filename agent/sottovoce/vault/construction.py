@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from sottovoce.accounting.streams import coefficients
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
@@ -17,7 +18,7 @@ from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import Chain, GradientSum, RecordRelease, WindowTotals
 from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce.vault.stream_sum import calibrate_stream
+from sottovoce.vault.stream_sum import STREAM_BITS, calibrate_stream
 from sottovoce.vault.vault import Room, Vault
 from sottovoce.vault.walk_room import WalkTerms, walk_room
 
@@ -81,15 +82,13 @@ class StreamTerms:
     Attributes:
         features: numbers in a window's total.
         clip: L2 threshold of a window's total.
-        coefficients: of the banded Toeplitz mechanism, scaled by 2**bits.
-        bits: of the coefficients.
+        band: windows that a release remembers.
         windows: first and last window that may be asked about.
     """
 
     features: int
     clip: float
-    coefficients: tuple[int, ...]
-    bits: int
+    band: int
     windows: tuple[int, int]
 
 
@@ -198,8 +197,8 @@ def _stream_room(records: Records, terms: StreamTerms, ledger: Ledger, noise: No
     mechanism = calibrate_stream(
         clip=terms.clip,
         size=terms.features,
-        coefficients=terms.coefficients,
-        bits=terms.bits,
+        coefficients=coefficients("square-root", terms.band, STREAM_BITS),
+        bits=STREAM_BITS,
         epsilon=budget.epsilon,
         delta=budget.delta,
         neighbouring=budget.neighbouring,

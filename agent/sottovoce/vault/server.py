@@ -108,7 +108,7 @@ class VaultServer:
         now = time.monotonic()
         if now - self._logged.get(event, float("-inf")) >= _LOG_EVERY_SECONDS:
             self._logged[event] = now
-            _log.warning("%s %s", event, ascii(words)[1:-1])
+            _log.warning("%s %s", event, repr(words)[1:-1])
 
     def _answer(self, question: Question) -> Reply:
         vault = self._served.vault

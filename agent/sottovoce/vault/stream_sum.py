@@ -14,6 +14,7 @@ from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 Lagged = tuple[int, NDArray[np.float64]]
+STREAM_BITS = 8  # of a coefficient: more would leave the noise no room on the grid
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.accounting.streams import decode, largest_error
 from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release
@@ -34,7 +35,7 @@ def book(unit: str = "window", epsilon: float | None = EPSILON) -> Ledger:
 
 
 def vault(held: Records, ledger: Ledger, noise: NoiseSource | None = None, size: int = 2) -> Vault:
-    terms = StreamTerms(size, CLIP, COEFFICIENTS, BITS, (0, LAST))
+    terms = StreamTerms(size, CLIP, BAND, (0, LAST))
     return build(records=held, kernel=None, terms=terms, ledger=ledger, noise=noise or OperatingSystemNoise())
 
 
@@ -76,6 +77,20 @@ def test_what_is_released_is_the_weighted_sum_and_noise_of_the_stated_size() -> 
     deviation = CLIP * math.sqrt(sum(c * c for c in COEFFICIENTS)) / 2**BITS / gaussian_mu(EPSILON, DELTA)
     assert abs(errors.std() / deviation - 1) < 0.3
     assert abs(errors.mean()) < 4 * deviation / math.sqrt(errors.size)
+
+
+def test_running_totals_are_read_from_the_stream_with_the_error_that_theory_gives() -> None:
+    held, ledger = meter(LAST + 1, 1), book()
+    made = vault(held, ledger, SeededNoise(4), size=1)
+    steps = [ask(made, day) for day in range(LAST + 1)]
+    values = [int(step.value[0]) for step in steps if not isinstance(step, Refused)]
+    unit = next(step.step for step in steps if not isinstance(step, Refused)) * 2**BITS
+    found = decode(values, COEFFICIENTS) * unit
+    exact = np.cumsum(totals(held)[:, 0])
+    expected = CLIP / gaussian_mu(EPSILON, DELTA) * largest_error("square-root", LAST + 1, BAND)
+    assert 0.1 * expected < np.abs(found - exact).max() < 4 * expected
+    independent = CLIP / gaussian_mu(EPSILON, DELTA) * largest_error("independent", LAST + 1)
+    assert expected < 0.6 * independent
 
 
 def test_a_window_never_asked_for_stays_out_of_later_releases() -> None:

@@ -69,7 +69,7 @@ class Streams:
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = StreamTerms(self.size, _CLIP, _WEIGHTS, _BITS, (0, _WINDOWS - 1))
+        terms = StreamTerms(self.size, _CLIP, _BAND, (0, _WINDOWS - 1))
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
