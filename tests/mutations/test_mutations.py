@@ -7,8 +7,9 @@ Misses: no audit here is near its threshold, a p-value of 1.4e-7. What decides, 
 
 - Scale. A sum of n squared normal numbers, each a quarter of what it should be, has a p-value of
   exp(-(n/2)(ln 4 - 3/4)) = exp(-0.32 n), here with n from 512 (chains) to 2,048: e^-160 or less; that it is as large
-  as would be needed to pass, within 6.5 √(2/n) of the right one, has a probability below e^-100. n Laplace numbers at half their scale give
-  exp(-n (ln 2 - 1/2)) = exp(-0.19 n), with n = 768 for the walk and 1,536 for records: below e^-140.
+  as would be needed to pass, within 6.5 √(2/n) of the right one, has a probability below e^-100. n Laplace numbers at
+  half their scale give exp(-n (ln 2 - 1/2)) = exp(-0.19 n), with n = 768 for the walk and 1,536 for records: below
+  e^-140.
 - Place. A clip that is forgotten or taken of the batch moves one number by 25 σ or more: a p-value of e^-300, and a
   miss when noise takes back 19 σ: below 1e-80.
 - A cap that is never left: 64 releases of 64 in it, where two in three belong: 3e-10 after Bonferroni, every time.

@@ -1,0 +1,57 @@
+"""Before a separate vault serves: whom it serves, what it goes by, and what it gives up."""
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from sottovoce.agent import vault_process
+from sottovoce.errors import ConfigError
+from sottovoce.vault import confinement
+
+
+def test_a_user_has_a_name_or_a_number() -> None:
+    assert vault_process._number(None) == os.getuid()
+    assert vault_process._number("4711") == 4711
+    assert vault_process._number("root") == 0
+    with pytest.raises(ConfigError, match="there is no user `nobody-here`"):
+        vault_process._number("nobody-here")
+
+
+def test_what_another_user_could_change_is_refused(tmp_path: Path) -> None:
+    """The file, a directory above it, or where a name for it really leads."""
+    mine, other = os.getuid(), os.getuid() + 1
+    directory = tmp_path / "above" / "below"
+    directory.mkdir(parents=True)
+    file, name = directory / "agent.toml", tmp_path / "agent.toml"
+    file.touch(0o600)
+    name.symlink_to(file)
+    vault_process._check_writers(name, other)
+    with pytest.raises(ConfigError, match=f"user {mine}, whom the vault is to be safe from, could change it"):
+        vault_process._check_writers(name, mine)
+    for place in (file, directory, directory.parent):
+        before = place.stat().st_mode & 0o777
+        for loose in (0o020, 0o002):
+            place.chmod(before | loose)
+            with pytest.raises(ConfigError, match=rf"/{place.name}: user {other}, .* \(chmod go-w\)"):
+                vault_process._check_writers(name, other)
+        place.chmod(before)
+    directory.chmod(0o1777)
+    vault_process._check_writers(name, other)  # as in /tmp, nobody changes what is another's
+
+
+def test_a_machine_whose_calls_are_unknown_is_not_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter with the numbers of another machine would forbid anything."""
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="vax"))
+    assert confinement.forbid_network() is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
+def test_a_kernel_that_refuses_stops_the_vault(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = SimpleNamespace(prctl=lambda *_: -1)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: refusing)
+    for act in (confinement.hide_memory, confinement.forbid_network):
+        with pytest.raises(ConfigError, match="does not let the vault's process shut itself in"):
+            act()
