@@ -74,9 +74,8 @@ def test_one_replaced_record_moves_the_end_no_farther_than_the_lemma_says(
     labels[place] = generator.integers(0, C)
     point = np.clip(generator.normal(size=2 * KERNEL.size) * weight, -4096, 4096)
     moved = float(np.linalg.norm(end(one, point, terms) - end(Records(features, labels), point, terms)))
-    shape = {"step_size": step_size, "batch": 5, "steps": 4}
-    bound = chain_sensitivity(smooth(KERNEL), **shape, neighbouring="replace-one")
-    assert moved <= bound + rounding(features=D, classes=C, **shape)
+    bound = chain_sensitivity(smooth(KERNEL), step_size=step_size, batch=5, steps=4, neighbouring="replace-one")
+    assert moved <= bound + rounding(features=D, classes=C, step_size=step_size, batch=5, steps=4)
 
 
 def test_the_lemma_is_nearly_tight() -> None:

@@ -59,9 +59,9 @@ def forget_in_an_index(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.executescript("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'charge_UPDATE'")
     connection.commit()
-    page = connection.execute(
-        "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_charge_1'"
-    ).fetchone()[0]
+    page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_charge_1'").fetchone()[
+        0
+    ]
     size = connection.execute("PRAGMA page_size").fetchone()[0]
     connection.close()
     content = bytearray(path.read_bytes())
@@ -99,7 +99,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_damage_is_refused_with_a_remedy(used: Path, budget: Budget, damage: str) -> None:
     DAMAGES[damage](used)
     before = used.read_bytes() if used.is_file() else None
-    for attempt in (lambda: Ledger.open(used, OWNER, budget), lambda: Ledger.read(used)):
+    attempts: list[Callable[[], object]] = [lambda: Ledger.open(used, OWNER, budget), lambda: Ledger.read(used)]
+    for attempt in attempts:
         with pytest.raises(LedgerError, match=r"[Rr]estore|[Pp]ut the file itself back|there is no ledger") as caught:
             attempt()
         assert str(used) in str(caught.value)

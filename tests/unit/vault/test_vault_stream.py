@@ -46,7 +46,7 @@ def ask(made: Vault, day: int) -> Release | Refused:
 def released(made: Vault, day: int) -> NDArray[np.float64]:
     answer = ask(made, day)
     assert not isinstance(answer, Refused)
-    return answer.value * answer.step
+    return answer.value.astype(np.float64) * answer.step
 
 
 def totals(held: Records) -> NDArray[np.float64]:
@@ -57,7 +57,8 @@ def totals(held: Records) -> NDArray[np.float64]:
 def weighted(held: NDArray[np.float64], day: int) -> NDArray[np.float64]:
     lags = range(min(BAND, day + 1))
     parts = [COEFFICIENTS[lag] / 2**BITS * held[day - lag] for lag in lags]
-    return np.sum(parts, axis=0)
+    total: NDArray[np.float64] = np.sum(parts, axis=0)
+    return total
 
 
 def test_a_stream_without_end_costs_a_window_one_release() -> None:
