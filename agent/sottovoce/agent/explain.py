@@ -108,7 +108,7 @@ def _promise(statement: PrivacyStatement) -> str:
     certain = odds / (1 + odds)
     return (
         "whoever wavers between two contents of this device that differ in one unit cannot be surer than "
-        f"{odds:.3g} to 1, or {100 * certain:.1f} %, after seeing all that it ever sends (ε = {statement.epsilon:g}), "
+        f"{odds:.3g} to 1, or {100 * certain:.4g} %, after seeing all that it ever sends (ε = {statement.epsilon:g}), "
         f"but for accidents of probability δ = {statement.delta:g}"
     )
 
