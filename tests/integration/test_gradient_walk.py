@@ -3,6 +3,7 @@
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sottovoce.identity import Fleet
@@ -69,11 +70,14 @@ def test_a_device_without_records_hands_the_model_on(fleet: Fleet, tmp_path: Pat
         assert (status["steps_done"], status["privacy"]["charges"]) == (0, 0)
 
 
+def on_its_way_to_nobody(status: dict[str, Any]) -> bool:
+    return status["walks_held"] == 0 and bool(status["peers"][0]["failures_in_a_row"] > 1)
+
+
 def test_a_walk_waits_for_a_peer_that_is_down(fleet: Fleet, tmp_path: Path) -> None:
     devices = walkers(fleet, tmp_path, 2, alone=True)  # or the first step would wait for it, too
     with running(devices[0]) as (first,):
-        until(lambda: first.status()["peers"][0]["failures_in_a_row"] > 1, "the model is on its way to nobody")
-        assert first.status()["walks_held"] == 0
+        until(lambda: on_its_way_to_nobody(first.status()), "the model is on its way to nobody")
         with running(devices[1]) as (second,):
             until(lambda: visits([first, second]) == 2 * VISITS, "it arrives, and goes on")
 

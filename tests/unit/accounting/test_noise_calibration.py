@@ -46,7 +46,7 @@ def test_laplace_scales() -> None:
 def test_discrete_gaussian_noise() -> None:
     exact = noise("discrete-gaussian", dimensions=1)
     assert discrete_gaussian_delta(1.0, exact, 1) <= 1e-5 < discrete_gaussian_delta(1.0, exact * (1 - 1e-6), 1)
-    assert noise("discrete-gaussian") == pytest.approx(math.sqrt(noise() ** 2 + 16))
+    assert noise("discrete-gaussian", dimensions=2) == pytest.approx(math.sqrt(noise() ** 2 + 16))
     assert noise("discrete-gaussian", sensitivity=2.0**20) == pytest.approx(2.0**20 * noise(), rel=1e-9)
     assert noise("discrete-gaussian", epsilon=1.0, delta=0.00724878, dimensions=1) == pytest.approx(2.0, rel=1e-6)
 
