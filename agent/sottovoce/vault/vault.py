@@ -1,6 +1,7 @@
 """The vault: records and ledger inside, queries in, releases out. The order of its six steps is the guarantee."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -39,11 +40,12 @@ class Room:
 
 
 class Vault:
-    """Answers queries about the records of one device. Not for use by two callers at once."""
+    """Answers queries about the records of one device, one caller at a time: whoever comes meanwhile waits."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
         self._thread: ThreadPoolExecutor | None = None
+        self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -52,15 +54,18 @@ class Vault:
 
     def spending(self) -> Spending:
         """What the ledger says has been spent."""
-        return self._room.ledger.spending()
+        with self._turn:
+            return self._room.ledger.spending()
 
     def tip(self) -> Tip:
         """What peers are told of the ledger."""
-        return self._room.ledger.tip()
+        with self._turn:
+            return self._room.ledger.tip()
 
     def mark(self, charges: int, released: int) -> bytes | None:
         """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
-        return self._room.ledger.mark(charges, released)
+        with self._turn:
+            return self._room.ledger.mark(charges, released)
 
     async def ask(self, query: Query) -> Answer:
         """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""
@@ -78,29 +83,33 @@ class Vault:
             LedgerError: the ledger failed, or holds a charge for this query under other terms; nothing was released.
         """
         query_id, room = query.id, self._room
-        plan = room.program.plan(query)
-        if isinstance(plan, Refused):
-            return plan
-        charged, stored = room.ledger.charged(query_id), room.ledger.stored(query_id)
-        as_before = charged is not None and same_but_units(charged, plan.event)
-        if stored is None:
-            new = self._affordable(plan.event) if charged is None else plan.event  # which other terms do not pay for
-            event = charged if as_before else new
-            if event is None or not room.ledger.charge(query_id, event):
-                return Refused(query_id, "budget", "the privacy budget is spent")
-            raw = room.program.compute(query, room.records.within(self._paid(event, plan.shared)))
-            value = plan.mechanism.apply(raw, room.noise)
-            stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
-            room.ledger.store(query_id, stored)
-        elif not as_before or len(stored.value) != 8 * plan.mechanism.size:
-            return Refused(query_id, "query", "this query was answered before, under other terms or for another model")
-        return self._release(query_id, stored)
+        with self._turn:
+            plan = room.program.plan(query)
+            if isinstance(plan, Refused):
+                return plan
+            charged, stored = room.ledger.charged(query_id), room.ledger.stored(query_id)
+            as_before = charged is not None and same_but_units(charged, plan.event)
+            if stored is None:
+                new = (
+                    self._affordable(plan.event) if charged is None else plan.event
+                )  # which other terms cannot pay for
+                event = charged if as_before else new
+                if event is None or not room.ledger.charge(query_id, event):
+                    return Refused(query_id, "budget", "the privacy budget is spent")
+                raw = room.program.compute(query, room.records.within(self._paid(event, plan.shared)))
+                value = plan.mechanism.apply(raw, room.noise)
+                stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
+                room.ledger.store(query_id, stored)
+            elif not as_before or len(stored.value) != 8 * plan.mechanism.size:
+                return Refused(query_id, "query", "this was answered before, under other terms or for another model")
+            return self._release(query_id, stored)
 
     def close(self) -> None:
         """Finish what is being answered, then close the ledger."""
         if self._thread is not None:
             self._thread.shutdown(wait=True)
-        self._room.ledger.close()
+        with self._turn:
+            self._room.ledger.close()
 
     def _affordable(self, event: Event) -> Event | None:
         """The event over those of its units that can still pay: which they are depends on the ledger alone."""
