@@ -90,9 +90,7 @@ class Vault:
             charged, stored = room.ledger.charged(query_id), room.ledger.stored(query_id)
             as_before = charged is not None and same_but_units(charged, plan.event)
             if stored is None:
-                new = (
-                    self._affordable(plan.event) if charged is None else plan.event
-                )  # which other terms cannot pay for
+                new = self._affordable(plan.event) if charged is None else plan.event  # other terms cannot pay for it
                 event = charged if as_before else new
                 if event is None or not room.ledger.charge(query_id, event):
                     return Refused(query_id, "budget", "the privacy budget is spent")
