@@ -41,9 +41,14 @@ def _draft(directory: Path) -> Path:
     """Where a directory is made before it has its name."""
     if directory.exists():
         raise IdentityError(f"{directory}: exists already; a device joins once. Choose another directory")
-    directory.parent.mkdir(parents=True, exist_ok=True)
     draft = directory.with_name(directory.name + ".joining")
-    if draft.exists():
-        shutil.rmtree(draft)
-    draft.mkdir(mode=0o700)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        if draft.exists():
+            shutil.rmtree(draft)
+        draft.mkdir(mode=0o700)
+    except OSError as error:
+        raise IdentityError(
+            f"{directory}: cannot be made ({error.strerror}); choose a place that you may write"
+        ) from error
     return draft

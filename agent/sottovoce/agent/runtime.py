@@ -28,8 +28,8 @@ from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
-from sottovoce.door import Query
-from sottovoce.errors import ExitCode, MessageRefused, SottovoceError
+from sottovoce.door import Query, Refused
+from sottovoce.errors import ExitCode, MessageRefused, PrivacyError, SottovoceError
 from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
@@ -249,6 +249,11 @@ class Agent:
             async with asyncio.timeout(_VAULT_SECONDS):
                 answer = await self.vault.ask(query)
             self.waits.end("vault")
+            if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could go on from
+                raise PrivacyError(
+                    f"question {query.slot} to the vault: {answer.explanation}: put the settings under [learner], "
+                    "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"
+                )
             self.spending, tip = await self._loop.run_in_executor(None, self._accounts)
             await self.herald.advance(tip)
         await self._serially(lambda: self.core.answer(answer, self._loop.time()))

@@ -13,6 +13,7 @@ from pathlib import Path
 from sottovoce.agent.family import family_of
 from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
 from sottovoce.config import AgentConfig
+from sottovoce.data import parse
 from sottovoce.errors import ConfigError, ExitCode
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
@@ -51,6 +52,8 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         if user != os.getuid():
             _check_writers(file, user)
             _check_writers(ledger_file, user)
+            if (records := parse(config.data.source).path) is not None:
+                _check_readers(records, user)
         owner, family = _owner(ledger_file), family_of(config)
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
@@ -61,6 +64,19 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         server.run(listener, stop)
         _log.info("stopped owner=%s", owner)
         return ExitCode.INTERRUPTED if stop.recv(1)[0] == signal.SIGINT else ExitCode.DONE
+
+
+def _check_readers(path: Path, user: int) -> None:
+    """Records are out of reach of the user whom the vault is to be safe from: by their mode, or a directory's."""
+    _check_writers(path, user)
+    for place in (place for place in (path.resolve(), *path.resolve().parents) if place.exists()):
+        needed = stat.S_IROTH if place.is_file() else stat.S_IXOTH
+        if not place.stat().st_mode & needed:
+            return
+    raise ConfigError(
+        f"data.source: {path}: user {user}, whom the vault is to be safe from, could read these records: chmod o-r, "
+        "and let the vault's user own them"
+    )
 
 
 def _owner(path: Path) -> str:

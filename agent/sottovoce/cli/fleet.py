@@ -31,11 +31,14 @@ def init(
 def join(
     state: StateDirectory,
     fleet: FleetDirectory = Path("fleet"),
-    epsilon: Annotated[float, typer.Option(help="Total ε one record of this device may ever cost.")] = 2.0,
+    epsilon: Annotated[float, typer.Option(help="Total ε one privacy unit of this device may ever cost.")] = 2.0,
     delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"], typer.Option(help="What two data sets may differ in.")
     ] = "add-remove",
+    unit: Annotated[
+        Literal["record", "window", "device"], typer.Option(help="What one privacy unit is, as privacy.unit says.")
+    ] = "record",
     vault: Annotated[
         Path | None, typer.Option(help="Make the ledger here, in the directory of a separate vault, not in --state.")
     ] = None,
@@ -47,7 +50,7 @@ def join(
 
     if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
-    budget = Budget(epsilon, delta, "record", neighbouring)
+    budget = Budget(epsilon, delta, unit, neighbouring)
     identity = join_fleet(open_fleet(fleet), state, budget, vault=vault)
     typer.echo(identity.node_id)
 

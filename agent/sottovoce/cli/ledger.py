@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import LedgerError, UsageError
 
 app = typer.Typer(help="Look at a privacy ledger, check it, certify it.", no_args_is_help=True)
 
@@ -41,7 +41,9 @@ def verify(
     if (certificate is None) == (state is None):
         raise UsageError("give a certificate to check, or the --state directory of a ledger, and not both")
     if state is not None:
-        _print({**_facts(state), "verdict": "whole"}, as_json)
+        facts = _facts(state)
+        _check_owner(state, facts["owner"])
+        _print({**facts, "verdict": "whole"}, as_json)
         return
     if certificate is None or fleet_certificate is None:
         raise UsageError("a certificate is worth what its fleet is: give --fleet-certificate, the ca.pem you trust")
@@ -100,6 +102,19 @@ def _facts(state: Path) -> dict[str, Any]:
         "releases": spending.releases,
         "head": head.link.hex(),
     }
+
+
+def _check_owner(state: Path, owner: str) -> None:
+    """Where a device's keys are beside its ledger, they are the owner's."""
+    from sottovoce.agent.assemble import state_files
+    from sottovoce.identity import load
+
+    identity, ledger = state_files(state)
+    if identity.is_dir() and (device := load(identity).node_id) != owner:
+        raise LedgerError(
+            f"{ledger}: this ledger belongs to device {owner}, and the keys beside it to {device}: put the device's "
+            "own ledger back"
+        )
 
 
 def _read(path: Path) -> bytes:

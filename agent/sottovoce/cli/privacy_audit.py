@@ -28,6 +28,8 @@ def run_audit(
         raise UsageError("name what to audit, by one of --mechanism and --learner")
     if mechanism is not None and fidelity != "sound":
         raise UsageError("--fidelity is a learner's: a mechanism is what its name says")
+    if seed < 0:
+        raise UsageError(f"--seed {seed}: choose 0 or more")
     outcome = audit(
         "mechanism" if learner is None else "learner",
         mechanism or learner or "",

@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import LedgerError, UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.agent.explain import Spent
+    from sottovoce.config import AgentConfig
 
 _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # where no configuration says more
 
@@ -29,7 +33,7 @@ def explain(
         from sottovoce.config import load
 
         settings = load(config)
-        found = explanation(settings, _spent(settings.agent.state))
+        found = explanation(settings, _spent(settings))
     else:
         from sottovoce.config import checked
 
@@ -48,14 +52,20 @@ def explain(
         typer.echo(line)
 
 
-def _spent(state: Path) -> Any:
-    from sottovoce.agent.assemble import state_files
+def _spent(settings: "AgentConfig") -> "Spent":
+    from sottovoce.agent.assemble import budget_of, state_files
     from sottovoce.agent.explain import Spent
     from sottovoce.vault import Ledger
 
-    _, path = state_files(state)
+    _, own = state_files(settings.agent.state)
+    path = own if settings.vault.directory is None else settings.vault.directory / own.name
     ledger = Ledger.read(path)
     try:
+        if ledger.budget != budget_of(settings):
+            raise LedgerError(
+                f"{path}: the ledger was made for {ledger.budget.words}, the configuration says "
+                f"{budget_of(settings).words}; put the ledger's values under [privacy]"
+            )
         return Spent(ledger.spending(), str(path))
     finally:
         ledger.close()

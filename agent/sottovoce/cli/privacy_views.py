@@ -18,6 +18,9 @@ _ASSUMPTIONS = {
 }
 
 
+_MOST_AGENTS, _MOST_ROUNDS = 200, 200
+
+
 def views(
     source: Annotated[int, typer.Option("--from", help="The agent whose records are looked for, from 0.")],
     seen_by: Annotated[str, typer.Option(help="The observers, for example 2 or 0,2.")],
@@ -42,6 +45,8 @@ def views(
         raise UsageError(f"--delta {delta:g}: choose a number between 0 and 1")
     if sigma is not None and not 0 < sigma < math.inf:
         raise UsageError(f"--sigma {sigma:g}: choose a positive number")
+    if not 1 <= rounds <= _MOST_ROUNDS:
+        raise UsageError(f"--rounds {rounds}: choose from 1 to {_MOST_ROUNDS}")
     observers = _observers(seen_by)
     try:
         mu = gaussian_mu(epsilon, delta) if epsilon is not None else 1 / (sigma or 1.0)
@@ -53,7 +58,7 @@ def views(
     by = "pairwise" if len(observers) == 1 else "coalition"
     document = {
         name: {
-            "mu_squared": squared * mu * mu,
+            "mu_squared": _finite(squared * mu * mu),
             "epsilon": _finite(gaussian_epsilon(math.sqrt(squared) * mu, delta)),
             "assumption": _ASSUMPTIONS[name],
         }
@@ -63,8 +68,8 @@ def views(
         typer.echo(json.dumps({**document, "delta": delta, "rounds": rounds, "noise": noise}))
         return
     for name, view in document.items():
-        cost = "unbounded" if view["epsilon"] is None else f"{view['epsilon']:.4g}"
-        typer.echo(f"{name:9} μ² {view['mu_squared']:.4g}, ε {cost} at δ = {delta:g}: {view['assumption']}")
+        squared, cost = ("unbounded" if view[key] is None else f"{view[key]:.4g}" for key in ("mu_squared", "epsilon"))
+        typer.echo(f"{name:9} μ² {squared}, ε {cost} at δ = {delta:g}: {view['assumption']}")
 
 
 def _observers(text: str) -> list[int]:
@@ -78,7 +83,7 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
     from sottovoce.accounting.views import topology
 
     if not name.endswith(".csv"):
-        number = 8 if agents is None else agents
+        number = _few(8 if agents is None else agents)
         return topology(name, number), number
     try:
         with Path(name).open(newline="", encoding="utf-8") as lines:
@@ -87,7 +92,13 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
         raise UsageError(f"--topology {name}: this is no file with two agents' numbers a line: {error}") from error
     if not edges:
         raise UsageError(f"--topology {name}: the file has no edges")
-    return edges, 1 + max(max(edge) for edge in edges) if agents is None else agents
+    return edges, _few(1 + max(max(edge) for edge in edges) if agents is None else agents)
+
+
+def _few(agents: int) -> int:
+    if not 1 <= agents <= _MOST_AGENTS:
+        raise UsageError(f"--agents {agents}: what is seen is solved exactly, for 1 to {_MOST_AGENTS} of them")
+    return agents
 
 
 def _finite(epsilon: float) -> float | None:

@@ -27,6 +27,7 @@ _WORDS = {
     "neighbouring": ("add-remove", "replace-one"),
     "sampling": ("poisson", "without-replacement"),
 }
+_LEAST_SIGMA = 1e-9  # in sensitivities: below it nothing is promised at any ε that means anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ def release(event: Written, neighbouring: str) -> "Release":
     if event.mechanism == "laplace":
         return _pure(math.nextafter(distance / _needed(given, "scale", where), math.inf), law=True)
     sigma = _needed(given, "sigma", where)
+    if sigma < _LEAST_SIGMA * max(1.0, distance):
+        return compose.NOTHING
     if event.mechanism == "discrete-gaussian":
         if given.get("dimensions") == 1 and sigma <= discrete.LARGEST_SUMMED:
             law = discrete.DiscreteGaussian(sigma, int(distance))

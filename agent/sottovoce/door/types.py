@@ -58,7 +58,8 @@ class Refused:
 
     Attributes:
         query_id: the question refused.
-        reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not exist.
+        reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not
+            exist, `terms` for one that was answered under other terms.
         explanation: the same in one sentence.
     """
 

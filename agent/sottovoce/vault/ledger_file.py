@@ -126,7 +126,7 @@ def named(path: Path | None = None) -> Iterator[None]:
     except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema is no text
         where = f"{path}: the privacy ledger" if path else "the privacy ledger"
         raise LedgerError(
-            f"{where} cannot be used ({error}): nothing was released. Remedy: {_remedy(error)}"
+            f"{where} cannot be used ({' '.join(str(error).split())}): nothing was released. Remedy: {_remedy(error)}"
         ) from error
 
 

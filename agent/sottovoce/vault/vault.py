@@ -99,7 +99,7 @@ class Vault:
                 stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
                 room.ledger.store(query_id, stored)
             elif not as_before or len(stored.value) != 8 * plan.mechanism.size:
-                return Refused(query_id, "query", "this was answered before, under other terms or for another model")
+                return Refused(query_id, "terms", "this was answered before, under other terms or for another model")
             return self._release(query_id, stored)
 
     def close(self) -> None:

@@ -118,3 +118,21 @@ def test_a_certificate_goes_to_a_file(device: Device, tmp_path: Path, trusted: P
     assert here("ledger", "export", "--state", device.state, "--out", out).out == ""
     assert here("ledger", "verify", out, "--fleet-certificate", trusted).code == 0
     assert here("ledger", "export", "--state", device.state, "--out", tmp_path / "no" / "c.json").code == 2
+
+
+def test_a_ledger_beside_another_devices_keys_is_not_whole(tmp_path: Path) -> None:
+    fleet = new_fleet(tmp_path / "fleet")
+    one, other = new_device(fleet, tmp_path / "a"), new_device(fleet, tmp_path / "b")
+    other.ledger.write_bytes(one.ledger.read_bytes())
+    ended = here("ledger", "verify", "--state", other.state)
+    assert ended.code == 5
+    assert one.id in ended.err
+    assert other.id in ended.err
+
+
+@pytest.mark.parametrize("unit", ["record", "window", "device"])
+def test_a_device_joins_with_the_unit_that_it_will_keep(tmp_path: Path, unit: str) -> None:
+    new_fleet(tmp_path / "fleet")
+    state = tmp_path / "c"
+    assert here("fleet", "join", "--fleet", tmp_path / "fleet", "--state", state, "--unit", unit).code == 0
+    assert document(here("ledger", "show", "--state", state, "--json").out)["unit"] == unit

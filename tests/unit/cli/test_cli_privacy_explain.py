@@ -72,3 +72,11 @@ def test_what_cannot_be_explained_is_refused(arguments: tuple[str, ...], code: i
     ended = here("privacy", "explain", *arguments)
     assert ended.code == code
     assert len(ended.err.strip().splitlines()) == 1
+
+
+def test_what_the_ledger_was_not_made_for_is_not_explained(tmp_path: Path) -> None:
+    device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a")
+    device.configure(privacy={"unit": "device"})
+    ended = here("privacy", "explain", "--config", device.config)
+    assert ended.code == 5
+    assert "record level" in ended.err

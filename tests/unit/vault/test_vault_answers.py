@@ -290,7 +290,7 @@ def test_an_answer_for_a_model_of_another_size_is_not_handed_out(make_vault: Mak
     wider = make_vault(kernel=Softmax(3, 5))
     refusal = wider.answer(question(0, point=np.zeros(15)))
     assert isinstance(refusal, Refused)
-    assert refusal.reason == "query"
+    assert refusal.reason == "terms"
 
 
 @pytest.fixture

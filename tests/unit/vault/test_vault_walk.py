@@ -157,7 +157,7 @@ def test_a_visit_under_other_terms_is_refused(changes: dict[str, Any]) -> None:
     released(vault(book), ask(0))
     answer = vault(book, terms(**changes)).answer(ask(0))
     assert isinstance(answer, Refused)
-    assert answer.reason == "query"
+    assert answer.reason == "terms"
 
 
 def test_a_charge_whose_release_was_lost_pays_under_its_own_terms_alone() -> None:
