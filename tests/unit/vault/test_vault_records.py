@@ -149,7 +149,7 @@ def test_nor_does_it_pay_for_other_terms(make: MakeVault, other: tuple[str, floa
         vault.answer(ask(0))
     refusal = vault.answer(ask(1))  # stored, and as wide: but not what these terms say it is
     assert isinstance(refusal, Refused)
-    assert refusal.reason == "query"
+    assert refusal.reason == "terms"
     assert vault.spending().releases == 1
 
 
