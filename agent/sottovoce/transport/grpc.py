@@ -143,12 +143,15 @@ class GrpcTransport:
             await channel.close(grace)
         self._channels.clear()
 
-    def _handshake(self) -> grpc.ServerCertificateConfiguration:
-        """Called by gRPC, on a thread of its own, once for every connection accepted."""
+    def _handshake(self) -> None:
+        """Called by gRPC, on a thread of its own, once for every connection accepted.
+
+        None says that the certificate is still the same. With a configuration gRPC would rebuild its TLS while others
+        shake hands, and now and then abort.
+        """
         with self._lock:
             self._handshakes += 1
             self._recent.append(time.monotonic())
-        return self._configuration
 
     def _channel(self, peer: Peer) -> grpc.aio.Channel:
         channel = self._channels.get(peer)
