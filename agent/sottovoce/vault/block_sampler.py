@@ -7,7 +7,7 @@ end. A random sign follows, and minus zero is rejected (Canonne, Kamath & Steink
 sign step).
 
 Every comparison of a uniform number with a real one is decided on the first bits where they suffice, and on ever more
-bits where they do not, so that the law is exact: no draw is an approximation. About one in 2^33 draws needs the slow
+bits where they do not, so that the law is exact: no draw is an approximation. About one in 2^47 draws needs the slow
 path. The fast path relies on exp() in float64 being right to 2^-49 relative, which is 8 units in the last place.
 """
 
@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from sottovoce.vault.exact_exponential import floor_scaled_exp
 from sottovoce.vault.noise import NoiseSource
 
-TABLE_BITS = 48  # which leaves 16 bits of a word for the place within a block
-_WORD_BITS = 64
+TABLE_BITS = 64
 ACCEPT_BITS = 53
 
 
@@ -71,21 +70,18 @@ class BlockSampler(ABC):
 
     def _attempt(self, count: int) -> NDArray[np.int64]:
         """Up to `count` draws: those that survive rejection, in order."""
-        words = self._noise.words(count)
-        block = self._blocks(words)
-        if self._table_bits + self._block_bits > _WORD_BITS:  # too few bits are left over
-            words = self._noise.words(count)
-        offset = (words & np.uint64((1 << self._block_bits) - 1)).astype(np.int64)
+        block = self._blocks(count)
+        offset = (self._noise.words(count) & np.uint64((1 << self._block_bits) - 1)).astype(np.int64)
         left = block << self._block_bits
         words = self._noise.words(count)
-        kept = self._accept(words >> np.uint64(_WORD_BITS - self._accept_bits), self._numerators(left, offset))
+        kept = self._accept(words >> np.uint64(64 - self._accept_bits), self._numerators(left, offset))
         magnitude = left + offset
         negative = (words & np.uint64(1)).astype(bool)
         kept &= ~(negative & (magnitude == 0))
         return np.where(negative, -magnitude, magnitude)[kept]
 
-    def _blocks(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        prefix = words >> np.uint64(_WORD_BITS - self._table_bits)
+    def _blocks(self, count: int) -> NDArray[np.int64]:
+        prefix = self._noise.words(count) >> np.uint64(64 - self._table_bits)
         block = np.searchsorted(self._table, prefix, side="left").astype(np.int64)
         for i in np.flatnonzero(self._table[block] == prefix):
             block[i] = self._resolve_block(int(prefix[i]))

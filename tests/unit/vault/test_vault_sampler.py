@@ -56,11 +56,11 @@ def fit(values: NDArray[np.int64], sigma: int, cells: int = 60) -> float:
     return p_value(np.bincount(cell, minlength=len(expected)), expected)
 
 
-@pytest.mark.parametrize("bits", [(48, 53), (5, 3), (12, 9)], ids=["shipped", "slow", "mixed"])
+@pytest.mark.parametrize("bits", [(64, 53), (5, 3), (12, 9)], ids=["shipped", "slow", "mixed"])
 @pytest.mark.parametrize("sigma", [1, 3, 1024, 5000, 100_003])
 def test_the_law_is_the_discrete_gaussian(sigma: int, bits: tuple[int, int]) -> None:
-    draws = DRAWS if bits == (48, 53) else DRAWS // 5
-    for seed in (21, 22):
+    draws = DRAWS if bits == (64, 53) else DRAWS // 5
+    for seed in (11, 12):
         noise = SeededNoise(seed)
         values = DiscreteGaussianSampler(sigma, noise, table_bits=bits[0], accept_bits=bits[1]).draw(draws)
         assert fit(values, sigma) > 1e-3
@@ -77,7 +77,7 @@ def test_places_within_a_block_follow_the_law(sigma: int) -> None:
     assert p_value(np.bincount(np.abs(values) % block, minlength=block), expected) > 1e-3
 
 
-@pytest.mark.parametrize("bits", [(48, 53), (4, 2)], ids=["shipped", "slow"])
+@pytest.mark.parametrize("bits", [(64, 53), (4, 2)], ids=["shipped", "slow"])
 def test_rejection_within_long_blocks_keeps_the_law(bits: tuple[int, int]) -> None:
     """Blocks as long as σ reject most places; the short ones that ship hardly any, so that a test would not see."""
     sampler = DiscreteGaussianSampler(8, SeededNoise(5), table_bits=bits[0], accept_bits=bits[1])
@@ -193,7 +193,7 @@ def test_every_prefix_of_a_block_is_decided_exactly(word: int) -> None:
         exact = _cumulative(sigma, 0, 136)
         for prefix in range(256):
             sampler._noise = Script([prefix << 56, word, third])
-            block = int(sampler._blocks(sampler._noise.words(1))[0])
+            block = int(sampler._blocks(1)[0])
             number = (prefix << 64 | word) << 64 | third
             assert block == 0 or number > exact[block - 1]
             assert number < exact[block]
@@ -211,10 +211,10 @@ def test_every_prefix_of_an_acceptance_is_decided_exactly(word: int) -> None:
 
 
 def test_the_fast_path_needs_no_more_words() -> None:
-    """Two words an attempt, of which hardly any fails: what a release costs does not depend on a record."""
+    """Three words an attempt, of which hardly any fails: what a release costs does not depend on a record."""
     noise = Script(SeededNoise(30).words(10_000).tolist())
     DiscreteGaussianSampler(5000, noise).draw(650)
-    assert noise.drawn <= 2 * (650 + 650 // 64 + 8)
+    assert noise.drawn <= 3 * (650 + 650 // 64 + 8)
 
 
 @pytest.mark.parametrize("third", [0, 2**63, 2**64 - 1])
@@ -228,4 +228,4 @@ def test_a_tie_of_many_bits_is_decided_by_the_next(third: int) -> None:
 
     edge, table = _cumulative(5, 0, 8 + 64)[2], _cumulative(5, 0, 8 + 128)
     sampler = DiscreteGaussianSampler(5, Script([edge >> 64 << 56, edge % 2**64, third]), table_bits=8)
-    assert sampler._blocks(sampler._noise.words(1))[0] == (2 if (edge << 64 | third) < table[2] else 3)
+    assert sampler._blocks(1)[0] == (2 if (edge << 64 | third) < table[2] else 3)
