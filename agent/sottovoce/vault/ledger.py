@@ -101,13 +101,15 @@ class Ledger:
                     f"{path}: the ledger was made for {ledger.budget.words}, the configuration says {budget.words}; "
                     "put the ledger's values under [privacy]"
                 )
+            # Whoever closes a file gives up all locks that the process has on it, and the log's index was read above:
+            # the connection that stays takes them anew.
+            checking.close()
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
             ledger._connection.execute("PRAGMA synchronous = FULL")
             ledger._connection.execute("PRAGMA journal_mode = WAL")
             real = path.resolve()
             ledger._wear = Wear(real.with_name(real.name + "-wal"))
             stack.pop_all()
-            checking.close()
             return ledger
 
     @classmethod
