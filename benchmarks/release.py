@@ -22,7 +22,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build, calibrate, simulate
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build, calibrate, simulate
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.record_mechanism import RecordMechanism
 
@@ -141,7 +141,7 @@ def release(size: int, repetitions: int, directory: Path) -> None:
             vault = build(
                 records=held,
                 kernel=kernel,
-                terms=Terms(learner="clipd2p", releases=RELEASES, clip=0.5),
+                terms=GradientTerms(learner="clipd2p", releases=RELEASES, clip=0.5),
                 ledger=opened(kind, directory / f"{size}.db"),
                 noise=OperatingSystemNoise(),
             )

@@ -13,7 +13,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Terms, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
 
 from tests.support.disk_log import save
 from tests.support.disk_recorder import DiskRecorder
@@ -65,7 +65,7 @@ def gradient_vault(ledger: Ledger) -> Vault:
     return build(
         records=_records(),
         kernel=KERNEL,
-        terms=Terms("clipd2p", RELEASES, 1.0),
+        terms=GradientTerms("clipd2p", RELEASES, 1.0),
         ledger=ledger,
         noise=OperatingSystemNoise(),
     )

@@ -22,7 +22,7 @@ import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, Terms, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Spending, Vault, build
 
 OWNER = "meter-17"
 EPSILON = 2.0
@@ -84,7 +84,7 @@ def vault_over(ledger: Ledger) -> Vault:
     return build(
         records=Records(rng.normal(size=(20, 4)), rng.integers(0, 2, 20)),
         kernel=KERNEL,
-        terms=Terms("clipd2p", RELEASES, 1.0),
+        terms=GradientTerms("clipd2p", RELEASES, 1.0),
         ledger=ledger,
         noise=OperatingSystemNoise(),
     )

@@ -16,7 +16,7 @@ from sottovoce.kernels import Softmax
 from sottovoce.learners import PushSum, PushSumShare, PushSumState, Schedule
 from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
 from sottovoce.simulate import Device, out_peers
-from sottovoce.vault import Budget, Ledger, SeededNoise, Terms, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Vault, build
 
 KERNEL = Softmax(2, 2)
 LEARNER = "clipd2p"
@@ -203,7 +203,7 @@ def fleet(
         vault = build(
             records=Records(rng.uniform(-1, 1, (3, 2)), rng.integers(0, 2, 3)),
             kernel=KERNEL,
-            terms=Terms(learner=LEARNER, releases=max(1, steps), clip=0.5),
+            terms=GradientTerms(learner=LEARNER, releases=max(1, steps), clip=0.5),
             ledger=ledger,
             noise=noise,
         )

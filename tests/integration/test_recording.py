@@ -18,10 +18,10 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.core import Core, Transmit
-from sottovoce.agent.family import schedule_of
+from sottovoce.agent.families.push_sum import schedule_of
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states import PushSumCodec
+from sottovoce.agent.states.push_sum import PushSumCodec
 from sottovoce.config import load
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -29,7 +29,7 @@ from sottovoce.errors import ExitCode, MessageRefused
 from sottovoce.identity import Fleet
 from sottovoce.learners import Ask, PushSum, PushSumShare
 from sottovoce.transport import Listener, Peer, Receive, Transport
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, build
 from sottovoce.wire import LEDGER_HEAD, Heads, decode, encode_heads, encode_receipt, seal, unseal
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 from sottovoce.wire.v1.ledger_head_pb2 import LedgerHeads
@@ -39,7 +39,7 @@ from tests.support.devices import CLASSES, FEATURES, Device, kernel, new_device,
 from tests.support.messages import share_of
 
 STEPS, CYCLES, PEERS = 6, 10, 6
-TERMS = Terms(learner="clipd2p", releases=STEPS, clip=0.5)
+TERMS = GradientTerms(learner="clipd2p", releases=STEPS, clip=0.5)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 WORLDS: dict[str, Rows] = {

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, SeededNoise, Terms, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import exact
 
 CLIP = 0.7
@@ -16,7 +16,9 @@ CLIP = 0.7
 def total(records: Records, kernel: Softmax, point: NDArray[np.float64]) -> NDArray[np.int64]:
     """Σ clipped gradients in grid units, int64[P]."""
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
-    vault = build(records=records, kernel=kernel, terms=Terms("clipd2p", 1, CLIP), ledger=ledger, noise=SeededNoise(1))
+    vault = build(
+        records=records, kernel=kernel, terms=GradientTerms("clipd2p", 1, CLIP), ledger=ledger, noise=SeededNoise(1)
+    )
     answer = vault.answer(Query("clipd2p", "gradient", 0, point))
     vault.close()
     assert not isinstance(answer, Refused)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.family import schedule_of
+from sottovoce.agent.families.push_sum import schedule_of
 from sottovoce.config import load
 from sottovoce.door import Query
 from sottovoce.learners.push_sum import WEIGHT_ONE, contribution

@@ -11,7 +11,7 @@ from sottovoce.agent.family import Family, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, width
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Spending, Terms, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Spending, build
 
 SCHEMA = "sottovoce.privacy-explanation/1"
 
@@ -36,6 +36,16 @@ _WHAT_LEAVES = {
     "gradient-walk": "a model that walked by, after a step along a noisy gradient",
     "clipd2p": "shares of a model, each after a step along a noisy sum of clipped gradients",
     "push-sum": "shares of a model, each after a step along the exact sum of gradients",
+    "adad2p": "shares of a model, each after a step along a noisy sum of clipped gradients",
+    "constd2p": "shares of a model, each after a step along a noisy sum of clipped gradients",
+    "without-replacement": "a model that goes round, after steps along noisy gradients of batches used once",
+    "with-replacement": "a model that goes round, after steps along noisy gradients of random batches",
+    "pdsl": "a model, noisy gradients at neighbours' models and at its own, and what is computed from them",
+    "dp-cga": "a model, noisy gradients at neighbours' models and at its own, and what is computed from them",
+    "dp-dpsgd": "a model, after steps along noisy gradients of random batches",
+    "muffliato": "a model, after steps along noisy gradients of random batches",
+    "dp-net-fleet": "a model and a direction, after steps along noisy gradients of random batches",
+    "average": "shares of a mean, after one noisy vector of this device",
 }
 
 
@@ -115,7 +125,7 @@ def _promise(statement: PrivacyStatement) -> str:
 
 def _total(family: Family, statement: PrivacyStatement) -> str:
     match family.terms:
-        case Terms(releases=releases) if statement.epsilon is not None:
+        case GradientTerms(releases=releases) if statement.epsilon is not None:
             return f"{releases} noisy sums, {statement.mechanism}; {statement.composition}"
         case RecordTerms() if statement.epsilon is not None:
             return f"one release a record, {statement.mechanism}; {statement.composition}"

@@ -17,7 +17,7 @@ LEDGER = "ledger.db"
 def budget_of(config: AgentConfig) -> Budget:
     """The budget the ledger must have been made for."""
     privacy = config.privacy
-    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared"
+    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
     epsilon = privacy.epsilon if promised else None
     return Budget(epsilon, privacy.delta, privacy.unit, config.neighbouring)
 

@@ -15,9 +15,7 @@ _LARGEST_TRACE = 2000
 
 def run_testbed(
     agents: Annotated[int, typer.Option(help="How many agents.")] = 12,
-    learner: Annotated[
-        Literal["clipd2p", "push-sum", "golf", "gradient-walk"], typer.Option(help="The algorithm.")
-    ] = "clipd2p",
+    learner: Annotated[str, typer.Option(help="The algorithm: see docs/reference/learners.md.")] = "clipd2p",
     fidelity: Annotated[
         Literal["sound", "paper"], typer.Option(help="sound: the strongest correct variant; paper: to the letter.")
     ] = "sound",
@@ -25,7 +23,7 @@ def run_testbed(
         str, typer.Option(help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE.")
     ] = "digits",
     model: Annotated[
-        Literal["softmax", "ridge", "pegasos", "logistic"] | None,
+        Literal["softmax", "ridge", "pegasos", "logistic", "mlp", "mean"] | None,
         typer.Option(
             help="The model.", show_default="softmax; golf: ridge, or pegasos to the letter; gradient-walk: pegasos"
         ),
@@ -58,13 +56,14 @@ def run_testbed(
     """Let a fleet of agents on this machine learn a data set under a privacy budget, and report."""
     from sottovoce.cli.output import check_writable, write
     from sottovoce.cli.table import ConsoleWatcher
+    from sottovoce.config import LEARNERS
     from sottovoce.simulate import Faults, Trace
     from sottovoce.testbed import memory, processes
     from sottovoce.testbed.options import Options, settings
     from sottovoce.testbed.plan import plan
 
     if epsilon is None:
-        epsilon = math.inf if learner == "push-sum" else 2.0
+        epsilon = math.inf if learner in LEARNERS and LEARNERS[learner].noiseless else 2.0
     words = fault or []
     options = Options(
         agents=agents,

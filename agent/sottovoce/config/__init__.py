@@ -1,8 +1,8 @@
 """The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
 
+from sottovoce.config.learners import LEARNERS, LearnerInfo
 from sottovoce.config.loading import checked, load
 from sottovoce.config.schema import (
-    NEIGHBOURING,
     AgentConfig,
     AgentSection,
     DataSection,
@@ -16,10 +16,11 @@ from sottovoce.config.schema import (
 )
 
 __all__ = [
-    "NEIGHBOURING",
+    "LEARNERS",
     "AgentConfig",
     "AgentSection",
     "DataSection",
+    "LearnerInfo",
     "LearnerSection",
     "LedgerSection",
     "MembershipSection",

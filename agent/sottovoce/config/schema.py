@@ -5,7 +5,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from sottovoce.config.learners import LEARNERS
+
 _MOST_EPSILON = 500.0
+_MOST_GOLF_RECORDS = 4096
 _LARGEST = 1e9  # keeps infinities and NaN out of ordinary numbers
 
 Address = Annotated[
@@ -53,53 +56,96 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise _wrong("windows", "must be two numbers of windows, from 0, the lower first")
 
 
-MODELS: dict[str, tuple[str, ...]] = {
-    "clipd2p": ("softmax",),
-    "push-sum": ("softmax",),
-    "golf": ("ridge", "pegasos", "logistic"),
-    "gradient-walk": ("pegasos", "logistic"),
-}
-
-
-# Learners whose paper's variant is there beside the sound one.
-TO_THE_LETTER = ("golf", "gradient-walk")
-
-# Learners that bound what a record adds, and nothing larger.
-RECORD_LEVEL = ("golf", "gradient-walk")
-
-# Publishing record by record, or the mean over records, shows how many there are: they are replaced, not added.
-NEIGHBOURING = {
-    "clipd2p": "add-remove",
-    "push-sum": "add-remove",
-    "golf": "replace-one",
-    "gradient-walk": "replace-one",
-}
-
-
 class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[learner]`: the algorithm and its public schedule."""
 
-    name: Literal["clipd2p", "push-sum", "golf", "gradient-walk"] = "clipd2p"
+    name: Literal[
+        "clipd2p", "push-sum", "adad2p", "constd2p", "golf", "gradient-walk", "without-replacement",
+        "with-replacement", "pdsl", "dp-dpsgd", "dp-cga", "muffliato", "dp-net-fleet", "average",
+    ] = "clipd2p"  # fmt: skip
     fidelity: Literal["sound", "paper"] = "sound"
     model: Annotated[
-        Literal["softmax", "pegasos", "logistic", "ridge"] | None,
+        Literal["softmax", "pegasos", "logistic", "ridge", "mlp", "mean"] | None,
         Meta(description="the model; without it the learner's own: softmax, golf: ridge, or pegasos to the letter"),
     ] = None
+    hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units of the hidden layer")] = 32
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
     steps: Annotated[
         int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
     ] = 48
-    clip: Annotated[float, Meta(gt=0, le=_LARGEST, description="per-example L2 clipping threshold C")] = 0.5
-    step_size: Annotated[float, Meta(gt=0, le=_LARGEST, description="learning rate of the first step")] = 20.0
+    clip: Annotated[
+        Annotated[float, Meta(gt=0, le=_LARGEST)] | None,
+        Meta(description="per-example L2 clipping threshold C; without it the learner's own"),
+    ] = None
+    step_size: Annotated[
+        Annotated[float, Meta(gt=0, le=_LARGEST)] | None,
+        Meta(description="learning rate of the first step; without it the learner's own"),
+    ] = None
     step_decay: Annotated[float, Meta(ge=0, le=1, description="share of the rate lost, linearly, by the last step")] = (
         0.9
     )
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="pdsl, dp-cga: share of the last direction kept")] = 0.0
     fanout: Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")] = 1
+
+    sampling: Annotated[
+        Literal["full", "poisson"] | None,
+        Meta(description="which records a gradient is of: all, or a random batch that nobody is told of"),
+    ] = None
+    batch: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(description="records in a batch; golf: published records in one message, at most"),
+    ] = None
+    clipping: Annotated[
+        Literal["constant", "decay", "quantile", "automatic"] | None,
+        Meta(description="push-sum: how the threshold goes on from `clip`; without it the learner's own"),
+    ] = None
+    clip_decay: Annotated[
+        float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
+    ] = 0.3
+    clip_quantile: Annotated[
+        float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
+    ] = 0.5
+    sigma: Annotated[
+        Annotated[float, Meta(ge=0, le=_LARGEST)] | None,
+        Meta(description="to the letter: the noise scale that the paper gives instead of an ε"),
+    ] = None
+    gradient_bound: Annotated[
+        Annotated[float, Meta(gt=0, le=_LARGEST)] | None,
+        Meta(description="constd2p to the letter: G; without it five runs without privacy say it, marked"),
+    ] = None
+
+    controller: Annotated[
+        Literal["schedule", "deep-q", "always-global", "always-local"],
+        Meta(description="without-replacement: what decides which steps are local and which are global"),
+    ] = "schedule"
+    release_every: Annotated[
+        int, Meta(ge=1, le=4096, description="schedule: every so many steps one is global, and released")
+    ] = 1
+    passes: Annotated[int, Meta(ge=1, le=1000, description="without-replacement: over the records")] = 1
+    regularisation: Annotated[
+        float, Meta(ge=0, le=1, description="without-replacement: λ; above 0 the loss is strongly convex")
+    ] = 0.0
+
+    shapley: Annotated[
+        Literal["exact", "monte-carlo", "cosine", "uniform"],
+        Meta(description="pdsl: how neighbours' gradients are weighed; cosine and uniform need no validation records"),
+    ] = "exact"
+    permutations: Annotated[int, Meta(ge=1, le=100_000, description="pdsl: of monte-carlo")] = 100
+    answers: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="pdsl, dp-cga: gradients released in one round, one's own included; without it all"),
+    ] = None
+    gossip_steps: Annotated[int, Meta(ge=1, le=100, description="muffliato: exchanges in a round, K")] = 3
+    chebyshev: Annotated[bool, Meta(description="muffliato: accelerated gossip")] = False
+    local_steps: Annotated[int, Meta(ge=1, le=100, description="dp-net-fleet: steps in a round, K")] = 1
+    deadline: Annotated[
+        float, Meta(ge=1, le=1000, description="rounds: periods that a round waits for neighbours, then goes on")
+    ] = 3.0
+
     perturbation: Annotated[
         Literal["best", "laplace", "privunit", "krr-privunit"],
         Meta(description="golf: how records are perturbed; best: by the public rule"),
     ] = "best"
-    batch: Annotated[int, Meta(ge=1, le=4096, description="golf: published records in one message, at most")] = 128
     capacity: Annotated[
         int, Meta(ge=1, le=1_000_000, description="golf: published records kept, the same for the whole fleet")
     ] = 4096
@@ -114,26 +160,47 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         int, Meta(ge=1, le=10_000, description="gradient-walk: visits with a step, for k-times and halving")
     ] = 1
     begins_walk: Annotated[
-        bool, Meta(description="gradient-walk: this device begins the walk; true for one device of the fleet")
+        bool,
+        Meta(description="this device begins the walk, or holds the first shared model; true for one of the fleet"),
     ] = False
 
     def __post_init__(self) -> None:
         """Models belong to learners, some of which are there to the letter."""
-        if self.model is not None and self.model not in MODELS[self.name]:
-            raise _wrong("model", f"learner {self.name} has the models {', '.join(MODELS[self.name])}")
-        if self.fidelity == "paper" and self.name not in TO_THE_LETTER:
+        known = LEARNERS[self.name]
+        if self.model is not None and self.model not in known.models:
+            raise _wrong("model", f"learner {self.name} has the models {', '.join(known.models)}")
+        if self.fidelity == "paper" and known.to_the_letter is None:
             raise _wrong("fidelity", f"learner {self.name} exists in its sound variant only")
         if self.fidelity == "paper" and self.perturbation != "best":
             raise _wrong("perturbation", "to the letter there is one perturbation; leave it out")
         if self.budget == "once" and self.visits != 1:
             raise _wrong("visits", "budget once is one visit; choose k-times or halving for more")
+        if self.name == "golf" and self.batch_size > _MOST_GOLF_RECORDS:
+            raise _wrong("batch", f"a message holds at most {_MOST_GOLF_RECORDS} published records")
+        if self.name == "without-replacement" and self.fidelity == "sound" and self.controller == "deep-q":
+            raise _wrong("controller", "deep-q tells what nobody pays for; it exists to the letter: fidelity = paper")
 
     @property
     def chosen_model(self) -> str:
         """The model, chosen or the learner's own."""
         if self.name == "golf" and self.fidelity == "paper":
             return self.model or "pegasos"
-        return self.model or MODELS[self.name][0]
+        return self.model or LEARNERS[self.name].models[0]
+
+    @property
+    def threshold(self) -> float:
+        """The clip, chosen or the learner's own."""
+        return LEARNERS[self.name].clip if self.clip is None else self.clip
+
+    @property
+    def rate(self) -> float:
+        """The step size, chosen or the learner's own."""
+        return LEARNERS[self.name].step_size if self.step_size is None else self.step_size
+
+    @property
+    def batch_size(self) -> int:
+        """The batch, chosen or the learner's own."""
+        return LEARNERS[self.name].batch if self.batch is None else self.batch
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -149,6 +216,11 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Literal["add-remove", "replace-one"] | None,
         Meta(description="without it the learner's own: add-remove, golf: replace-one"),
     ] = None
+    epsilon_per: Annotated[
+        Literal["total", "round"],
+        Meta(description="round: to the letter, the ε that the paper states for one round; the total is printed"),
+    ] = "total"
+    allow_unproved: Annotated[bool, Meta(description="run although no ε is proved")] = False
 
     def __post_init__(self) -> None:
         """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
@@ -282,7 +354,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """A unit is one that the learner bounds, and windows are declared."""
         unit = self.privacy.unit
-        if unit != "record" and self.learner.name in RECORD_LEVEL:
+        if unit != "record" and LEARNERS[self.learner.name].record_level:
             raise _wrong("privacy.unit", f"learner {self.learner.name} bounds what one record adds; choose record")
         if unit == "window" and self.data.windows is None:
             raise _wrong("data.windows", "declare the first and the last window: which have records is private")
@@ -290,4 +362,13 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     @property
     def neighbouring(self) -> str:
         """What two data sets may differ in: as configured, or the learner's own relation."""
-        return self.privacy.neighbouring or NEIGHBOURING[self.learner.name]
+        learner = self.learner
+        if learner.name == "without-replacement" and (learner.release_every > 1 or learner.fidelity == "paper"):
+            return self.privacy.neighbouring or "replace-one"  # chains of disjoint batches have no other bound
+        return self.privacy.neighbouring or LEARNERS[learner.name].neighbouring
+
+    @property
+    def unproved(self) -> bool:
+        """Whether no ε is proved for what the learner does, so that its releases are charged as infinite."""
+        learner = self.learner
+        return learner.fidelity == "paper" and LEARNERS[learner.name].to_the_letter != "proved"

@@ -2,7 +2,7 @@
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
 from sottovoce.data.dataset import DataSet
-from sottovoce.data.partition import holdout, one_record, partition
+from sottovoce.data.partition import held_by_most, holdout, one_record, partition
 from sottovoce.data.records import Records, checked
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
@@ -18,6 +18,7 @@ __all__ = [
     "apply",
     "centred_unit",
     "checked",
+    "held_by_most",
     "holdout",
     "load",
     "one_record",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds
@@ -23,6 +24,8 @@ class DataSet:
         classes: the number of classes; labels are 0 … classes-1.
         bounds: the publicly declared range of each feature, or None when none is declared.
         test: the official test split, or None when the source has none.
+        groups: int64[n], the group of each of `records`, such as the household it is from, numbered from 0; None
+            without groups. For dealing records out: no agent knows of it.
     """
 
     name: str
@@ -30,6 +33,7 @@ class DataSet:
     classes: int
     bounds: Bounds | None
     test: Records | None
+    groups: NDArray[np.int64] | None = None
 
 
 def assembled(
@@ -40,6 +44,7 @@ def assembled(
     classes: int | None = None,
     bounds: Bounds | None = None,
     windows: NDArray[Any] | None = None,
+    groups: NDArray[Any] | None = None,
     origin: str,
 ) -> DataSet:
     """Check the parts of a data set and put them together.
@@ -51,13 +56,14 @@ def assembled(
         classes: the declared number of classes. Without it, one more than the largest label of both parts.
         bounds: the declared range, float64[d] twice.
         windows: integer[n], the window of each record of `train`.
+        groups: integer[n], the group of each record of `train`.
         origin: the file or source to name in an error.
 
     Returns:
         the data set.
 
     Raises:
-        DataError: see `checked`; or fewer than two classes.
+        DataError: see `checked`; or fewer than two classes, or groups that are not one whole number per record.
     """
     records = checked(*train, classes=classes, windows=windows, origin=origin)
     columns = records.features.shape[1]
@@ -72,4 +78,12 @@ def assembled(
             f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that declares "
             "the array `classes`."
         )
-    return DataSet(name, records, classes, bounds, held_out)
+    return DataSet(name, records, classes, bounds, held_out, _numbered(groups, len(records), origin))
+
+
+def _numbered(groups: NDArray[Any] | None, count: int, origin: str) -> NDArray[np.int64] | None:
+    if groups is None:
+        return None
+    if groups.shape != (count,) or (count and groups.dtype.kind not in "iu"):
+        raise DataError(f"{origin}: groups are not one whole number per record. Store the number of its group.")
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)

@@ -16,7 +16,7 @@ from sottovoce.errors import DataError
 
 _FEATURES = ("X", "features")
 _LABELS = ("y", "labels")
-_USED = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "test", "windows", "X_test", "y_test"})
+_USED = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "groups", "test", "windows", "X_test", "y_test"})
 _REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
 
 
@@ -25,6 +25,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
 
     Each record is flattened to one row. Optional arrays: `classes`, one integer, the public number of classes;
     `bounds` numeric[2,d]; `windows` integer[n], the window of each record, such as its day;
+    `groups` integer[n], the group that each is dealt out with, such as its household;
     `test` bool[n], true for the official test split, or that split as `X_test` and `y_test`.
     Nothing in the file is ever unpickled.
 
@@ -47,7 +48,8 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
         test=test,
         classes=_classes(arrays, origin),
         bounds=_bounds(arrays, options, train[0].shape[1], origin),
-        windows=_windows(arrays, len(whole[1])),
+        windows=_of_training("windows", arrays, len(whole[1])),
+        groups=_of_training("groups", arrays, len(whole[1])),
         origin=origin,
     )
 
@@ -90,10 +92,10 @@ def _split(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tu
     return whole, (_rows(arrays["X_test"], origin), arrays["y_test"]) if apart else None
 
 
-def _windows(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:
-    """Of the records that are not in the test split."""
-    windows, test = arrays.get("windows"), arrays.get("test")
-    return windows if windows is None or test is None or windows.shape != (count,) else windows[~test]
+def _of_training(name: str, arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:
+    """What an array says of the records that are not in the test split."""
+    array, test = arrays.get(name), arrays.get("test")
+    return array if array is None or test is None or array.shape != (count,) else array[~test]
 
 
 def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> int | None:

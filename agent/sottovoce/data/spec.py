@@ -47,7 +47,7 @@ _KINDS: dict[str, _Kind] = {
     "csv": _Kind(
         "csv:/data/meters.csv#label=tariff",
         load_csv,
-        options=("label", "header", "delimiter", "bounds", "test"),
+        options=("label", "group", "header", "delimiter", "bounds", "test"),
         required=("label",),
     ),
     "npz": _Kind("npz:/data/records.npz#bounds=0:255", load_npz, options=("bounds",)),

@@ -5,6 +5,7 @@ from sottovoce.kernels.gradient_walk import descend, descents
 from sottovoce.kernels.kernel import Kernel, Model
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.one_vs_all import copies, decide, predict, scores, targets
+from sottovoce.kernels.registry import kernel_named
 from sottovoce.kernels.ridge import ridge
 from sottovoce.kernels.softmax import Softmax
 
@@ -22,6 +23,7 @@ __all__ = [
     "decide",
     "descend",
     "descents",
+    "kernel_named",
     "merge",
     "predict",
     "ridge",

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.kernels.products import inner
+
 LAMBDA = 1e-4
 """λ, the regularisation of the paper."""
 
@@ -81,7 +83,7 @@ def merge(
 
 
 def _updated(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float], slope: Slope) -> Model[Float]:
-    margins = np.einsum("nkd,nkd->nk", np.ascontiguousarray(weights), np.ascontiguousarray(records))
+    margins = inner(weights, records)
     steps = steps + 1
     rates = (slope(margins) / (LAMBDA * steps)[:, np.newaxis]).astype(weights.dtype)
     updated = records * rates[:, :, np.newaxis]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.gossip_rules import LAMBDA, Slope
+from sottovoce.kernels.products import inner
 
 Float = TypeVar("Float", bound=np.floating[Any])
 
@@ -23,7 +24,7 @@ def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> ND
     Returns:
         float[N,b,k,d].
     """
-    margins = np.einsum("nkd,nbkd->nbk", weights, batch)
+    margins = inner(weights[:, np.newaxis], batch)
     longest: NDArray[Float] = slope(margins)[..., np.newaxis] * batch
     return longest
 

@@ -30,6 +30,10 @@ class Model(Protocol):
 class Kernel(Model, Protocol):
     """A model that is trained by its gradient. N is the number of nodes, B of examples, P of parameters."""
 
+    def initial(self, seed: int) -> Parameters:
+        """The start that a fleet's devices share, float64[P]: the same bits for the same public seed, 0 or more."""
+        ...
+
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Per-example gradients of the loss, float64[N, B, P].
 

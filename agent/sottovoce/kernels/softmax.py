@@ -1,4 +1,4 @@
-"""Softmax (multinomial logistic) regression."""
+"""Softmax (multinomial logistic) regression, and the cross-entropy that other kernels share with it."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
+from sottovoce.kernels.products import inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +26,16 @@ class Softmax:
         """P = features × classes."""
         return self.features * self.classes
 
+    def initial(self, seed: int) -> NDArray[np.float64]:
+        """Zeros, float64[P]. See Kernel.initial."""
+        return np.zeros(self.size)
+
     @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Per-example gradients x ⊗ (softmax(xᵀW) - e_y), float64[N, B, P]. See Kernel.gradients."""
         nodes, batch = labels.shape
-        weights = parameters.reshape(nodes, 1, self.features, self.classes).swapaxes(2, 3).copy()
-        # No BLAS here: it may add up in an order that depends on an array's address, hence on an example's neighbours.
-        features = np.ascontiguousarray(features)
-        error = _softmax(np.add.reduce(features[:, :, np.newaxis, :] * weights, axis=3))
-        np.put_along_axis(
-            error, labels[:, :, np.newaxis], np.take_along_axis(error, labels[:, :, np.newaxis], 2) - 1, 2
-        )
+        weights = parameters.reshape(nodes, 1, self.features, self.classes).swapaxes(2, 3)
+        error = cross_entropy_slopes(inner(features[:, :, np.newaxis], weights), labels)
         outer: NDArray[np.float64] = features[:, :, :, np.newaxis] * error[:, :, np.newaxis, :]
         return outer.reshape(nodes, batch, self.size)
 
@@ -46,18 +46,33 @@ class Softmax:
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Mean cross-entropy in nats, float64[N]."""
-        logits = self._logits(parameters, features)
-        peak = logits.max(axis=2)
-        total = peak + np.log(np.exp(logits - peak[:, :, np.newaxis]).sum(axis=2))
-        losses: NDArray[np.float64] = np.mean(total - logits[:, np.arange(len(labels)), labels], axis=1)
-        return losses
+        return mean_cross_entropy(self._logits(parameters, features), labels)
 
     def _logits(self, parameters: Parameters, features: Features) -> NDArray[np.float64]:
         logits: NDArray[np.float64] = np.matmul(features, parameters.reshape(-1, self.features, self.classes))
         return logits
 
 
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: NDArray[np.float64] = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    return shares
+def cross_entropy_slopes(logits: NDArray[np.float64], labels: Labels) -> NDArray[np.float64]:
+    """softmax(logits) - e_y, the gradient of the cross-entropy by the logits.
+
+    Args:
+        logits: float64[N, B, classes].
+        labels: int64[N, B].
+
+    Returns:
+        float64[N, B, classes], for each example by itself.
+    """
+    slopes: NDArray[np.float64] = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    slopes /= slopes.sum(axis=-1, keepdims=True)
+    own = labels[:, :, np.newaxis]
+    np.put_along_axis(slopes, own, np.take_along_axis(slopes, own, 2) - 1, 2)
+    return slopes
+
+
+def mean_cross_entropy(logits: NDArray[np.float64], labels: Labels) -> NDArray[np.float64]:
+    """Mean cross-entropy in nats, float64[N], of logits float64[N, M, classes] and labels int64[M]."""
+    peak = logits.max(axis=2)
+    total = peak + np.log(np.exp(logits - peak[:, :, np.newaxis]).sum(axis=2))
+    losses: NDArray[np.float64] = np.mean(total - logits[:, np.arange(len(labels)), labels], axis=1)
+    return losses

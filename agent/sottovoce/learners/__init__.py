@@ -16,7 +16,7 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.golf import Golf, GolfSchedule, GolfState, moments_of
 from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
-from sottovoce.learners.learner import Learner, Progress
+from sottovoce.learners.learner import Learner, Progress, State
 from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.learners.push_sum import PushSum, PushSumState, Schedule
@@ -53,6 +53,7 @@ __all__ = [
     "SetTimer",
     "Shelf",
     "Shelve",
+    "State",
     "Timer",
     "Walk",
     "moments_of",

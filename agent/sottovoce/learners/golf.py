@@ -11,6 +11,7 @@ Nothing sent depends on a record except through its one release, and cycles begi
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,17 @@ class GolfState:
     exhausted: bool = False
     answered: bool = False
     simulated: bool = False
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced."""
+        return {
+            "parameters": self.parameters.ravel().tolist(),
+            "age": self.age,
+            "records": [list(record.key) for record in self.shelf.records()],
+            "cycle": self.cycle,
+            "step": len(self.own),
+            "pending": sorted(self.pending),
+        }
 
 
 Step = tuple[GolfState, list[Effect]]

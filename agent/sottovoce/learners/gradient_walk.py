@@ -14,6 +14,7 @@ is down the walk waits for it; to send a second copy to somebody else would make
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,20 @@ class GradientWalkState:
     peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
     asked: bytes | None = None
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced."""
+        return {
+            "parameters": self.parameters.ravel().tolist(),
+            "age": self.age,
+            "walks": [
+                {"parameters": walk.parameters.ravel().tolist(), "age": walk.age, "visited": walk.visited}
+                for walk in self.walks
+            ],
+            "cycle": self.cycle,
+            "step": self.visits,
+            "pending": sorted(self.pending),
+        }
 
 
 Step = tuple[GradientWalkState, list[Effect]]

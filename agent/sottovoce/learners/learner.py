@@ -1,7 +1,7 @@
 """What every learner is: a state machine without I/O."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sottovoce.learners.events import Effect, Event
 
@@ -17,6 +17,10 @@ class State(Protocol):
     @property
     def pending(self) -> frozenset[str]:
         """Peers that have not yet confirmed the last message."""
+        ...
+
+    def traced(self) -> dict[str, Any]:
+        """All of it that a step-by-step comparison needs, JSON-ready."""
         ...
 
 

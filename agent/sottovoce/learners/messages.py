@@ -1,6 +1,7 @@
 """What learners say to one another, before any encoding."""
 
 from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,27 @@ MAX_NUMERATOR = 2**60
 """The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
 
 
+class Message(Protocol):
+    """What every message can say of itself."""
+
+    kind: ClassVar[str]
+    """The payload type under which it travels; `wire.codec` knows where its encoding is."""
+
+    @property
+    def simulated(self) -> bool:
+        """Some of it stems from a seeded noise stream; the wire refuses to encode it."""
+        ...
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it carries."""
+        ...
+
+    def traced(self) -> dict[str, Any]:
+        """All of it, JSON-ready."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PushSumShare:
     """A share of push-sum mass.
@@ -24,14 +46,20 @@ class PushSumShare:
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 
+    kind: ClassVar[str] = "push-sum-share/1"
+
     numerator: NDArray[np.int64]
     weight: int
     simulated: bool = False
 
     @property
     def numbers(self) -> int:
-        """How many numbers it carries."""
+        """See Message.numbers."""
         return self.numerator.size + 1
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {"numerator": self.numerator.tolist(), "weight": self.weight}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +74,8 @@ class GolfMessage:
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 
+    kind: ClassVar[str] = "golf-message/1"
+
     parameters: NDArray[np.float32]
     age: int
     holding: Holding
@@ -54,8 +84,15 @@ class GolfMessage:
 
     @property
     def numbers(self) -> int:
-        """How many numbers it carries."""
+        """See Message.numbers."""
         return self.parameters.size + 1 + sum(record.values.size for record in self.records)
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        records = [
+            {"owner": record.owner, "slot": record.slot, "values": record.values.tolist()} for record in self.records
+        ]
+        return {"parameters": self.parameters.tolist(), "age": self.age, "records": records}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +105,17 @@ class GradientWalkMessage:
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 
+    kind: ClassVar[str] = "gradient-walk-message/1"
+
     parameters: NDArray[np.float32]
     age: int
     simulated: bool = False
 
     @property
     def numbers(self) -> int:
-        """How many numbers it carries."""
+        """See Message.numbers."""
         return self.parameters.size + 1
 
-
-Message = PushSumShare | GolfMessage | GradientWalkMessage
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {"parameters": self.parameters.tolist(), "age": self.age}

@@ -16,6 +16,7 @@ add/remove neighbours.
 import math
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +104,18 @@ class PushSumState:
     def estimate(self) -> NDArray[np.float64] | None:
         """z = x/w, float64[P]; None while there is too little weight to divide by."""
         return self.numerator / self.weight if self.weight >= _WEIGHT_MIN else None
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced; amounts are integers in units of 2^-40."""
+        estimate = self.estimate
+        return {
+            "numerator": self.numerator.tolist(),
+            "weight": self.weight,
+            "estimate": None if estimate is None else estimate.tolist(),
+            "cycle": self.cycle,
+            "step": self.step,
+            "pending": sorted(self.pending),
+        }
 
 
 Step = tuple[PushSumState, list[Effect]]

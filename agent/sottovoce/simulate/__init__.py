@@ -1,8 +1,20 @@
 """Real agents under a virtual clock: topologies, faults, and the simulation that drives them."""
 
 from sottovoce.simulate.faults import Faults
+from sottovoce.simulate.mixing import mixing_facts
 from sottovoce.simulate.simulation import Device, Simulation
-from sottovoce.simulate.topology import NEWSCAST, TOPOLOGIES, out_peers
+from sottovoce.simulate.topology import NEWSCAST, TOPOLOGIES, known, out_peers
 from sottovoce.simulate.trace import Trace, Witness
 
-__all__ = ["NEWSCAST", "TOPOLOGIES", "Device", "Faults", "Simulation", "Trace", "Witness", "out_peers"]
+__all__ = [
+    "NEWSCAST",
+    "TOPOLOGIES",
+    "Device",
+    "Faults",
+    "Simulation",
+    "Trace",
+    "Witness",
+    "known",
+    "mixing_facts",
+    "out_peers",
+]

@@ -1,5 +1,7 @@
 """Who may send to whom: the order of a device's peers is the order in which it turns to them."""
 
+import random
+import re
 from collections.abc import Callable
 
 from sottovoce.errors import UsageError
@@ -22,6 +24,11 @@ def _full(i: int, n: int) -> list[int]:
     return [(i + j) % n for j in range(1, n)]
 
 
+def _bipartite(i: int, n: int) -> list[int]:
+    """Every even device with every odd one."""
+    return [j for j in _full(i, n) if (i - j) % 2]
+
+
 def _disconnected(i: int, n: int) -> list[int]:
     return []
 
@@ -37,17 +44,86 @@ TOPOLOGIES: dict[str, Callable[[int, int], list[int]]] = {
     "ring": _ring,
     "star": _star,
     "full": _full,
+    "bipartite": _bipartite,
     "disconnected": _disconnected,
     NEWSCAST: _seeds,
 }
+_REGULAR = re.compile(r"random-regular\((\d{1,6})\)")
+_SWITCHES = 20  # tries for each edge
 
 
-def out_peers(name: str, agents: int) -> list[list[int]]:
-    """For each of `agents` devices, the devices it sends to, in turn.
+def known(name: str) -> None:
+    """Check the name of a topology.
 
     Raises:
         UsageError: no such topology.
     """
-    if name not in TOPOLOGIES:
-        raise UsageError(f"unknown topology `{name}`; choose one of {', '.join(TOPOLOGIES)}")
-    return [TOPOLOGIES[name](i, agents) if agents > 1 else [] for i in range(agents)]
+    if name not in TOPOLOGIES and not _REGULAR.fullmatch(name):
+        raise UsageError(f"unknown topology `{name}`; choose one of {', '.join(TOPOLOGIES)}, random-regular(K)")
+
+
+def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
+    """For each of `agents` devices, the devices it sends to, in turn.
+
+    Args:
+        name: one of TOPOLOGIES, or `random-regular(K)`: a connected undirected graph in which all have K peers.
+        agents: how many devices there are, at least 1; one alone has no peers.
+        seed: of what is random in it; the same seed gives the same graph.
+
+    Raises:
+        UsageError: no such topology, or none among so many.
+    """
+    known(name)
+    if agents == 1:
+        return [[]]
+    match = _REGULAR.fullmatch(name)
+    if match:
+        return _random_regular(int(match[1]), agents, seed)
+    return [TOPOLOGIES[name](i, agents) for i in range(agents)]
+
+
+def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
+    """Begins with a circulant graph and switches pairs of edges at random until none can tell where it began.
+
+    A switch turns a-b and c-d into a-d and c-b where that leaves a simple graph. Its stationary distribution is
+    uniform over all simple graphs of the degree (Cooper, Dyer & Greenhill 2007). From degree 3 on nearly all of these
+    are connected; one that is not is switched on.
+    """
+    if not 3 <= degree < n or degree * n % 2:
+        raise UsageError(
+            f"topology `random-regular({degree})` does not fit {n} agents: choose a number from 3 to {n - 1}, an even "
+            "one if that of agents is odd; for 2 peers each take ring"
+        )
+    steps = [*range(1, degree // 2 + 1), *([n // 2] if degree % 2 else [])]
+    edges = sorted({(min(i, j), max(i, j)) for step in steps for i in range(n) for j in [(i + step) % n]})
+    peers: list[set[int]] = [set() for _ in range(n)]
+    for a, b in edges:
+        peers[a].add(b)
+        peers[b].add(a)
+    generator = random.Random(seed)
+    _switch(edges, peers, generator)
+    while not _connected(peers):
+        _switch(edges, peers, generator)
+    return [[j for j in _full(i, n) if j in row] for i, row in enumerate(peers)]
+
+
+def _switch(edges: list[tuple[int, int]], peers: list[set[int]], generator: random.Random) -> None:
+    for _ in range(_SWITCHES * len(edges)):
+        first, second = generator.randrange(len(edges)), generator.randrange(len(edges))
+        (a, b), (c, d) = edges[first], edges[second]
+        if generator.random() < 0.5:
+            c, d = d, c
+        if len({a, b, c, d}) < 4 or d in peers[a] or b in peers[c]:
+            continue
+        edges[first], edges[second] = (a, d), (c, b)
+        for lost, won, node in ((b, d, a), (a, c, b), (d, b, c), (c, a, d)):
+            peers[node].remove(lost)
+            peers[node].add(won)
+
+
+def _connected(peers: list[set[int]]) -> bool:
+    reached, front = {0}, {0}
+    while front:
+        front = {j for i in front for j in peers[i]} - reached
+        reached |= front
+    return len(reached) == len(peers)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from sottovoce.config import (
-    NEIGHBOURING,
+    LEARNERS,
     AgentConfig,
     DataSection,
     LearnerSection,
@@ -21,7 +21,7 @@ from sottovoce.config import (
     checked,
 )
 from sottovoce.errors import PrivacyError, UsageError
-from sottovoce.simulate import NEWSCAST, TOPOLOGIES, Faults
+from sottovoce.simulate import NEWSCAST, Faults, known
 from sottovoce.vault import Budget
 
 _SECTIONS: dict[str, type[Struct]] = {
@@ -46,7 +46,7 @@ class Options:
 
     Attributes:
         agents: how many.
-        learner: `clipd2p`, `golf`, `gradient-walk` or `push-sum`.
+        learner: a name of sottovoce.config.LEARNERS.
         fidelity: `sound`, or `paper`: the algorithm to the letter.
         model: its name; None for the learner's own.
         data: a data SPEC.
@@ -55,7 +55,7 @@ class Options:
         delta: total δ.
         cycles: cycles of each agent.
         period: seconds between cycles.
-        topology: a name of sottovoce.simulate.TOPOLOGIES.
+        topology: a name that sottovoce.simulate.out_peers knows.
         seed: of the partition, the hold-out and the simulated network; real noise has no seed.
         faults: what goes wrong.
         fault_words: the same as it was written.
@@ -85,8 +85,7 @@ class Options:
             raise UsageError(f"--cycles {self.cycles}: run at least one cycle")
         if not 0.001 <= self.period <= 3600:
             raise UsageError(f"--period {self.period:g}: choose 0.001 to 3600 seconds")
-        if self.topology not in TOPOLOGIES:
-            raise UsageError(f"--topology {self.topology}: choose one of {', '.join(TOPOLOGIES)}")
+        known(self.topology)
         if self.topology == NEWSCAST and self.transport == "memory":
             raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
         if self.epsilon is not None and not self.epsilon > 0:
@@ -95,39 +94,67 @@ class Options:
             raise UsageError(f"--delta {self.delta:g}: choose a number between 0 and 1, for example 1e-5")
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed}: choose 0 or more")
-        allowed = self.settings.get("privacy.allow_unproved") is True  # a word like `no` allows nothing
+        allowed = self.allows_unproved
         for moment in (self.faults.kill, self.faults.restart):
             if moment is not None and moment.cycle > self.cycles:
                 raise UsageError(f"--fault …@cycle:{moment.cycle}: the run has only {self.cycles} cycles")
+        if self.learner not in LEARNERS:
+            near = get_close_matches(self.learner, LEARNERS, 1) or sorted(LEARNERS)
+            raise UsageError(f"--learner {self.learner}: there is no such learner; did you mean {', '.join(near)}?")
+        if self.unproved and self.epsilon is not None and not allowed:
+            worth = LEARNERS[self.learner].to_the_letter
+            raise PrivacyError(
+                f"--learner {self.learner} --fidelity paper: the paper's claim is {worth}, so no ε holds for it: leave "
+                "--fidelity out, or take --epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
+            )
         if self.ranges_from_training and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 "--fidelity paper scales features by the training set's own ranges, a release that nobody pays for, so "
                 "no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
                 "--set privacy.allow_unproved=true to run it all the same"
             )
-        if self.learner == "push-sum" and self.epsilon is not None and not allowed:
+        if LEARNERS[self.learner].noiseless and self.epsilon is not None and not allowed:
             raise PrivacyError(
-                "--learner push-sum adds no noise, so no ε holds for it: use --learner clipd2p, or --epsilon inf, "
-                "or --set privacy.allow_unproved=true to run it all the same"
+                f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
+                "--epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
             )
         _ = self.budget  # which refuses what promises nothing
 
     @property
     def noiseless(self) -> bool:
         """Whether nothing is promised."""
-        return self.epsilon is None or self.learner == "push-sum"
+        return self.epsilon is None or LEARNERS[self.learner].noiseless
+
+    @property
+    def allows_unproved(self) -> bool:
+        """Whether the user says that no ε need hold; a word like `no` allows nothing."""
+        return self.settings.get("privacy.allow_unproved") is True
+
+    @property
+    def unproved(self) -> bool:
+        """Whether the algorithm to the letter has no ε that is proved."""
+        return self.fidelity == "paper" and LEARNERS[self.learner].to_the_letter in ("as-published", "refuted")
 
     @property
     def ranges_from_training(self) -> bool:
         """Whether features are scaled by the training set's own ranges, as the paper does; it is refuted."""
-        return self.fidelity == "paper" and "data.bounds" not in self.settings
+        scaled = self.fidelity == "paper" and LEARNERS[self.learner].family in ("golf", "gradient_walk")
+        return scaled and "data.bounds" not in self.settings
 
     @property
     def budget(self) -> Budget:
         """What one privacy unit may cost."""
-        neighbouring = str(self.settings.get("privacy.neighbouring", NEIGHBOURING[self.learner]))
-        promised = None if self.noiseless or self.ranges_from_training else self.epsilon
+        promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
+        neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
         return Budget(promised, self.delta, str(self.settings.get("privacy.unit", "record")), neighbouring)
+
+    @property
+    def _relation(self) -> str:
+        """The learner's own relation, as AgentConfig.neighbouring says."""
+        chains = self.settings.get("learner.release_every", 1) != 1 or self.fidelity == "paper"
+        if self.learner == "without-replacement" and chains:
+            return "replace-one"
+        return LEARNERS[self.learner].neighbouring
 
     @property
     def partition(self) -> str:
@@ -150,7 +177,7 @@ class Options:
     def _defaults(self) -> dict[str, Any]:
         """What a short run needs, unless the command line says otherwise."""
         usual = {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
-        return {**usual, "data.transform": "squash(1)"} if self.fidelity == "paper" else usual
+        return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
         """One agent's configuration: what is given here, then the command line, then the schema's defaults.
@@ -168,6 +195,7 @@ class Options:
             "membership.sampling": "newscast" if self.topology == NEWSCAST else "static",
             "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,
             "privacy.delta": self.delta,
+            "privacy.allow_unproved": self.allows_unproved,
         }
         chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
         for key, value in {**self._defaults, **chosen, **decided}.items():

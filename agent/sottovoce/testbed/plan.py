@@ -4,7 +4,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.agent.family import Family, family_of
-from sottovoce.data import Bounds, Records, TransformName, apply, holdout, load, partition, uniform_bounds
+from sottovoce.config import LEARNERS
+from sottovoce.data import (
+    Bounds,
+    Records,
+    TransformName,
+    apply,
+    held_by_most,
+    holdout,
+    load,
+    partition,
+    uniform_bounds,
+)
 from sottovoce.simulate import out_peers
 from sottovoce.testbed.options import Options
 
@@ -22,6 +33,7 @@ class Plan:
         classes: labels.
         bounds: declared range of each feature, or None.
         expected_records: B, the same public number for all.
+        held_by_most: the largest number of agents that hold one record.
         peers: for each agent, the agents it sends to.
         transform: the declared transform.
         family: what the learner brings along.
@@ -37,6 +49,7 @@ class Plan:
     classes: int
     bounds: Bounds | None
     expected_records: float
+    held_by_most: int
     peers: list[list[int]]
     transform: TransformName
     family: Family
@@ -71,11 +84,12 @@ def plan(options: Options) -> Plan:
     """
     data = load(options.data)
     bounds = data.bounds
-    train, test = data.records, data.test
+    train, test, groups = data.records, data.test, data.groups
     if test is None:
         train_rows, test_rows = holdout(len(train), options.seed)
         train, test = train.at(train_rows), train.at(test_rows)
-    parts = partition(options.partition, train.labels, options.agents, options.seed)
+        groups = None if groups is None else groups[train_rows]
+    parts = partition(options.partition, train.labels, options.agents, options.seed, groups)
     tables: dict[str, dict[str, Any]] = {
         "agent": {"state": "."},
         "data": {
@@ -100,7 +114,8 @@ def plan(options: Options) -> Plan:
         classes=data.classes,
         bounds=bounds,
         expected_records=data_section.expected_records,
-        peers=out_peers(options.topology, options.agents),
+        held_by_most=held_by_most(parts),
+        peers=out_peers(options.topology, options.agents, options.seed),
         transform=data_section.transform,
         family=family_of(config),
         first=family_of(options.configuration(**tables, learner=_own(options, 0))),
@@ -109,5 +124,6 @@ def plan(options: Options) -> Plan:
 
 
 def _own(options: Options, index: int) -> dict[str, Any]:
-    """Where one model walks, the first agent begins the walk."""
-    return {"begins_walk": True} if options.learner == "gradient-walk" and index == 0 else {}
+    """Where one model goes round, the first agent begins."""
+    begins = LEARNERS[options.learner].family in ("gradient_walk", "shared_model")
+    return {"begins_walk": True} if begins and index == 0 else {}

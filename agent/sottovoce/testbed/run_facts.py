@@ -3,6 +3,7 @@
 from typing import Any
 
 import sottovoce
+from sottovoce.simulate import mixing_facts
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment
 
@@ -16,9 +17,11 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
         "model": plan.model,
         "transport": options.transport,
         "topology": options.topology,
+        "mixing": mixing_facts(options.topology, plan.peers),
         "agents": options.agents,
         "data": options.data,
         "partition": options.partition,
+        "held_by_most": plan.held_by_most,
         "seed": options.seed,
         "cycles": options.cycles,
         "wall_s": round(wall, 3),

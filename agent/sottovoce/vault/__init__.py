@@ -8,23 +8,32 @@ from sottovoce.vault.account import Account, account_of, audited
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate
-from sottovoce.vault.construction import ChainTerms, RecordTerms, StreamTerms, Terms, build
+from sottovoce.vault.construction import build
 from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
+from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.published import Claim, PublishedTerms
+from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.rooms.streams import StreamTerms
+from sottovoce.vault.rooms.terms import Terms
+from sottovoce.vault.rooms.walks import WalkTerms
 from sottovoce.vault.scaled_noise import ScaledTerms, build_scaled
 from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
-from sottovoce.vault.walk_room import WalkTerms
 
 __all__ = [
     "Account",
     "Budget",
     "ChainTerms",
+    "Claim",
+    "GradientTerms",
     "Head",
     "Ledger",
     "OperatingSystemNoise",
+    "PublishedTerms",
     "RecordTerms",
     "ScaledTerms",
     "Scaling",

@@ -26,14 +26,26 @@ _REFUTED = (
 )
 
 _CLIPPED = {"record": "example", "window": "window", "device": "device"}
+_BATCHES = {  # what is summed over, and how that adds up
+    "full": ("full-batch", "Gaussian closed form, μ² adds up over releases, fully adaptive"),
+    "poisson": (
+        "Poisson-sampled",
+        "privacy loss distributions of the sampled releases, convolved and rounded up, fully adaptive",
+    ),
+    "blocks": (
+        "block by block",
+        "a record is in one release a pass: parallel over blocks; Gaussian closed form over passes",
+    ),
+}
 _WALK_LAWS = {
     "joint": "exact discrete noise of the K-norm mechanism, one law for the copies of a feature,",
     "copies": "exact discrete Laplace on each one-vs-all copy, at ε/copies,",
 }
 
 
-def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None) -> PrivacyStatement:
-    """The guarantee of all sums of gradients the budget allows, made by `mechanism`."""
+def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, sampling: str = "full") -> PrivacyStatement:
+    """The guarantee of all sums of gradients the budget allows, made by `mechanism` over so chosen batches."""
+    over, composition = _BATCHES[sampling]
     if not isinstance(mechanism, DiscreteGaussian):
         return _nothing(
             budget, "exact sums" + ("" if clip is None else f" of gradients clipped per example at {clip:g}")
@@ -43,12 +55,9 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None) -> Priv
         neighbouring=budget.neighbouring,
         mechanism=(
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}, "
-            f"on full-batch sums of gradients clipped per {_CLIPPED[budget.unit]} at {clip:g}"
+            f"on {over} sums of gradients clipped per {_CLIPPED[budget.unit]} at {clip:g}"
         ),
-        composition=(
-            "Gaussian closed form, μ² adds up over releases, fully adaptive"
-            + ("; each window pays for the releases it is in" if budget.unit == "window" else "")
-        ),
+        composition=(composition + ("; each window pays for the releases it is in" if budget.unit == "window" else "")),
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=_THREAT_MODEL,

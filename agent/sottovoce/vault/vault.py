@@ -94,7 +94,10 @@ class Vault:
                 event = charged if as_before else new
                 if event is None or not room.ledger.charge(query_id, event):
                     return Refused(query_id, "budget", "the privacy budget is spent")
-                raw = room.program.compute(query, room.records.within(self._paid(event, plan.shared)))
+                records = room.records.within(self._paid(event, plan.shared))
+                if plan.sampling is not None:
+                    records = records.at(plan.sampling.draw(len(records), room.noise))
+                raw = room.program.compute(query, records)
                 value = plan.mechanism.apply(raw, room.noise)
                 stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
                 room.ledger.store(query_id, stored)

@@ -1,32 +1,45 @@
 """Messages of learners to and from the payload of an envelope."""
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol, cast
 
-import numpy as np
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
 
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners.messages import (
-    MAX_NUMERATOR,
-    MAX_WEIGHT,
-    GolfMessage,
-    GradientWalkMessage,
-    Message,
-    PushSumShare,
-)
-from sottovoce.learners.published import Holding
-from sottovoce.wire.limits import MAX_PARAMETERS
-from sottovoce.wire.published import from_wire, to_wire
-from sottovoce.wire.v1 import envelope_pb2, golf_pb2, gradient_walk_pb2
+from sottovoce.learners.messages import Message
+from sottovoce.wire.v1 import envelope_pb2
 
-_PUSH_SUM_SHARE = "push-sum-share/1"
-_GOLF_MESSAGE = "golf-message/1"
-_GRADIENT_WALK_MESSAGE = "gradient-walk-message/1"
-_ENCODED = np.dtype("<i8")
-_PARAMETER = np.dtype("<f4")
-_LARGEST_AGE = 2**53
+_CODECS = {  # payload type: the file in wire/payloads
+    "golf-message/1": "golf",
+    "gradient-walk-message/1": "gradient_walk",
+    "push-sum-share/1": "push_sum",
+}
 _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
+
+
+class PayloadCodec(Protocol):
+    """What each file in wire/payloads has."""
+
+    def to_bytes(self, message: Any) -> bytes:
+        """The payload of a message that passes `check`; the same for the same message."""
+        ...
+
+    def from_bytes(self, payload: bytes) -> Message:
+        """The message of a payload; its arrays are read-only.
+
+        Raises:
+            MessageRefused: for `shape`: something in it has an impossible length.
+            DecodeError: it is not a protobuf message of its type.
+        """
+        ...
+
+    def check(self, message: Any) -> None:
+        """Refuse what is beyond the limits of this type.
+
+        Raises:
+            MessageRefused: for `shape` or `range`.
+        """
+        ...
 
 
 def encode(message: Message) -> tuple[str, bytes]:
@@ -38,26 +51,12 @@ def encode(message: Message) -> tuple[str, bytes]:
     """
     if message.simulated:
         raise PrivacyError("simulated noise protects nobody and never leaves this process: use the device's randomness")
+    codec = _codec(message.kind)
     try:
-        _check(message)
+        codec.check(message)
     except MessageRefused as error:
         raise InternalError(f"encoded what every peer refuses ({error}): report this defect") from error
-    if isinstance(message, GolfMessage):
-        golf = golf_pb2.GolfMessage(
-            parameters=message.parameters.astype(_PARAMETER).tobytes(),
-            age=message.age,
-            holding_count=message.holding.count,
-            holding_checksum=message.holding.checksum,
-            records=to_wire(message.records),
-        )
-        return _GOLF_MESSAGE, golf.SerializeToString(deterministic=True)
-    if isinstance(message, GradientWalkMessage):
-        walk = gradient_walk_pb2.GradientWalkMessage(
-            parameters=message.parameters.astype(_PARAMETER).tobytes(), age=message.age
-        )
-        return _GRADIENT_WALK_MESSAGE, walk.SerializeToString(deterministic=True)
-    share = envelope_pb2.PushSumShare(numerator=message.numerator.astype(_ENCODED).tobytes(), weight=message.weight)
-    return _PUSH_SUM_SHARE, share.SerializeToString(deterministic=True)
+    return message.kind, codec.to_bytes(message)
 
 
 def decode(payload_type: str, payload: bytes) -> Message:
@@ -67,18 +66,14 @@ def decode(payload_type: str, payload: bytes) -> Message:
         MessageRefused: for `type` (unknown here), `malformed`, `shape` (no whole number of parameters, none, or too
             many) or `range` (a number is beyond its limit).
     """
-    decoders: dict[str, Callable[[bytes], Message]] = {
-        _PUSH_SUM_SHARE: _push_sum_share,
-        _GOLF_MESSAGE: _golf_message,
-        _GRADIENT_WALK_MESSAGE: _gradient_walk_message,
-    }
-    if payload_type not in decoders:
+    if payload_type not in _CODECS:
         raise MessageRefused("type", "the payload is of a type that this version does not know")
+    codec = _codec(payload_type)
     try:
-        message = decoders[payload_type](payload)
+        message = codec.from_bytes(payload)
     except DecodeError as error:
         raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
-    _check(message)
+    codec.check(message)
     return message
 
 
@@ -102,61 +97,5 @@ def decode_receipt(raw: bytes) -> bool:
     return outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE
 
 
-def _push_sum_share(payload: bytes) -> PushSumShare:
-    share = envelope_pb2.PushSumShare.FromString(payload)
-    if len(share.numerator) % _ENCODED.itemsize:
-        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
-    numerator = np.frombuffer(share.numerator, dtype=_ENCODED).astype(np.int64)
-    numerator.setflags(write=False)
-    return PushSumShare(numerator=numerator, weight=share.weight)
-
-
-def _golf_message(payload: bytes) -> GolfMessage:
-    golf = golf_pb2.GolfMessage.FromString(payload)
-    holding = Holding(golf.holding_count, golf.holding_checksum)
-    return GolfMessage(_model(golf.parameters), golf.age, holding, from_wire(golf.records))
-
-
-def _gradient_walk_message(payload: bytes) -> GradientWalkMessage:
-    walk = gradient_walk_pb2.GradientWalkMessage.FromString(payload)
-    return GradientWalkMessage(_model(walk.parameters), walk.age)
-
-
-def _model(raw: bytes) -> NDArray[np.float32]:
-    if len(raw) % _PARAMETER.itemsize:
-        raise MessageRefused("shape", "the model is not a whole number of parameters")
-    parameters = np.frombuffer(raw, dtype=_PARAMETER).astype(np.float32)
-    parameters.setflags(write=False)
-    return parameters
-
-
-def _check(message: Message) -> None:
-    if isinstance(message, PushSumShare):
-        _check_share(message)
-    elif isinstance(message, GolfMessage):
-        _check_model(message.parameters, message.age, least=0)
-        if message.holding.count > _LARGEST_AGE:
-            raise MessageRefused("range", "the number of records is beyond its limit")
-    else:
-        _check_model(message.parameters, message.age, least=1)
-
-
-def _check_model(parameters: NDArray[np.float32], age: int, least: int) -> None:
-    if parameters.ndim != 1 or not least <= parameters.size <= MAX_PARAMETERS:
-        raise MessageRefused(
-            "shape", f"the model has a shape of {parameters.shape}, not of {least} to {MAX_PARAMETERS}"
-        )
-    if not np.isfinite(parameters).all():
-        raise MessageRefused("range", "the model holds what is not a number")
-    if not 0 <= age <= _LARGEST_AGE:
-        raise MessageRefused("range", "the age of the model is beyond its limit")
-
-
-def _check_share(share: PushSumShare) -> None:
-    numerator = share.numerator
-    if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the numerator has a shape of {numerator.shape}, not of 1 to {MAX_PARAMETERS}")
-    if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
-        raise MessageRefused("range", "a numerator is beyond 2^60 in units of 2^-40")
-    if not 0 < share.weight <= MAX_WEIGHT:
-        raise MessageRefused("range", "the weight is not in (0, 4]")
+def _codec(payload_type: str) -> PayloadCodec:
+    return cast(PayloadCodec, import_module(f"sottovoce.wire.payloads.{_CODECS[payload_type]}"))

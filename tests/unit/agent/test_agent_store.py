@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states import PushSumCodec
+from sottovoce.agent.states.push_sum import PushSumCodec
 from sottovoce.errors import DataError
 from sottovoce.learners import PushSumState
 from sottovoce.learners.push_sum import WEIGHT_ONE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states import GradientWalkCodec
+from sottovoce.agent.states.gradient_walk import GradientWalkCodec
 from sottovoce.errors import DataError
 from sottovoce.learners import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
 

@@ -117,3 +117,18 @@ def test_a_descent_is_no_longer_than_its_record() -> None:
     for slope in SLOPES.values():
         longest = np.abs(descents(w, batch, slope)).sum(axis=3)
         assert (longest <= np.abs(batch).sum(axis=3) + 1e-12).all()
+
+
+@pytest.mark.parametrize("columns", [9, 4097, 9000])
+def test_a_nodes_numbers_are_the_same_to_the_last_bit_in_any_company(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    weights, batch = rng.normal(size=(4, 3, columns)), rng.normal(size=(4, 2, 3, columns))
+    steps = np.zeros(4, dtype=np.int64)
+    together = descents(weights, batch, SLOPES["logistic"])
+    updated = logistic(weights, steps, batch[:, 0])[0]
+    for n in range(4):
+        one = slice(n, n + 1)
+        for b in range(2):
+            alone = descents(weights[one], batch[one, b : b + 1], SLOPES["logistic"])
+            assert alone.tobytes() == together[one, b : b + 1].tobytes()
+        assert logistic(weights[one], steps[one], batch[one, 0])[0].tobytes() == updated[one].tobytes()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sottovoce.data import Records
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.noise import NoiseSource
 
 OWNER = "meter-17"
@@ -54,7 +54,7 @@ def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVau
         vault = build(
             records=records if over is None else over,
             kernel=kernel,
-            terms=Terms(learner, releases, clip),
+            terms=GradientTerms(learner, releases, clip),
             ledger=ledger or Ledger.open(path, OWNER, budget),
             noise=noise or OperatingSystemNoise(),
         )

@@ -14,7 +14,7 @@ from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Terms, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import exact
 from sottovoce.vault.guarantee import guarantee
@@ -169,7 +169,7 @@ def test_no_records_still_get_noise(make_vault: MakeVault) -> None:
 
 def test_a_release_is_the_clipped_sum_and_noise_of_the_calibrated_size(records: Records) -> None:
     """Many simulated devices with the same records: mean and spread of what they release."""
-    budget, terms, kernel = Budget(8.0, 1e-5, "record", "add-remove"), Terms("clipd2p", 1, 0.8), Softmax(3, 4)
+    budget, terms, kernel = Budget(8.0, 1e-5, "record", "add-remove"), GradientTerms("clipd2p", 1, 0.8), Softmax(3, 4)
     point = np.linspace(-1, 1, SIZE)
     values = []
     for seed in range(400):
@@ -247,7 +247,7 @@ def test_what_came_from_a_seed_stays_marked(make_vault: MakeVault) -> None:
 def test_the_same_seed_gives_the_same_releases(records: Records) -> None:
     def values(seed: int) -> list[bytes]:
         ledger = Ledger.in_memory(OWNER, Budget(2.0, 1e-5, "record", "add-remove"))
-        terms, kernel = Terms("clipd2p", 4, 1.0), Softmax(3, 4)
+        terms, kernel = GradientTerms("clipd2p", 4, 1.0), Softmax(3, 4)
         vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(seed))
         return [released(vault.answer(question(slot))).value.tobytes() for slot in range(4)]
 

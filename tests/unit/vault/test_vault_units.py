@@ -13,7 +13,7 @@ from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Terms, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
 from sottovoce.vault.clipped_sum import Batches, exact
 from sottovoce.vault.programs import GradientSum
 
@@ -36,7 +36,7 @@ def vault(held: Records, ledger: Ledger, windows: tuple[int, int] | None) -> Vau
     return build(
         records=held,
         kernel=KERNEL,
-        terms=Terms("clipd2p", STEPS, CLIP, windows),
+        terms=GradientTerms("clipd2p", STEPS, CLIP, windows),
         ledger=ledger,
         noise=OperatingSystemNoise(),
     )

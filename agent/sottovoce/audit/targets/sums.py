@@ -15,7 +15,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Terms, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build
 
 Floats = NDArray[np.float64]
 CLIP = 0.5
@@ -104,7 +104,7 @@ class GaussianSums:
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = Terms(self.learner, SLOTS, CLIP)
+        terms = GradientTerms(self.learner, SLOTS, CLIP)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:

@@ -7,6 +7,7 @@ from sottovoce.accounting.events import Event
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.vault.mechanism import Mechanism
+from sottovoce.vault.sampling import Sampling
 
 Raw = TypeVar("Raw")
 
@@ -19,11 +20,13 @@ class Plan(Generic[Raw]):
         event: what is charged, and to which record.
         mechanism: bound and noise of the release.
         shared: earlier queries whose charges, if they were made, pay for their units in this release too.
+        sampling: which of the records that were paid for are looked at; None for all of them.
     """
 
     event: Event
     mechanism: Mechanism[Raw]
     shared: tuple[bytes, ...] = ()
+    sampling: Sampling | None = None
 
 
 class Program(Protocol[Raw]):

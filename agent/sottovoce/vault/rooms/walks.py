@@ -1,4 +1,4 @@
-"""A vault for gradients at the visits of a walking model."""
+"""Gradients at the visits of a walking model: gradient-walk."""
 
 import math
 from dataclasses import dataclass
@@ -7,13 +7,14 @@ from typing import Literal
 
 from sottovoce.data import Records
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.kernels import SLOPES, copies
+from sottovoce.kernels import SLOPES, Kernel, copies
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import Scaling, walk_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import VisitGradient
 from sottovoce.vault.pure_sum import pure_sum
+from sottovoce.vault.rooms.terms import check_unit, unit_records
 from sottovoce.vault.vault import Room
 
 
@@ -44,31 +45,32 @@ class WalkTerms:
         """ε of all visits, rounded to nearest."""
         return math.fsum(self.epsilons)
 
-
-def walk_room(records: Records, terms: WalkTerms, ledger: Ledger, noise: NoiseSource) -> Room:
-    """What a vault is made of that answers at most one query a visit.
-
-    Raises:
-        PrivacyError: the terms have no guarantee under this budget, or the noise does not fit the grid.
-        DataError: the records are not of the shape that the terms declare.
-    """
-    budget = ledger.budget
-    _check_promise(terms, budget)
-    if records.features.shape[1] != terms.features or (records.labels >= terms.classes).any():
-        raise DataError(
-            f"the records are not of the {terms.features} features and {terms.classes} classes of learner "
-            f"`{terms.learner}`: correct data.features, data.classes or data.transform"
+    def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
+        """See Terms.room; the vault answers at most one query a visit."""
+        budget = ledger.budget
+        check_unit(self.learner, budget)
+        _check_promise(self, budget)
+        if records.features.shape[1] != self.features or (records.labels >= self.classes).any():
+            raise DataError(
+                f"the records are not of the {self.features} features and {self.classes} classes of learner "
+                f"`{self.learner}`: correct data.features, data.classes or data.transform"
+            )
+        charged = {epsilon: math.inf if budget.epsilon is None else epsilon for epsilon in self.epsilons}
+        mechanisms = {
+            epsilon: pure_sum(
+                copies=copies(self.classes), features=self.features, law=self.law, epsilon=epsilon, charged=charge
+            )
+            for epsilon, charge in charged.items()
+        }
+        visits = tuple(mechanisms[epsilon] for epsilon in self.epsilons)
+        program = VisitGradient(SLOPES[self.model], self.classes, visits, len(records))
+        return Room(
+            unit_records(records, "record"),
+            program,
+            ledger,
+            noise,
+            walk_guarantee(budget, visits, self.epsilon, self.scaling),
         )
-    charged = {epsilon: math.inf if budget.epsilon is None else epsilon for epsilon in terms.epsilons}
-    mechanisms = {
-        epsilon: pure_sum(
-            copies=copies(terms.classes), features=terms.features, law=terms.law, epsilon=epsilon, charged=charge
-        )
-        for epsilon, charge in charged.items()
-    }
-    visits = tuple(mechanisms[epsilon] for epsilon in terms.epsilons)
-    program = VisitGradient(SLOPES[terms.model], terms.classes, visits, len(records))
-    return Room(records, program, ledger, noise, walk_guarantee(budget, visits, terms.epsilon, terms.scaling))
 
 
 def _check_promise(terms: WalkTerms, budget: Budget) -> None:

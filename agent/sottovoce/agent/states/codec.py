@@ -1,0 +1,43 @@
+"""What every learner's codec does."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class StateCodec(Protocol):
+    """States of one learner to and from bytes."""
+
+    def encode(self, state: Any) -> bytes:
+        """What outlives a restart."""
+        ...
+
+    def decode(self, raw: bytes) -> Any:
+        """The state again.
+
+        Raises:
+            DecodeError, ValueError: it is damaged, or of another model; the message says what it holds.
+        """
+        ...
+
+
+class OtherModel(ValueError):
+    """The saved model has not the size that the configuration asks for."""
+
+    def __init__(self, found: int, expected: int) -> None:
+        super().__init__(f"it holds a model of {found} numbers, the configuration asks for {expected}")
+
+
+def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A saved model in the shape of `like`, from the bytes of float64.
+
+    Raises:
+        ValueError: it has another size, or holds what is not a number.
+    """
+    parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    if parameters.size != like.size:
+        raise OtherModel(parameters.size, like.size)
+    if not np.isfinite(parameters).all():
+        raise ValueError("its model holds what is not a number")
+    return parameters.reshape(like.shape)

@@ -1,0 +1,65 @@
+"""What is known of every learner by its name: the one table that configuration, command line and agents share."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp")
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerInfo:
+    """A learner.
+
+    Attributes:
+        family: the file in agent/families that makes its parts.
+        models: that it can learn, its own first.
+        neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:
+            then they are replaced, not added.
+        to_the_letter: what its paper's variant is worth; None when there is none beside the sound one.
+        record_level: it bounds what a record adds, and nothing larger.
+        clip: L2 threshold of what one unit adds, unless the configuration says otherwise.
+        step_size: learning rate of the first step, likewise.
+        batch: records in a batch, or messages' records for golf, likewise.
+        noiseless: it adds no noise, so that nothing can be promised.
+    """
+
+    family: str
+    models: tuple[str, ...] = GRADIENT_MODELS
+    neighbouring: Literal["add-remove", "replace-one"] = "add-remove"
+    to_the_letter: Literal["proved", "as-published", "refuted"] | None = None
+    record_level: bool = False
+    clip: float = 0.5
+    step_size: float = 20.0
+    batch: int = 64
+    noiseless: bool = False
+
+
+LEARNERS: dict[str, LearnerInfo] = {
+    "clipd2p": LearnerInfo("push_sum", to_the_letter="as-published"),
+    "push-sum": LearnerInfo("push_sum", noiseless=True),
+    "adad2p": LearnerInfo("push_sum", to_the_letter="refuted"),
+    "constd2p": LearnerInfo("push_sum", to_the_letter="refuted"),
+    "golf": LearnerInfo(
+        "golf",
+        models=("ridge", "pegasos", "logistic"),
+        neighbouring="replace-one",
+        to_the_letter="proved",
+        record_level=True,
+        batch=128,
+    ),
+    "gradient-walk": LearnerInfo(
+        "gradient_walk",
+        models=("pegasos", "logistic"),
+        neighbouring="replace-one",
+        to_the_letter="proved",
+        record_level=True,
+    ),
+    "without-replacement": LearnerInfo("shared_model", to_the_letter="refuted", record_level=True),
+    "with-replacement": LearnerInfo("shared_model", to_the_letter="refuted", record_level=True),
+    "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
+    "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
+    "dp-cga": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
+    "muffliato": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
+    "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
+    "average": LearnerInfo("average", models=("mean",)),
+}

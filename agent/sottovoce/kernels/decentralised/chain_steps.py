@@ -1,0 +1,98 @@
+"""The steps of Jin, He & Dai 2023, Algorithm 1: private local descent, and a chain of noised global models.
+
+A local step sends nothing; its result is as private as the records. Models are float64 arrays of one shape.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ConfigError
+
+Schedule = Callable[[int], float]
+"""The step size η_t of step t = 1, 2, …"""
+
+
+def local_step(model: NDArray[np.float64], gradient: NDArray[np.float64], step_size: float) -> NDArray[np.float64]:
+    """w^L ← w^L - 2η ∇f_D(w^L); the 2 is the paper's.
+
+    Args:
+        model: w^L.
+        gradient: the mean gradient of the batch D at w^L.
+        step_size: η.
+    """
+    return model - 2 * step_size * gradient
+
+
+def global_step(
+    latest: NDArray[np.float64],
+    local: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    step_size: float,
+) -> NDArray[np.float64]:
+    """w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the result is what is published, and the agent's next w^L.
+
+    Args:
+        latest: w^G, as its last writer published it.
+        local: w^L.
+        gradient: the mean gradient of the batch D at w^G.
+        noise: N. Theorem 2 calibrates ηN, to Lemma 4's sensitivity: divide what it asks for by η.
+        step_size: η.
+    """
+    return (latest + local) / 2 - step_size * (gradient + noise)
+
+
+def constant(step_size: float) -> Schedule:
+    """η_t = η, for convex losses; Lemma 4 holds for η ≤ 1/(2μ), μ the smoothness.
+
+    Raises:
+        ConfigError: η is not positive.
+    """
+    size = _positive("step size", step_size)
+    return lambda t: size
+
+
+def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Schedule:
+    """η_t = min(1/(2μ), 1/(aγt)).
+
+    Args:
+        a: of Theorem 4, at least half the probability of exploring.
+        convexity: γ.
+        smoothness: μ; None for the paper's 1/(aγt) as printed, whose first steps break Lemma 4.
+
+    Raises:
+        ConfigError: one of them is not positive.
+    """
+    slope = _positive("constant a", a) * _positive("strong convexity", convexity)
+    largest = math.inf if smoothness is None else 1 / (2 * _positive("smoothness", smoothness))
+    return lambda t: min(largest, 1 / (slope * t))
+
+
+def inverse_square_root() -> Schedule:
+    """η_t = 1/√t, of the baseline DP-SGD-With-Replacement."""
+    return lambda t: 1 / math.sqrt(t)
+
+
+def projected(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    """The nearest model of norm R or less, all coordinates taken as one vector; it brings no two models further apart.
+
+    Args:
+        model: w, of any shape.
+        radius: R.
+
+    Raises:
+        ConfigError: R is not positive.
+    """
+    length = float(np.linalg.norm(model.ravel()))
+    if length <= _positive("radius", radius):
+        return model.copy()
+    return model * (radius / length)
+
+
+def _positive(name: str, number: float) -> float:
+    if not 0 < number < math.inf:
+        raise ConfigError(f"the {name} is a positive number, not {number}: correct the learner's settings")
+    return number

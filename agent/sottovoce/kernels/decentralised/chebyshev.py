@@ -1,0 +1,68 @@
+"""Gossip with and without acceleration (Muffliato: Cyffers, Even, Bellet & Massoulié 2022, Algorithm 1).
+
+x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0: after S steps a polynomial of degree S in W has
+been applied. W is symmetric and doubly stochastic, so every choice of c keeps the sum over agents. Its gap is
+1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: whoever knows the graph has the same.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ConfigError
+
+
+def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient: float) -> NDArray[np.float64]:
+    """One agent's x^(s+1).
+
+    Args:
+        mixed: Σ_j w_ij x_j^s, of any shape.
+        previous: its own x^(s-1), of that shape; at the first step anything, since c_0 = 0.
+        coefficient: c_s.
+    """
+    return (1 + coefficient) * mixed - coefficient * previous
+
+
+def plain(steps: int) -> NDArray[np.float64]:
+    """No acceleration, c = 0: x^(s+1) = W x^s, whose error shrinks by 1 - gap a step."""
+    return np.zeros(steps)
+
+
+def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
+    """The polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap, T_S Chebyshev's: after S steps none has a smaller worst error.
+
+    1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives
+    1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4) (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck,
+    Lee & Massoulié 2017).
+
+    Raises:
+        ConfigError: the gap is not in (0, 1].
+    """
+    square = (1 - _checked(gap)) ** 2
+    coefficients = np.zeros(steps)
+    factor = 2.0
+    for s in range(1, steps):
+        factor = 1 / (1 - square * factor / 4)
+        coefficients[s] = factor - 1
+    return coefficients
+
+
+def published(gap: float, steps: int) -> NDArray[np.float64]:
+    """Muffliato's own: from the second step on 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)², with γ = 1 - λ₂ of W.
+
+    That is the limit that `accelerated` tends to for the gap γ/2.
+
+    Raises:
+        ConfigError: the gap is not in (0, 1].
+    """
+    _checked(gap)
+    coefficients = np.full(steps, 2 * (1 - math.sqrt(gap * (1 - gap / 4))) / (1 - gap / 2) ** 2 - 1)
+    coefficients[:1] = 0.0
+    return coefficients
+
+
+def _checked(gap: float) -> float:
+    if not 0 < gap <= 1:
+        raise ConfigError("a spectral gap is in (0, 1], and 0 where the graph is not connected: connect all agents")
+    return gap

@@ -1,0 +1,67 @@
+"""Clipping thresholds that move without spending on it: by a public rule, or by noised bits that are accounted for.
+
+The multiplier of a noised gradient, noise over threshold, is what privacy depends on; so a threshold C_t may follow any
+public rule, or earlier releases.
+"""
+
+import math
+
+from sottovoce.errors import ConfigError
+
+
+def decayed(initial: float, ratio: float, step: int, steps: int) -> float:
+    """C_t = C_0 r^(t/K): from C_0 before the first step to C_0 r after the last.
+
+    Args:
+        initial: C_0.
+        ratio: r.
+        step: t, 0 … K.
+        steps: K.
+
+    Raises:
+        ConfigError: C_0, r or K is not positive.
+    """
+    if not (0 < initial < math.inf and 0 < ratio < math.inf and steps > 0):
+        raise ConfigError("a clipping threshold, its ratio and its steps are positive: correct the learner's settings")
+    return initial * math.pow(ratio, step / steps)
+
+
+def followed(threshold: float, bit: float, target: float, rate: float) -> float:
+    """C_(t+1) = C_t exp(-η_C (b_t + ½ - target)): towards the quantile `target` (Andrew et al. 2021).
+
+    Args:
+        threshold: C_t.
+        bit: b_t, the noised mean of 1[‖g_j‖ ≤ C_t] - ½ over the batch, and over peers where bits are averaged.
+        target: share of gradients that shall remain whole, in (0, 1).
+        rate: η_C.
+
+    Raises:
+        ConfigError: the target is no share, or C_t or the rate is not positive.
+    """
+    if not (0 < target < 1 and 0 < threshold < math.inf and 0 < rate < math.inf):
+        raise ConfigError(
+            "a threshold follows a quantile between 0 and 1 at a positive rate: correct the learner's settings"
+        )
+    return threshold * math.exp(-rate * (bit + 0.5 - target))
+
+
+def gradient_multiplier(multiplier: float, bit_noise: float) -> float:
+    """z_D = (z⁻² - (2 s_b)⁻²)^(-½): the gradient's part, where gradient and bits together are to have multiplier z.
+
+    A record moves the sum of centred bits by ½, which has multiplier 2 s_b; the two are one release, whose squared
+    inverse multipliers add up.
+
+    Args:
+        multiplier: z, that is accounted for.
+        bit_noise: s_b, standard deviation of the noise on the sum of bits.
+
+    Raises:
+        ConfigError: the bits alone spend it all, s_b ≤ z/2.
+    """
+    if not 0 < multiplier < 2 * bit_noise:
+        raise ConfigError(
+            f"bits with noise {bit_noise} leave nothing of a multiplier of {multiplier} for the gradient: choose noise "
+            f"above {multiplier / 2}"
+        )
+    ratio = multiplier / (2 * bit_noise)
+    return multiplier / math.sqrt((1 - ratio) * (1 + ratio))

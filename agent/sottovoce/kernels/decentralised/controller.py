@@ -1,0 +1,149 @@
+"""The controller of Jin, He & Dai 2023, Algorithm 2: a deep Q-network that chooses between local and global steps.
+
+Everything in it is made of un-noised losses and un-noised local models, and its decisions are visible: whoever sees
+them learns about records, and no bound on how much exists. It is for the algorithm as published, and for traces of it.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.decentralised.q_network import ACTIONS, Adam, QNetwork
+
+LOCAL, GLOBAL = 0, 1
+
+_Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a controller is told. The paper gives no discount and no C: 0.9 and 10 are our reading.
+
+    Attributes:
+        state_size: numbers in a state: of the local model, and its loss on the new batch.
+        exploration_steps: decisions over which exploration falls linearly from 1 to `least_exploration`.
+        least_exploration: probability of a random action from then on.
+        hidden: units of the hidden layer.
+        rate: of Adam.
+        memory: transitions that are remembered; the oldest goes first.
+        batch: transitions a step learns from.
+        discount: g, the worth of a later reward.
+        copy_every: C, steps between copies of the network to the target network.
+
+    Raises:
+        ConfigError: a number is out of its range.
+    """
+
+    state_size: int
+    exploration_steps: int
+    least_exploration: float = 0.1
+    hidden: int = 128
+    rate: float = 0.01
+    memory: int = 20
+    batch: int = 10
+    discount: float = 0.9
+    copy_every: int = 10
+
+    def __post_init__(self) -> None:
+        counts = (self.state_size, self.exploration_steps, self.hidden, self.batch, self.copy_every)
+        if min(counts) < 1 or self.batch > self.memory:
+            raise ConfigError("a controller counts from 1, and remembers a batch or more: correct its settings")
+        if not (0 <= self.least_exploration <= 1 and 0 <= self.discount <= 1 and self.rate > 0):
+            raise ConfigError("a discount and an exploration are in [0, 1], and a rate is positive: correct them")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetStep:
+    """All that one step of learning computed; b is the batch.
+
+    Attributes:
+        transitions: int64[b], which were sampled, numbered from 0 in the order of their observation.
+        targets: y, float64[b]: r_j where nothing followed, else r_j + g max_a Q̂(s_(j+1), a), Q̂ the target network.
+        predictions: Q(s_j, a_j) before the step, float64[b].
+        loss: the mean of (y_j - Q(s_j, a_j))².
+        copied: whether the network became the target network after the step.
+    """
+
+    transitions: NDArray[np.int64]
+    targets: NDArray[np.float64]
+    predictions: NDArray[np.float64]
+    loss: float
+    copied: bool
+
+
+@dataclass(slots=True, eq=False)
+class Controller:
+    """Algorithm 2's state, deterministic given the generators that it is handed.
+
+    A turn: `observe` what the last action led to, `learn`, `decide`.
+
+    Attributes:
+        terms: as told.
+        network: Q, with parameters θ.
+        target: Q̂, with parameters θ'.
+        optimiser: Adam's memory.
+        decisions: that were taken.
+        observed: transitions so far, of which the last are remembered.
+    """
+
+    terms: Terms
+    network: QNetwork
+    target: QNetwork
+    optimiser: Adam
+    decisions: int = 0
+    observed: int = 0
+    _memory: deque[_Transition] = field(default_factory=deque)
+
+    @classmethod
+    def new(cls, terms: Terms, generator: np.random.Generator) -> "Controller":
+        """A controller that has seen nothing; its network is drawn, and θ' = θ."""
+        network = QNetwork.xavier(terms.state_size, terms.hidden, generator)
+        return cls(terms, network, network, Adam.new(network))
+
+    @property
+    def exploration(self) -> float:
+        """Probability that the next action is random."""
+        share = min(1.0, self.decisions / self.terms.exploration_steps)
+        return 1 - (1 - self.terms.least_exploration) * share
+
+    def decide(self, state: NDArray[np.float64], generator: np.random.Generator) -> int:
+        """LOCAL or GLOBAL in a state float64[s]: at random, or the one of larger Q, LOCAL where they are equal."""
+        exploring = generator.random() < self.exploration
+        self.decisions += 1
+        if exploring:
+            return int(generator.integers(ACTIONS))
+        return int(self.network.values(state[np.newaxis])[0].argmax())
+
+    def observe(
+        self, state: NDArray[np.float64], action: int, reward: float, next_state: NDArray[np.float64] | None
+    ) -> None:
+        """Remember that an action led from a state to the next, None after the last; the oldest memory makes room."""
+        if len(self._memory) == self.terms.memory:
+            self._memory.popleft()
+        self._memory.append((state.copy(), action, reward, None if next_state is None else next_state.copy()))
+        self.observed += 1
+
+    def learn(self, generator: np.random.Generator) -> TargetStep | None:
+        """One step of Adam on a batch of different remembered transitions; None while there is no whole batch yet."""
+        if len(self._memory) < self.terms.batch:
+            return None
+        chosen = generator.choice(len(self._memory), self.terms.batch, replace=False)
+        sampled = [self._memory[place] for place in chosen.tolist()]
+        states = np.array([state for state, *_ in sampled])
+        actions = np.array([action for _, action, *_ in sampled])
+        targets = np.array([reward for *_, reward, _ in sampled])
+        follows = np.array([following is not None for *_, following in sampled])
+        if follows.any():
+            nexts = np.array([following for *_, following in sampled if following is not None])
+            targets[follows] += self.terms.discount * self.target.values(nexts).max(axis=1)
+        predictions = self.network.values(states)[np.arange(len(states)), actions]
+        gradient = self.network.gradient(states, actions, targets)
+        self.network, self.optimiser = self.optimiser.step(self.network, gradient, self.terms.rate)
+        copied = self.optimiser.steps % self.terms.copy_every == 0
+        if copied:
+            self.target = self.network
+        numbers = self.observed - len(self._memory) + chosen
+        return TargetStep(numbers, targets, predictions, float(np.mean((targets - predictions) ** 2)), copied)

@@ -1,0 +1,87 @@
+"""DP-CGA's quadratic programme: the gradient nearest to one's own that points against no neighbour's.
+
+min ‖g - g_ii‖² subject to ⟨g, g_ij⟩ ≥ 0 for all j. In the dual, g = g_ii + Σ_j u_j g_ij with multipliers u ≥ 0 that
+minimise ‖g‖: nonnegative least squares in as many unknowns as there are neighbours, whatever the size of the model.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SLACK = 1e-12  # on a cosine: smaller is rounding
+_ROUNDS = 30  # a vector: in exact arithmetic the method ends by itself, mostly after one
+
+
+def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """g, float64[P].
+
+    ⟨g, own⟩ ≥ 0 always holds, so one's own gradient may be among the others or not.
+
+    Args:
+        own: float64[P], g_ii.
+        others: float64[m,P], g_ij; a vector of zeros asks for nothing, and several may say the same or the opposite.
+
+    Returns:
+        the projection of `own` onto the cone of agreement: ⟨g, g_ij⟩ ≥ -1e-12 ‖g_ii‖ ‖g_ij‖ for all j.
+    """
+    directions, lengths = _directions(np.vstack([others, own]))
+    asking = lengths > 0
+    asking[-1] = True
+    # In the basis of a QR factorisation vectors are as short as they are many, and keep their Gram matrix.
+    basis, factor = np.linalg.qr(directions[asking].T)
+    projected: NDArray[np.float64] = lengths[-1] * (basis @ _remainder(-factor[:, :-1], factor[:, -1]))
+    return projected
+
+
+def _directions(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Unit vectors float64[m,P] and lengths float64[m]; squares neither overflow nor vanish on the way."""
+    peaks = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
+    scaled = np.divide(vectors, peaks, out=np.zeros_like(vectors), where=peaks > 0)
+    lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
+    np.divide(scaled, lengths, out=scaled, where=lengths > 0)
+    return scaled, (peaks * lengths).ravel()
+
+
+def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray[np.float64]:
+    """aim - matrix·u, float64[r], for the u ≥ 0 that make it shortest, by active sets (Lawson & Hanson 1974, NNLS).
+
+    Args:
+        matrix: float64[r,m], of unit columns, in any position.
+        aim: float64[r], a unit vector or 0.
+    """
+    count = matrix.shape[1]
+    u = np.zeros(count)
+    free, barred = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    rest = aim
+    for _ in range(_ROUNDS * count):
+        slope = np.where(free | barred, -np.inf, matrix.T @ rest)
+        entrant = int(slope.argmax())
+        if slope[entrant] <= _SLACK:
+            break
+        free[entrant] = True
+        best = _least_squares(matrix, aim, free)
+        if best[entrant] <= 0:  # its slope was rounding
+            free[entrant], barred[entrant] = False, True
+            continue
+        while (falling := free & (best <= 0)).any():
+            drop = u - best
+            shares = np.divide(u, drop, out=np.zeros(count), where=drop > 0)
+            shares[~falling] = np.inf
+            u = np.maximum(u + shares.min() * (best - u), 0.0)
+            free &= shares > shares.min()
+            u[~free] = 0.0
+            best = _least_squares(matrix, aim, free)
+        u = best
+        barred[:] = False
+        # Not aim - matrix·u, in which large u of nearly opposite columns would cancel.
+        span = np.linalg.qr(matrix[:, free]).Q
+        rest = aim - span @ (span.T @ aim)
+        rest -= span @ (span.T @ rest)
+    return rest
+
+
+def _least_squares(
+    matrix: NDArray[np.float64], aim: NDArray[np.float64], free: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    solution = np.zeros(matrix.shape[1])
+    solution[free] = np.linalg.lstsq(matrix[:, free], aim, rcond=None)[0]
+    return solution

@@ -1,0 +1,86 @@
+"""A perceptron with one hidden layer.
+
+The hidden units are tanh: bounded and smooth. Under clipped and noised gradients it learns better than ReLU, whose
+activations grow until clipping takes most of the gradient away (Papernot, Thakurta, Song, Chien & Erlingsson 2021).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.kernels.kernel import Features, Labels, Parameters
+from sottovoce.kernels.products import inner
+from sottovoce.kernels.softmax import cross_entropy_slopes, mean_cross_entropy
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Perceptron:
+    """Cross-entropy of softmax(V tanh(Ux + a) + b).
+
+    The flat parameter vector is U[hidden, features], a[hidden], V[classes, hidden], b[classes], each in C order.
+
+    Attributes:
+        features: columns of x, d.
+        classes: labels are 0 … classes - 1.
+        hidden: units of the hidden layer, h.
+    """
+
+    features: int
+    classes: int
+    hidden: int
+
+    @property
+    def size(self) -> int:
+        """P = h (d + 1) + classes (h + 1)."""
+        return self.hidden * (self.features + 1) + self.classes * (self.hidden + 1)
+
+    def initial(self, seed: int) -> Floats:
+        """Weights uniform within ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, equation 16), biases 0. See Kernel.
+
+        The draws are the generator's own 64-bit words, which are the same in every version of numpy.
+        """
+        words = np.random.PCG64(seed).random_raw(self.size)
+        start = np.asarray(words >> np.uint64(11), dtype=np.float64) * 2.0**-52 - 1
+        U, a, V, b = self._layers(start)
+        U *= np.sqrt(6 / (self.features + self.hidden))
+        V *= np.sqrt(6 / (self.hidden + self.classes))
+        a[:] = b[:] = 0
+        return start
+
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+    def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
+        """Per-example gradients by back-propagation, float64[N, B, P]. See Kernel.gradients."""
+        U, a, V, b = (layer[:, np.newaxis] for layer in self._layers(parameters))
+        units = np.tanh(inner(features[:, :, np.newaxis], U) + a)
+        error = cross_entropy_slopes(inner(units[:, :, np.newaxis], V) + b, labels)
+        blame = inner(error[:, :, np.newaxis], V.swapaxes(2, 3)) * (1 - units * units)
+        gradients = np.empty((*labels.shape, self.size))
+        by_U, by_a, by_V, by_b = self._layers(gradients)
+        np.multiply(blame[:, :, :, np.newaxis], features[:, :, np.newaxis], out=by_U)
+        np.multiply(error[:, :, :, np.newaxis], units[:, :, np.newaxis], out=by_V)
+        by_a[:], by_b[:] = blame, error
+        return gradients
+
+    def predict(self, parameters: Parameters, features: Features) -> Labels:
+        """The most likely label, int64[N, M]."""
+        labels: Labels = np.argmax(self._logits(parameters, features), axis=2)
+        return labels
+
+    def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
+        """Mean cross-entropy in nats, float64[N]."""
+        return mean_cross_entropy(self._logits(parameters, features), labels)
+
+    def _logits(self, parameters: Parameters, features: Features) -> Floats:
+        U, a, V, b = self._layers(parameters)
+        units = np.tanh(features @ U.swapaxes(1, 2) + a[:, np.newaxis])
+        logits: Floats = units @ V.swapaxes(1, 2) + b[:, np.newaxis]
+        return logits
+
+    def _layers(self, flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Views of float64[…, P] as U[…, h, d], a[…, h], V[…, classes, h] and b[…, classes]."""
+        leading, h = flat.shape[:-1], self.hidden
+        U, a, V, b = np.split(flat, np.cumsum([h * self.features, h, self.classes * h]), axis=-1)
+        return U.reshape(*leading, h, self.features), a, V.reshape(*leading, self.classes, h), b

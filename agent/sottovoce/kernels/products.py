@@ -1,0 +1,31 @@
+"""Inner products whose every result is the same to the last bit, whatever else is computed beside it."""
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = TypeVar("Float", bound=np.floating[Any])
+
+_SPAN = 4096  # einsum cuts what is longer than its buffer of 8192 numbers wherever the buffer happens to end
+
+
+def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
+    """Σ_i left[…, i] · right[…, i], the leading axes broadcast against each other.
+
+    No BLAS: it may add up in an order that depends on an array's address, hence on a record's neighbours. Here the
+    order depends on the length of the last axis alone.
+
+    Args:
+        left: float[…, d], d at least 1.
+        right: float[…, d].
+
+    Returns:
+        float[…].
+    """
+    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    total: NDArray[Float] = np.einsum("...i,...i->...", left[..., :_SPAN], right[..., :_SPAN])
+    for start in range(_SPAN, left.shape[-1], _SPAN):
+        span = slice(start, start + _SPAN)
+        total += np.einsum("...i,...i->...", left[..., span], right[..., span])
+    return total

@@ -1,0 +1,70 @@
+"""Noise as papers print it, on gradients as papers clip them, so that the papers can be followed to the letter.
+
+None of it is charged less than everything: the scale may depend on the records, the clip may be forgotten, or taken
+once for a whole batch, or the ε printed may be one round's. What is claimed, and what is wrong with it, is said in the
+statement of the room that uses it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
+from sottovoce.vault.noise import NoiseSource
+
+_EXPONENT = -24
+_LARGEST = 2.0**60
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedGaussian:
+    """B · (ḡ + N) for the mean gradient ḡ of a batch: the learner divides by B, as it does everywhere.
+
+    Attributes:
+        size: numbers in a release, P.
+        batch: B.
+        clip: L2 threshold; None for none.
+        clipped: what it is taken of: each `example`'s gradient, or once the mean of the `batch`.
+        sigma: standard deviation of each number of N; with `scaled`, of N / ‖ḡ‖ (AdaD²P). 0 for no noise.
+        scaled: whether the noise is as long as the gradient it hides.
+        exponent: the grid step is 2**exponent.
+    """
+
+    size: int
+    batch: int
+    clip: float | None
+    clipped: Literal["example", "batch"]
+    sigma: float
+    scaled: bool = False
+    exponent: int = _EXPONENT
+
+    def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply; `raw` holds batches float64[n, P]. Noise beyond 2^26 steps is drawn more coarsely."""
+        total = np.zeros(self.size)
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+            for rows in raw:
+                kept = _shortened(rows, self.clip) if self.clipped == "example" else rows
+                total += np.add.reduce(np.nan_to_num(kept), axis=0)
+            mean = total / self.batch
+            if self.clipped == "batch":
+                mean = _shortened(mean[np.newaxis], self.clip)[0]
+        units = np.rint(np.clip(np.ldexp(mean * self.batch, -self.exponent), -_LARGEST, _LARGEST)).astype(np.int64)
+        scale = self.sigma * (float(np.linalg.norm(mean)) if self.scaled else 1.0) * self.batch
+        sigma = round(min(math.ldexp(scale, -self.exponent), _LARGEST))
+        if sigma == 0:
+            return units
+        coarser = max(0, sigma.bit_length() - MAX_SIGMA.bit_length() + 1)
+        return units + (DiscreteGaussianSampler(sigma >> coarser, noise).draw(self.size) << coarser)
+
+
+def _shortened(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.float64]:
+    """g · min(1, C/‖g‖), row by row."""
+    if clip is None:
+        return rows
+    norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
+    shortened: NDArray[np.float64] = rows * np.minimum(1.0, clip / np.maximum(norms, clip))
+    return shortened

@@ -1,0 +1,46 @@
+"""Gradients of a batch for papers to be followed to the letter: charged as infinite."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.accounting.events import Unproved
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.kernels import Kernel
+from sottovoce.vault.as_published import PublishedGaussian
+from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.sampling import Sampling
+
+_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSum:
+    """Answers `gradient` queries with the gradients of a batch at a point.
+
+    Attributes:
+        kernel: the model.
+        mechanism: clip and noise of every release.
+        name: under which it is charged.
+        sampling: how a batch is drawn; None for all records.
+    """
+
+    kernel: Kernel
+    mechanism: PublishedGaussian
+    name: str
+    sampling: Sampling | None
+
+    def plan(self, query: Query) -> Plan[Batches] | Refused:
+        """A plan for a finite point of the model's size."""
+        if query.kind != "gradient" or query.point.shape != (self.kernel.size,) or not np.isfinite(query.point).all():
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        return Plan(Unproved(self.name), self.mechanism, sampling=self.sampling)
+
+    def compute(self, query: Query, records: Records) -> Batches:
+        """Rows of gradients, in batches of about a megabyte."""
+        rows = max(1, _BATCH_NUMBERS // self.kernel.size)
+        for start in range(0, len(records), rows):
+            features, labels = records.features[start : start + rows], records.labels[start : start + rows]
+            yield self.kernel.gradients(query.point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]

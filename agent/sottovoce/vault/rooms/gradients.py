@@ -1,0 +1,96 @@
+"""Sums of clipped gradients, with noise: push-sum and every other learner of gradients."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.accounting.events import Event, Unproved
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.data import Records
+from sottovoce.errors import InternalError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
+from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs import Blocks, GradientSum
+from sottovoce.vault.rooms.terms import check_unit, unit_records
+from sottovoce.vault.sampled_sum import calibrate_sampled
+from sottovoce.vault.sampling import Poisson, Sampling
+from sottovoce.vault.vault import Room
+
+
+@dataclass(frozen=True, slots=True)
+class GradientTerms:
+    """What a learner of gradient sums asks of its vault, all of it public.
+
+    Attributes:
+        learner: its name; `push-sum` neither clips nor adds noise.
+        releases: how many gradient sums the budget is spread over; with blocks, how many passes.
+        clip: L2 threshold of what one privacy unit adds to a sum.
+        windows: first and last window that may be asked about; None for all there are and will be.
+        sampling: which records a sum is over: `full`: all; `poisson`: each with probability batch / of; `blocks`: one
+            run of `batch` of the `of` places after another, each once a pass.
+        batch: records that a batch is expected to have.
+        of: records that a device is expected to hold.
+    """
+
+    learner: str
+    releases: int
+    clip: float
+    windows: tuple[int, int] | None = None
+    sampling: Literal["full", "poisson", "blocks"] = "full"
+    batch: int = 1
+    of: int = 1
+
+    def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
+        """See Terms.room."""
+        if kernel is None:
+            raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+        budget = ledger.budget
+        if self.sampling != "full":
+            check_unit(self.learner, budget)
+        clip = None if self.learner == "push-sum" else self.clip
+        mechanism, event = self._mechanism(budget, clip, kernel.size)
+        units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
+        program = GradientSum(kernel, mechanism, budget.unit, units, event, self._batches())
+        statement = guarantee(budget, mechanism, clip, self.sampling)
+        return Room(unit_records(records, budget.unit), program, ledger, noise, statement)
+
+    def _mechanism(self, budget: Budget, clip: float | None, size: int) -> tuple[ClippedSum, Event]:
+        if budget.epsilon is None:
+            return exact(clip=clip, size=size), Unproved("none")
+        if clip is None:
+            raise PrivacyError(
+                f"learner `{self.learner}` adds no noise, so no ε holds for it: use `clipd2p`, "
+                "or `--epsilon inf` in the testbed"
+            )
+        if self.sampling == "poisson":
+            return calibrate_sampled(
+                clip=clip,
+                size=size,
+                releases=self.releases,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                neighbouring=budget.neighbouring,
+                batch=self.batch,
+                of=self.of,
+            )
+        mechanism = calibrate(
+            clip=clip,
+            size=size,
+            releases=self.releases,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+        )
+        return mechanism, mechanism.event
+
+    def _batches(self) -> Sampling | Blocks | None:
+        match self.sampling:
+            case "full":
+                return None
+            case "poisson":
+                return Poisson(self.batch, self.of)
+            case "blocks":
+                return Blocks(self.batch, max(1, self.of // self.batch), self.releases)

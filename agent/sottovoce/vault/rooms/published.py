@@ -1,0 +1,91 @@
+"""Gradients with the noise that a paper prints: for following it to the letter, at an infinite charge."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import InternalError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.vault.as_published import PublishedGaussian
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.published import PublishedSum
+from sottovoce.vault.rooms.terms import unit_records
+from sottovoce.vault.sampling import Sampling
+from sottovoce.vault.vault import Room
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a paper says of its noise, and what that is worth.
+
+    Attributes:
+        mechanism: in words.
+        composition: the rule by which the paper adds up.
+        epsilon: as printed; None when the paper prints none.
+        delta: as printed.
+        refuted: a counter-example is known; else the claim stands unproved.
+        reason: why, with the figures behind it.
+    """
+
+    mechanism: str
+    composition: str
+    epsilon: float | None
+    delta: float
+    refuted: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTerms:
+    """What a learner to the letter asks of its vault.
+
+    Attributes:
+        learner: its name.
+        claim: its paper's.
+        sampling: how a batch is drawn; None for all records.
+        batch: B, records in a batch.
+        clip: L2 threshold; None for none.
+        clipped: what is clipped: each `example`'s gradient, or the mean of the `batch` once.
+        sigma: standard deviation of the noise on each number of the mean gradient, or of its ratio to the gradient's
+            length; 0 for none.
+        scaled: whether it is that ratio.
+    """
+
+    learner: str
+    claim: Claim
+    sampling: Sampling | None
+    batch: int
+    clip: float | None
+    clipped: Literal["example", "batch"]
+    sigma: float
+    scaled: bool = False
+
+    def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
+        """See Terms.room."""
+        if kernel is None:
+            raise InternalError("a vault of gradients needs a kernel: report this defect")
+        budget = ledger.budget
+        if budget.epsilon is not None:
+            raise PrivacyError(
+                f"learner `{self.learner}` to the letter has no ε that is proved, and none may be promised: take its "
+                "sound variant"
+            )
+        mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)
+        program = PublishedSum(kernel, mechanism, self.learner, self.sampling)
+        return Room(unit_records(records, "record"), program, ledger, noise, self._statement(ledger))
+
+    def _statement(self, ledger: Ledger) -> PrivacyStatement:
+        claim, status = self.claim, Status.REFUTED if self.claim.refuted else Status.AS_PUBLISHED
+        return PrivacyStatement(
+            unit="record",
+            neighbouring=ledger.budget.neighbouring,
+            mechanism=claim.mechanism,
+            composition=claim.composition,
+            epsilon=claim.epsilon if self.sigma else None,
+            delta=claim.delta if self.sigma else None,
+            threat_model="local: anybody who reads every message of a device",
+            status=status if self.sigma else Status.NONE,
+            reason=claim.reason if self.sigma else "the noiseless baseline: every message may reveal records",
+        )

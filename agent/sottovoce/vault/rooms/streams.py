@@ -1,0 +1,54 @@
+"""A statistic that is published window by window, for ever."""
+
+from dataclasses import dataclass
+
+from sottovoce.accounting.streams import coefficients
+from sottovoce.data import Records
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.vault.guarantee import stream_guarantee
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs import WindowTotals
+from sottovoce.vault.rooms.terms import unit_records
+from sottovoce.vault.stream_sum import STREAM_BITS, calibrate_stream
+from sottovoce.vault.vault import Room
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTerms:
+    """What is asked of the vault of a statistic that is published window by window, all of it public.
+
+    Attributes:
+        features: numbers in a window's total.
+        clip: L2 threshold of a window's total.
+        band: windows that a release remembers.
+        windows: first and last window that may be asked about.
+    """
+
+    features: int
+    clip: float
+    band: int
+    windows: tuple[int, int]
+    learner: str = "stream"
+
+    def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
+        """See Terms.room."""
+        budget = ledger.budget
+        if budget.epsilon is None or budget.unit != "window":
+            raise PrivacyError("a stream of totals has a finite ε and its unit is a window: set privacy.unit=window")
+        if records.features.shape[1] != self.features:
+            raise DataError(
+                f"the records do not have the {self.features} features of the stream: correct data.features"
+            )
+        mechanism = calibrate_stream(
+            clip=self.clip,
+            size=self.features,
+            coefficients=coefficients("square-root", self.band, STREAM_BITS),
+            bits=STREAM_BITS,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+        )
+        program, statement = WindowTotals(mechanism, self.windows), stream_guarantee(budget, mechanism, self.clip)
+        return Room(unit_records(records, "window"), program, ledger, noise, statement)

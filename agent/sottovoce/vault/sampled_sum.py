@@ -1,0 +1,90 @@
+"""The noise of clipped sums over random batches: as little as keeps all of them within the budget."""
+
+import math
+from functools import lru_cache
+from typing import Literal, cast
+
+from sottovoce.accounting.gaussian import allowed_mu
+from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
+from sottovoce.errors import PrivacyError
+from sottovoce.vault.clipped_sum import DISTANCES, MAX_SQUARED_UNITS, DiscreteGaussian, squared_units
+from sottovoce.vault.discrete_gaussian import MAX_SIGMA
+
+_STEPS = 40
+_CLOSE = 1.002
+
+
+def calibrate_sampled(
+    *, clip: float, size: int, releases: int, epsilon: float, delta: float, neighbouring: str, batch: int, of: int
+) -> tuple[DiscreteGaussian, SampledGaussian]:
+    """Nearly the least noise with which `releases` sums over Poisson batches cost at most (epsilon, delta) in all.
+
+    Args:
+        clip: per-record L2 threshold C.
+        size: numbers in a release.
+        releases: how many such releases the budget is spread over.
+        epsilon: total ε.
+        delta: total δ.
+        neighbouring: `add-remove` or `replace-one`.
+        batch: numerator of the rate.
+        of: its denominator.
+
+    Returns:
+        the mechanism, and what one release of it costs.
+
+    Raises:
+        PrivacyError: the budget, the relation, the rate or the clip is none, or outside what the grid can carry.
+    """
+    if releases < 1 or not 1 <= batch <= of:
+        raise PrivacyError("sampled sums need at least one release, and a batch of 1 to all records: set learner.batch")
+    if neighbouring not in DISTANCES:
+        raise PrivacyError(f"no neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
+    if size < 1 or not 2.0**-500 < clip < 2.0**500:
+        raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
+    relation = cast(Literal["add-remove", "replace-one"], neighbouring)
+    multiplier = least_multiplier(releases, epsilon, delta, relation, batch, of)
+    finest = min(multiplier * clip / 2**12, clip / (2**8 * math.sqrt(size)))
+    exponent = math.floor(math.log2(finest))
+    clip_squared = squared_units(clip, exponent)
+    sigma = math.ceil(multiplier * math.sqrt(clip_squared)) + 1
+    if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
+        raise PrivacyError(
+            f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
+            "raise privacy.epsilon or lower learner.steps"
+        )
+    event = SampledGaussian(clip_squared, sigma, "poisson", batch, of, relation)
+    while sampled_epsilon(0.0, 0.0, {event: releases}, delta) > epsilon:
+        sigma += max(1, sigma // 1000)
+        event = SampledGaussian(clip_squared, sigma, "poisson", batch, of, relation)
+    squared = DISTANCES[neighbouring] ** 2 * clip_squared
+    return DiscreteGaussian(size, exponent, clip_squared, squared, sigma), event
+
+
+@lru_cache(maxsize=64)
+def least_multiplier(
+    releases: int,
+    epsilon: float,
+    delta: float,
+    neighbouring: Literal["add-remove", "replace-one"],
+    batch: int,
+    of: int,
+) -> float:
+    """Noise per clip, at most 0.2 % above the least: found by bisection, since more noise never costs more."""
+
+    def within(multiplier: float) -> bool:
+        units = 2**20
+        event = SampledGaussian(units * units, math.ceil(multiplier * units), "poisson", batch, of, neighbouring)
+        return sampled_epsilon(0.0, 0.0, {event: releases}, delta) <= epsilon
+
+    high = DISTANCES[neighbouring] * math.sqrt(releases) / allowed_mu(epsilon, delta) * 1.01  # enough without sampling
+    low = high
+    while within(low):
+        high, low = low, low / 2
+        if low < 2.0**-10:
+            break
+    for _ in range(_STEPS):
+        if high <= low * _CLOSE:
+            break
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if within(middle) else (middle, high)
+    return high

@@ -1,0 +1,94 @@
+"""Which records a release looks at. The vault draws them, from its own randomness, after the charge; nobody is told.
+
+Rates are fractions of public whole numbers, so that a draw is exact and the charge is for what was really done.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.vault.noise import NoiseSource
+
+Places = NDArray[np.int64]
+_WORDS = 2**64
+
+
+class Sampling(Protocol):
+    """A law of batches."""
+
+    def draw(self, count: int, noise: NoiseSource) -> Places:
+        """The places of a batch among `count` records, int64[b], in ascending order but for `WithReplacement`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Each record by itself, with probability batch / of.
+
+    Attributes:
+        batch: numerator of the rate; the size to be expected of a device that holds `of` records.
+        of: its denominator, at least `batch`.
+    """
+
+    batch: int
+    of: int
+
+    def draw(self, count: int, noise: NoiseSource) -> Places:
+        """See Sampling.draw. The rate is rounded down to a multiple of 2^-64, which costs no more than the rate."""
+        limit = np.uint64(min(_WORDS - 1, _WORDS * self.batch // self.of))
+        places = np.arange(count) if self.batch == self.of else np.flatnonzero(noise.words(count) < limit)
+        return places.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSize:
+    """Exactly `batch` different records, all such batches alike; all records where there are no more.
+
+    Attributes:
+        batch: b.
+    """
+
+    batch: int
+
+    def draw(self, count: int, noise: NoiseSource) -> Places:
+        """See Sampling.draw: those with the smallest of as many random words, which never tie but once in 2^60."""
+        if count <= self.batch:
+            return np.arange(count, dtype=np.int64)
+        chosen: Places = np.sort(np.argpartition(noise.words(count), self.batch - 1)[: self.batch]).astype(np.int64)
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class WithReplacement:
+    """`batch` draws, each of any record alike: what papers call i.i.d. batches. None of our own guarantees rests on it.
+
+    Attributes:
+        batch: b.
+    """
+
+    batch: int
+
+    def draw(self, count: int, noise: NoiseSource) -> Places:
+        """See Sampling.draw; a record may come more than once."""
+        if count == 0:
+            return np.empty(0, dtype=np.int64)
+        return (noise.words(self.batch) % np.uint64(count)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The records at a run of places: no chance in it.
+
+    Attributes:
+        first: the first place.
+        last: the last one; there may be no record there.
+    """
+
+    first: int
+    last: int
+
+    def draw(self, count: int, noise: NoiseSource) -> Places:
+        """See Sampling.draw."""
+        return np.arange(min(self.first, count), min(self.last + 1, count), dtype=np.int64)
