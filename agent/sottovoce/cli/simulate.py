@@ -1,4 +1,4 @@
-"""`sottovoce simulate`: whole fleets in a few arrays."""
+"""`sottovoce simulate`: whole fleets in a few arrays, or agent by agent under a virtual clock."""
 
 import json
 import os
@@ -9,13 +9,21 @@ import typer
 
 from sottovoce.errors import UsageError
 
+VECTOR = ("golf", "gradient-walk", "sequential-sgd")
+"""Learners whose devices hold one record, so that a whole fleet is a few arrays."""
+
 
 def run_simulate(
-    experiment: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A TOML file, or golf or gradient-walk.")],
+    experiment: Annotated[
+        str, typer.Argument(metavar="FILE|NAME", help="A TOML file, or a built-in one: golf, without-replacement, …")
+    ],
     engine: Annotated[
-        Literal["vector", "events"],
-        typer.Option(help="vector: synchronous cycles over arrays. events: see testbed --transport memory."),
-    ] = "vector",
+        Literal["vector", "events"] | None,
+        typer.Option(
+            help="vector: cycles over arrays, of one-record devices. events: real agents under a virtual clock.",
+            show_default="vector for golf, gradient-walk and sequential-sgd",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of an experiment file.")
     ] = None,
@@ -25,29 +33,31 @@ def run_simulate(
         bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
     ] = False,
 ) -> None:
-    """Simulate a fleet of one-record devices, and report."""
+    """Simulate a fleet, and report."""
     one_blas_thread()
     from sottovoce.cli.output import check_writable, write
     from sottovoce.cli.table import ConsoleWatcher
-    from sottovoce.experiments import from_assignments, named, run, settings
+    from sottovoce.experiments import events, from_assignments, named, run, settings
 
-    if engine == "events":
-        raise UsageError(
-            "--engine events: real agents under a virtual clock are run by `sottovoce testbed --transport memory`; "
-            "leave --engine out here"
-        )
-    values: dict[str, Any] = {**named(experiment), **from_assignments(set_ or [])}
-    chosen = settings(values, experiment)
+    values: dict[str, Any] = {**named(experiment, None), **from_assignments(set_ or [], None)}
+    by_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
+    if engine == "vector" and not by_vector:
+        raise UsageError(f"--engine vector: is for the learners {', '.join(VECTOR)}; leave --engine out here")
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)
     with ConsoleWatcher(quiet=as_json) as watcher:
-        document, steps = run(chosen, watcher, traced=trace is not None)
+        if by_vector:
+            values = {**named(experiment), **from_assignments(set_ or [])}
+            document, steps = run(settings(values, experiment), watcher, traced=trace is not None)
+        else:
+            asked = events.options(values, experiment)
+            document, steps = events.run(asked, watcher, traced=trace is not None)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:
         typer.echo(text)
     else:
-        summary(document)
+        summary(document) if by_vector else watcher.summary(document)
     if report is not None:
         write("--report", report, text)
     if trace is not None and steps is not None:

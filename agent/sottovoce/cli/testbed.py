@@ -38,7 +38,9 @@ def run_testbed(
     delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
     cycles: Annotated[int, typer.Option(help="Cycles of each agent.")] = 60,
     period: Annotated[float, typer.Option(help="Seconds between cycles.")] = 0.5,
-    topology: Annotated[str, typer.Option(help="exponential, ring, star, full or disconnected.")] = "exponential",
+    topology: Annotated[
+        str, typer.Option(help="exponential, ring, star, full, bipartite, random-regular(K), disconnected or newscast.")
+    ] = "exponential",
     seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
     fault: Annotated[
         list[str] | None,

@@ -7,6 +7,7 @@ import math
 import re
 from array import array
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,12 +23,26 @@ from sottovoce.errors import DataError
 _MAY_BE_A_RECORD = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a file is to be read: its delimiter, whether line 1 names the columns, and which are words, by option."""
+
+    delimiter: str
+    header: bool
+    words: dict[str, str]
+
+
+_Table = tuple[NDArray[np.float64], dict[str, list[str]]]
+"""Features float64[n,d], and the words of each option's column."""
+
+
 def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     """Load a text table. The distinct labels of the file, sorted (as numbers when all are), become 0 … classes-1.
 
     Args:
         path: the file, UTF-8, gzip when its name ends in `.gz`.
-        options: `label` (a column name, or with `header=no` an index from 0, -1 the last); `header=yes|no`;
+        options: `label` (a column name, or with `header=no` an index from 0, -1 the last); `group`, a column that is no
+            feature either: records in which it is the same belong to one group; `header=yes|no`;
             `delimiter`, one character; `bounds`, see `bounds_option`; `test`, a second file of the same form, its path
             relative to the first one's directory: the official test split.
 
@@ -44,28 +59,31 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     header = options.get("header", "yes")
     if header not in ("yes", "no"):
         raise DataError(f"{path}: header={header} is neither yes nor no. Write header=no when line 1 is a record.")
-    label, has_header = options["label"], header == "yes"
-    features, words = _file(path, delimiter, label, has_header)
+    form = _Form(delimiter, header == "yes", {name: options[name] for name in ("label", "group") if name in options})
+    features, words = _file(path, form)
+    groups = _codes(words["group"]) if "group" in words else None
     bounds = bounds_option(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
     if "test" not in options:
-        return assembled(f"csv:{path.name}", (features, _codes(words)), bounds=bounds, origin=str(path))
-    test_features, test_words = _file(path.parent / options["test"], delimiter, label, has_header)
-    codes = _codes(words + test_words)
+        train = (features, _codes(words["label"]))
+        return assembled(f"csv:{path.name}", train, bounds=bounds, groups=groups, origin=str(path))
+    test_features, test_words = _file(path.parent / options["test"], form)
+    codes = _codes(words["label"] + test_words["label"])
     return assembled(
         f"csv:{path.name}",
-        (features, codes[: len(words)]),
-        test=(test_features, codes[len(words) :]),
+        (features, codes[: len(features)]),
+        test=(test_features, codes[len(features) :]),
         bounds=bounds,
+        groups=groups,
         origin=str(path),
     )
 
 
-def _file(path: Path, delimiter: str, label: str, header: bool) -> tuple[NDArray[np.float64], list[str]]:
+def _file(path: Path, form: _Form) -> _Table:
     with (
         reading(path, "Name a text file with one record a line.") as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
-        return _table(path, _lines(path, text, delimiter), label, header)
+        return _table(path, _lines(path, text, form.delimiter), form)
 
 
 def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -80,35 +98,39 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
         raise DataError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
 
 
-def _table(
-    path: Path, lines: Iterator[tuple[int, list[str]]], label: str, header: bool
-) -> tuple[NDArray[np.float64], list[str]]:
+def _table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _Table:
     first = next(lines, None)
     if first is None:
         raise DataError(f"{path} is empty. Name a file with one record a line.")
     width = len(first[1])
     if width < 2:
         raise DataError(f"{path}: line {first[0]} has a single column. Give the separator, for example delimiter=;")
-    position = _named(path, first[1], label) if header else _indexed(path, width, label)
-    values, labels = array("d"), list[str]()
-    for number, cells in lines if header else _chained(first, lines):
+    places = {
+        option: _named(path, first[1], option, column) if form.header else _indexed(path, width, option, column)
+        for option, column in form.words.items()
+    }
+    columns = [column for column in range(width) if column not in places.values()]
+    if not columns:
+        raise DataError(f"{path} has no column for features. Add one, or correct label and group.")
+    values, words = array("d"), {option: list[str]() for option in places}
+    for number, cells in lines if form.header else _chained(first, lines):
         if len(cells) != width:
             raise DataError(f"{path}: line {number} has {len(cells)} columns where {width} are expected. Repair it.")
-        labels.append(cells[position].strip())
-        if not labels[-1]:
-            raise DataError(f"{path}: line {number} has an empty label. Label the record or remove it.")
-        for column, cell in enumerate(cells):
-            if column != position:
-                value = _finite(cell)
-                if value is None:
-                    raise DataError(
-                        f"{path}: line {number}, column {column + 1} is not a finite number. Repair the value or "
-                        "remove the record" + ("; if it is a heading, drop header=no." if number == 1 else ".")
-                    )
-                values.append(value)
-    if not labels:
+        for option, place in places.items():
+            words[option].append(cells[place].strip())
+            if not words[option][-1]:
+                raise DataError(f"{path}: line {number} has an empty {option}. Fill it in or remove the record.")
+        for column in columns:
+            value = _finite(cells[column])
+            if value is None:
+                raise DataError(
+                    f"{path}: line {number}, column {column + 1} is not a finite number. Repair the value or "
+                    "remove the record" + ("; if it is a heading, drop header=no." if number == 1 else ".")
+                )
+            values.append(value)
+    if not words["label"]:
         raise DataError(f"{path} has a heading but no record. Name a file with one record a line.")
-    return np.frombuffer(values, dtype=np.float64).reshape(len(labels), width - 1), labels
+    return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns)), words
 
 
 def _chained(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
@@ -116,28 +138,28 @@ def _chained(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]
     yield from rest
 
 
-def _named(path: Path, cells: list[str], label: str) -> int:
+def _named(path: Path, cells: list[str], option: str, column: str) -> int:
     names = [cell.strip() for cell in cells]
-    if names.count(label) == 1:
-        return names.index(label)
-    if label in names:
-        raise DataError(f"{path}: several columns are named {label!r}. Give every column its own name.")
+    if names.count(column) == 1:
+        return names.index(column)
+    if column in names:
+        raise DataError(f"{path}: several columns are named {column!r}. Give every column its own name.")
     if any(_MAY_BE_A_RECORD.search(name) for name in names):
         raise DataError(
-            f"{path}: line 1 names no column {label!r}. If line 1 is a record, add &header=no and give the label "
+            f"{path}: line 1 names no column {column!r}. If line 1 is a record, add &header=no and give the {option} "
             "column by index (-1 is the last); else check the name and the delimiter."
         )
-    nearest = difflib.get_close_matches(label, names, n=1, cutoff=0.0)[0]
-    raise DataError(f"{path}: there is no column {label!r}; the nearest is {nearest!r}. Write label={nearest}.")
+    nearest = difflib.get_close_matches(column, names, n=1, cutoff=0.0)[0]
+    raise DataError(f"{path}: there is no column {column!r}; the nearest is {nearest!r}. Write {option}={nearest}.")
 
 
-def _indexed(path: Path, width: int, label: str) -> int:
-    if not re.fullmatch(r"-?\d{1,9}", label) or not -width <= int(label) < width:
+def _indexed(path: Path, width: int, option: str, column: str) -> int:
+    if not re.fullmatch(r"-?\d{1,9}", column) or not -width <= int(column) < width:
         raise DataError(
-            f"{path}: label={label} is no column index. With header=no, write a whole number from 0 to {width - 1}, "
-            "or -1 for the last column."
+            f"{path}: {option}={column} is no column index. With header=no, write a whole number from 0 to "
+            f"{width - 1}, or -1 for the last column."
         )
-    return int(label) % width
+    return int(column) % width
 
 
 def _finite(cell: str) -> float | None:

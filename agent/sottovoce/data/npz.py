@@ -39,7 +39,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
     Raises:
         DataError: the file cannot be read, holds pickled objects, or an array is missing or has the wrong shape.
     """
-    arrays, origin = _arrays(path), str(path)
+    arrays, origin = arrays_of(path, _USED), str(path)
     whole = (_rows(_required(arrays, _FEATURES, origin), origin), _required(arrays, _LABELS, origin))
     train, test = _split(whole, arrays, origin)
     return assembled(
@@ -54,12 +54,17 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
     )
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
+    """Those of the named arrays that an npz file holds.
+
+    Raises:
+        DataError: the file cannot be read, is damaged, or holds pickled objects.
+    """
     with reading(path, _REMEDY) as stream:
         try:
             archive = np.load(stream, allow_pickle=False)
             if isinstance(archive, np.lib.npyio.NpzFile):
-                return {name: archive[name] for name in archive.files if name in _USED}
+                return {name: archive[name] for name in archive.files if name in names}
         except (ValueError, RuntimeError, zipfile.BadZipFile):
             raise DataError(f"{path} is damaged, or holds pickled objects, which are refused. {_REMEDY}") from None
     raise DataError(f"{path} is not an npz archive. {_REMEDY}")

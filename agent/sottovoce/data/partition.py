@@ -14,39 +14,60 @@ from sottovoce.errors import DataError
 
 Indices = NDArray[np.int64]
 
-_NAMES = "iid, one-record, dirichlet(ALPHA)"
+_NAMES = "iid, iid(K), one-record, dirichlet(ALPHA), by-group, overlapping, overlapping(N)"
 _ALPHAS = (1e-3, 1e6)
 
 
-def partition(name: str, labels: NDArray[np.int64], agents: int, seed: int) -> list[Indices]:
-    """Choose which records each agent holds. No record goes to two agents.
+def partition(
+    name: str, labels: NDArray[np.int64], agents: int, seed: int, groups: NDArray[np.int64] | None = None
+) -> list[Indices]:
+    """Choose which records each agent holds.
 
     Args:
-        name: `iid`: every record dealt at random, shares differ by at most one record; `one-record`: one random
-            record each; `dirichlet(ALPHA)`: the records of each class dealt in proportions drawn from a symmetric
-            Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), more uneven as
-            ALPHA falls. `iid` and `dirichlet` deal every record and may leave an agent without any.
+        name: `iid`: every record dealt at random, shares differ by at most one record; `iid(K)`: K random records each;
+            `one-record`: one random record each; `dirichlet(ALPHA)`: the records of each class dealt in proportions
+            drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), more uneven as
+            ALPHA falls; `by-group`: whole groups, the largest first, to one agent after the other, over and over;
+            `overlapping(N)`: N random records each, drawn by each agent from all there are (Jin, He & Dai 2023, second
+            study); `overlapping`: the same with as many as there are. No record goes to two agents, except with
+            `overlapping`. `iid`, `dirichlet` and `by-group` deal every record and may leave an agent without any.
         labels: int64[n].
         agents: how many agents there are, at least 1.
         seed: not negative; the same seed gives the same partition.
+        groups: int64[n], the group of each record; of `by-group` only.
 
     Returns:
         for each agent, the sorted positions of its records, int64.
 
     Raises:
-        DataError: an unknown name, an ALPHA out of range, no agents, or `one-record` with fewer records than agents.
+        DataError: an unknown name, a number out of range, no agents, fewer records than are to be dealt, or no groups.
     """
     if agents < 1:
         raise DataError("A partition needs at least one agent. Raise the number of agents.")
-    generator = _generator(seed)
+    generator, n = _generator(seed), len(labels)
     if name == "iid":
-        return _sorted(np.array_split(generator.permutation(len(labels)), agents))
+        return _sorted(np.array_split(generator.permutation(n), agents))
     if name == "one-record":
-        return list(one_record(len(labels), agents, seed)[:, np.newaxis])
-    match = re.fullmatch(r"dirichlet\(([^()]*)\)", name)
+        return list(one_record(n, agents, seed)[:, np.newaxis])
+    if name == "by-group":
+        return _by_group(groups, agents, generator)
+    if name == "overlapping":
+        return [np.arange(n, dtype=np.int64) for _ in range(agents)]
+    match = re.fullmatch(r"(iid|dirichlet|overlapping)\(([^()]*)\)", name)
     if match is None:
         raise DataError(f"There is no partition {name!r}. Known partitions: {_NAMES}.")
-    return _dirichlet(_alpha(match[1]), labels, agents, generator)
+    if match[1] == "dirichlet":
+        return _dirichlet(_alpha(match[2]), labels, agents, generator)
+    if match[1] == "iid":
+        share = _count(name, match[2], n // agents)
+        return _sorted(list(generator.permutation(n)[: share * agents].reshape(agents, share)))
+    share = _count(name, match[2], n)
+    return _sorted([generator.permutation(n)[:share] for _ in range(agents)])
+
+
+def held_by_most(parts: list[Indices]) -> int:
+    """The largest number of agents that hold one record. What it costs such a record, all of them cost together."""
+    return int(np.bincount(np.concatenate(parts), minlength=1).max())
 
 
 def one_record(n: int, agents: int, seed: int) -> Indices:
@@ -89,6 +110,19 @@ def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]
     return train, test
 
 
+def _by_group(groups: Indices | None, agents: int, generator: "np.random.Generator") -> list[Indices]:
+    if groups is None:
+        raise DataError(
+            "The partition by-group needs groups. Store an npz array `groups`, or name a CSV &group=COLUMN."
+        )
+    sizes = np.bincount(groups)
+    shuffled = generator.permutation(len(sizes))  # so that the seed decides among groups of one size
+    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    holder = np.empty(len(sizes), dtype=np.int64)
+    holder[order] = np.arange(len(sizes)) % agents
+    return [np.flatnonzero(holder[groups] == agent).astype(np.int64) for agent in range(agents)]
+
+
 def _dirichlet(alpha: float, labels: NDArray[np.int64], agents: int, generator: "np.random.Generator") -> list[Indices]:
     parts: list[list[Indices]] = [[np.empty(0, dtype=np.int64)] for _ in range(agents)]
     for label in np.unique(labels):
@@ -109,6 +143,14 @@ def _alpha(text: str) -> float:
     if not lowest <= alpha <= highest:
         raise DataError(f"dirichlet({text}): ALPHA must be a number from {lowest:g} to {highest:g}.")
     return alpha
+
+
+def _count(name: str, text: str, most: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise DataError(
+            f"{name}: the number of records for each agent must be from 1 to {most}, which is all there are."
+        )
+    return int(text)
 
 
 def _generator(seed: int) -> "np.random.Generator":

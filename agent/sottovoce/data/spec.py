@@ -1,6 +1,6 @@
 """The data SPEC: `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
 
-digits   breast-cancer   idx:DIR   csv:FILE#label=COLUMN   npz:FILE
+digits   breast-cancer   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE
 """
 
 import difflib
@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sottovoce.data.covertype import load_covertype
 from sottovoce.data.csv_file import load_csv
 from sottovoce.data.dataset import DataSet
 from sottovoce.data.demo import breast_cancer, digits
 from sottovoce.data.idx import load_idx
 from sottovoce.data.npz import load_npz
+from sottovoce.data.synthetic import synthetic
 from sottovoce.errors import DataError
 
 
@@ -50,6 +52,13 @@ _KINDS: dict[str, _Kind] = {
         options=("label", "group", "header", "delimiter", "bounds", "test"),
         required=("label",),
     ),
+    "synthetic": _Kind(
+        "synthetic#features=20&classes=2&records=2000&seed=0",
+        lambda path, options: _synthetic(options),
+        has_path=False,
+        options=("features", "classes", "records", "seed"),
+    ),
+    "covertype": _Kind("covertype:/data/covtype_sample.npz", lambda path, options: load_covertype(path)),
     "npz": _Kind("npz:/data/records.npz#bounds=0:255", load_npz, options=("bounds",)),
 }
 
@@ -99,6 +108,15 @@ def load(spec: DataSpec | str) -> DataSet:
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
     return _KINDS[parsed.kind].load(parsed.path or Path(), parsed.options)
+
+
+def _synthetic(options: Mapping[str, str]) -> DataSet:
+    numbers = {"features": 20, "classes": 2, "records": 2000, "seed": 0}
+    for option, text in options.items():
+        if not text.isdecimal():
+            raise DataError(f"Option {option!r} of data kind 'synthetic' must be a whole number, not {text!r}.")
+        numbers[option] = int(text)
+    return synthetic(numbers["features"], numbers["classes"], numbers["records"], numbers["seed"])
 
 
 def _options(name: str, kind: _Kind, text: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ Each feature is clamped to its declared range, if there is one. Then come the st
     squash(S)    with declared bounds: scale each feature to [0, 1]; without: log(S)
     log(S)       sign(x)·log(1 + |x|/S)
     pool(K)      means over K × K squares of a square image
+    dct(K)       the K × K lowest frequencies of a square image (orthonormal DCT-II)
     subtract(C)  subtract the constant C from every feature
     centre       subtract the record's own mean over its features
     unit         divide the record by its own L2 norm
@@ -64,6 +65,9 @@ _STEPS: dict[str, _Step] = {
         "whole",
         lambda d, side: steps.pooled_width(d, int(side)) ** 2,
     ),
+    "dct": _Step(
+        lambda rows, _, side: steps.dct(rows, int(side)), "whole", lambda d, side: steps.dct_width(d, int(side))
+    ),
     "subtract": _Step(lambda rows, _, constant: rows - constant, "positive"),
     "centre": _Step(lambda rows, _, __: steps.centre(rows)),
     "unit": _Step(lambda rows, _, __: steps.unit(rows)),
@@ -109,7 +113,7 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
         np.clip(rows, *bounds, out=rows)
     for step, number in parsed(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
-        if step == "pool":
+        if step in ("pool", "dct"):
             bounds = None  # it was for the pixels
     return rows
 

@@ -3,7 +3,7 @@
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -153,8 +153,12 @@ KEYS = tuple(
 )
 
 
-def from_file(path: Path) -> dict[str, Any]:
+def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any]:
     """Dotted keys and values of a TOML file; relative paths in a data SPEC are relative to the file.
+
+    Args:
+        path: the file.
+        known: the keys that there are; None to look at that later.
 
     Raises:
         ConfigError: the file cannot be read, or has a key that there is not.
@@ -167,13 +171,13 @@ def from_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: is not UTF-8 text; an experiment is a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    values = flat(tables, str(path))
+    values = flat(tables, str(path), known)
     if isinstance(source := values.get("data.source"), str):
         values["data.source"] = _anchored(source, path.absolute().parent)
     return values
 
 
-def flat(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def flat(tables: Mapping[str, Any], origin: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
     """Dotted keys and values of nested tables.
 
     Raises:
@@ -184,14 +188,18 @@ def flat(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
         inside = value.items() if isinstance(value, dict) else [("", value)]
         for key, item in inside:
             dotted = f"{name}.{key}" if key else _ALIASES.get(name, name)
-            if dotted not in KEYS:
+            if known is not None and dotted not in known:
                 raise ConfigError(f"{origin}: {dotted}: there is no such key.{_hint(dotted)}")
             values[dotted] = item
     return values
 
 
-def from_assignments(assignments: Sequence[str]) -> dict[str, Any]:
+def from_assignments(assignments: Sequence[str], known: Collection[str] | None = KEYS) -> dict[str, Any]:
     """Dotted keys and TOML values from `--set KEY=VALUE`; what is no TOML is a string.
+
+    Args:
+        assignments: KEY=VALUE, each.
+        known: the keys that there are; None to look at that later.
 
     Raises:
         UsageError: not an assignment, or a key that there is not; the message names the nearest.
@@ -202,7 +210,7 @@ def from_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         if not equals or not text:
             raise UsageError(f"--set {assignment}: write --set KEY=VALUE, for example --set epsilon=2")
         dotted = _ALIASES.get(key, key)
-        if dotted not in KEYS:
+        if known is not None and dotted not in known:
             raise UsageError(f"--set {key}: there is no such key.{_hint(key)}")
         values[dotted] = _value(text)
     return values

@@ -1,7 +1,9 @@
 """Every state and message of a small run, for step-by-step comparison: the document of `--trace`."""
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sottovoce.door import Query
 from sottovoce.learners import State
 
 SCHEMA = "sottovoce.trace/1"
@@ -20,14 +22,39 @@ class Trace:
 
     def __init__(self) -> None:
         self._events: list[dict[str, Any]] = []
+        self._now = 0.0
 
     def saw(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
         """See Witness.saw."""
+        self._now = at
         written = {name: fact.traced() if hasattr(fact, "traced") else fact for name, fact in facts.items()}
         self._events.append(
             {"t_s": at, "event": event, "device": device, **written, "state": None if state is None else state.traced()}
         )
 
+    def looking_into(self, device: str) -> "VaultTrace":
+        """An observer of this device's vault, whose findings stand among the events; they are private."""
+        return VaultTrace(self, device)
+
+    def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
+        """What a device's vault computed."""
+        asked = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
+        self._events.append(
+            {"t_s": self._now, "event": "vault", "device": device, "private": True, "query": asked, **facts}
+        )
+
     def document(self) -> dict[str, Any]:
         """The JSON document."""
         return {"schema": SCHEMA, "unit": 2.0**-40, "events": self._events}
+
+
+@dataclass(frozen=True, slots=True)
+class VaultTrace:
+    """Implements sottovoce.vault.Observer for one device of a traced simulation."""
+
+    trace: Trace
+    device: str
+
+    def computed(self, query: Query, facts: dict[str, Any]) -> None:
+        """See Observer.computed."""
+        self.trace.computed(self.device, query, facts)

@@ -10,12 +10,12 @@ from sottovoce.agent.family import records_of
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.errors import NetworkError
-from sottovoce.simulate import Device, Simulation, Witness
+from sottovoce.simulate import Device, Simulation, Trace, Witness
 from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce.testbed.run_facts import curve_point, described
+from sottovoce.testbed.run_facts import curve_point, described, shared_records
 from sottovoce.vault import Ledger, SeededNoise, build
 
 _BYTES_PER_NUMBER = 8
@@ -26,7 +26,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
     """Run the plan to its end and measure it; a witness is told of every event."""
     began = time.monotonic()
     options = plan.options
-    devices = _devices(plan)
+    devices = _devices(plan, witness)
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
     meter = Meter(plan.family.model, plan.test, options.seed)
     fate = random.Random(options.seed)
@@ -59,7 +59,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
     return _report(plan, simulation, devices, meter, curve, time.monotonic() - began)
 
 
-def _devices(plan: Plan) -> list[Device]:
+def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
     options = plan.options
     names = [f"agent-{i:05d}" for i in range(options.agents)]
     seeds = np.random.SeedSequence(options.seed).generate_state(options.agents, np.uint64)
@@ -72,6 +72,7 @@ def _devices(plan: Plan) -> list[Device]:
             terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget),
             noise=SeededNoise(int(seeds[i])),
+            observer=witness.looking_into(name) if isinstance(witness, Trace) else None,
         )
         learner, _ = (family if i else plan.first).learner(name, Unsigned(), ())
         peers = tuple(names[j] for j in plan.peers[i])
@@ -106,6 +107,9 @@ def _report(
     if not (models := _models(devices)):
         raise NetworkError("no agent is left that holds a model: let some live, or come back with --fault restart=…")
     statement = devices[0].vault.statement
+    warnings = shared_records(plan)
+    if statement.epsilon is not None:
+        warnings.append("simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost")
     agents = []
     for device in devices:
         spending = device.vault.spending()
@@ -121,7 +125,5 @@ def _report(
         agents=agents,
         faults=plan.options.fault_words,
         ledgers_agree=True,
-        warnings=["simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost"]
-        if statement.epsilon is not None
-        else [],
+        warnings=warnings,
     )

@@ -210,21 +210,30 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     Raises:
         UsageError: not an assignment, an unknown key, or one with an option of its own.
     """
-    known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__} - _DECIDED
-    known |= _OWN
     found: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not text:
             raise UsageError(f"--set {assignment}: write --set KEY=VALUE, for example --set learner.clip=0.5")
-        if key in _DECIDED:
-            raise UsageError(f"--set {key}: the testbed decides this; use the option of that name where there is one")
-        if key not in known:
-            near = get_close_matches(key, known, 1)
-            hint = f" Did you mean `{near[0]}`?" if near else f" Known are {', '.join(sorted(known))}."
-            raise UsageError(f"--set {key}: there is no such key.{hint}")
+        check_key(key, "--set")
         found[key] = _value(text)
     return found
+
+
+def check_key(key: str, origin: str) -> None:
+    """Refuse a key of the configuration that there is not, or that has an option of its own.
+
+    Raises:
+        UsageError: the message names the nearest.
+    """
+    known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__} - _DECIDED
+    known |= _OWN
+    if key in _DECIDED:
+        raise UsageError(f"{origin} {key}: the testbed decides this; use the option of that name where there is one")
+    if key not in known:
+        near = get_close_matches(key, known, 1)
+        hint = f" Did you mean `{near[0]}`?" if near else f" Known are {', '.join(sorted(known))}."
+        raise UsageError(f"{origin} {key}: there is no such key.{hint}")
 
 
 def _value(text: str) -> Any:

@@ -7,6 +7,7 @@ from sottovoce.agent.family import Family, family_of
 from sottovoce.config import LEARNERS
 from sottovoce.data import (
     Bounds,
+    DataSet,
     Records,
     TransformName,
     apply,
@@ -76,13 +77,17 @@ class Plan:
         }
 
 
-def plan(options: Options) -> Plan:
+def plan(options: Options, data: DataSet | None = None) -> Plan:
     """Load the data, hold a test set back, deal out the rest.
+
+    Args:
+        options: as asked.
+        data: what `options.data` names, when it is loaded already.
 
     Raises:
         DataError: the data cannot be read or dealt out.
     """
-    data = load(options.data)
+    data = load(options.data) if data is None else data
     bounds = data.bounds
     train, test, groups = data.records, data.test, data.groups
     if test is None:

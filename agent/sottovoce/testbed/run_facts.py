@@ -29,6 +29,14 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
     }
 
 
+def shared_records(plan: Plan) -> list[str]:
+    """A warning where several agents hold one record: what each of them may release of it adds up."""
+    agents = plan.held_by_most
+    if agents < 2 or plan.options.budget.epsilon is None:
+        return []
+    return [f"{agents} agents hold one record: all together may cost it {agents} times the ε and δ printed"]
+
+
 def curve_point(moment: Moment) -> dict[str, Any]:
     """One point of the `curve` part."""
     measures = moment.measures

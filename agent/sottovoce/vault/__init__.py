@@ -13,6 +13,7 @@ from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
+from sottovoce.vault.observer import Observer
 from sottovoce.vault.rooms.chains import ChainTerms
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.published import Claim, PublishedTerms
@@ -32,6 +33,7 @@ __all__ = [
     "GradientTerms",
     "Head",
     "Ledger",
+    "Observer",
     "OperatingSystemNoise",
     "PublishedTerms",
     "RecordTerms",

@@ -1,14 +1,25 @@
 """From plain values to a working vault."""
 
+from dataclasses import replace
+
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.observer import Observer
 from sottovoce.vault.rooms.terms import Terms
 from sottovoce.vault.vault import Vault
 
 
-def build(*, records: Records, kernel: Kernel | None, terms: Terms, ledger: Ledger, noise: NoiseSource) -> Vault:
+def build(
+    *,
+    records: Records,
+    kernel: Kernel | None,
+    terms: Terms,
+    ledger: Ledger,
+    noise: NoiseSource,
+    observer: Observer | None = None,
+) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
 
     Args:
@@ -17,9 +28,10 @@ def build(*, records: Records, kernel: Kernel | None, terms: Terms, ledger: Ledg
         terms: what will be asked.
         ledger: opened for charging.
         noise: the source of randomness.
+        observer: looks into a simulation, whose noise is seeded.
 
     Raises:
         PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
         DataError: the records are not of the shape that the terms declare.
     """
-    return Vault(terms.room(records, kernel, ledger, noise))
+    return Vault(replace(terms.room(records, kernel, ledger, noise), observer=observer))

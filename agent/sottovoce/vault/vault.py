@@ -2,20 +2,24 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.accounting.events import Event, over, same_but_units
 from sottovoce.accounting.units import Units, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
+from sottovoce.errors import InternalError
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs import Program
 from sottovoce.vault.release import SealedRelease
 
@@ -30,6 +34,7 @@ class Room:
         ledger: opened for charging.
         noise: the source of randomness.
         statement: the guarantee of the whole run.
+        observer: looks into a simulation; None on a device.
     """
 
     records: Records
@@ -37,6 +42,12 @@ class Room:
     ledger: Ledger
     noise: NoiseSource
     statement: PrivacyStatement
+    observer: Observer | None = None
+
+    def __post_init__(self) -> None:
+        """Raises InternalError where somebody would look into a vault whose noise protects."""
+        if self.observer is not None and not self.noise.simulated:
+            raise InternalError("a vault with real noise has no observer: report this defect")
 
 
 class Vault:
@@ -95,10 +106,11 @@ class Vault:
                 if event is None or not room.ledger.charge(query_id, event):
                     return Refused(query_id, "budget", "the privacy budget is spent")
                 records = room.records.within(self._paid(event, plan.shared))
-                if plan.sampling is not None:
-                    records = records.at(plan.sampling.draw(len(records), room.noise))
-                raw = room.program.compute(query, records)
+                batch = None if plan.sampling is None else plan.sampling.draw(len(records), room.noise)
+                raw = room.program.compute(query, records if batch is None else records.at(batch))
                 value = plan.mechanism.apply(raw, room.noise)
+                if room.observer is not None:
+                    self._show(query, batch, np.ldexp(value.astype(np.float64), plan.mechanism.exponent), room.observer)
                 stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
                 room.ledger.store(query_id, stored)
             elif not as_before or len(stored.value) != 8 * plan.mechanism.size:
@@ -111,6 +123,13 @@ class Vault:
             self._thread.shutdown(wait=True)
         with self._turn:
             self._room.ledger.close()
+
+    def _show(
+        self, query: Query, batch: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
+    ) -> None:
+        facts = {"batch": None if batch is None else batch.tolist(), "value": value.tolist()}
+        told: Callable[[], dict[str, Any]] | None = getattr(self._room.program, "traced", None)
+        observer.computed(query, facts if told is None else {**facts, **told()})
 
     def _affordable(self, event: Event) -> Event | None:
         """The event over those of its units that can still pay: which they are depends on the ledger alone."""

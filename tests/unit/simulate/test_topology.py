@@ -1,10 +1,12 @@
 """Who may send to whom."""
 
+import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce.simulate import TOPOLOGIES, out_peers
+from sottovoce.simulate import TOPOLOGIES, known, out_peers
 
 CONNECTED = [name for name in TOPOLOGIES if name != "disconnected"]
+REGULAR = [(3, 4), (3, 20), (4, 7), (4, 50), (5, 6), (6, 100), (10, 11), (17, 20), (3, 500)]
 
 
 def _reached(peers: list[list[int]], start: int) -> set[int]:
@@ -65,5 +67,44 @@ def test_one_agent_has_no_peers(name: str) -> None:
 
 
 def test_an_unknown_topology() -> None:
-    with pytest.raises(UsageError, match="exponential, ring, star, full, disconnected"):
-        out_peers("torus", 4)
+    for name in ("torus", "random-regular", "random-regular()", "random-regular(-3)", "random-regular(3)x", ""):
+        with pytest.raises(UsageError, match=r"exponential, ring, star, full, bipartite, .*random-regular\(K\)"):
+            known(name)
+        with pytest.raises(UsageError, match="unknown topology"):
+            out_peers(name, 4)
+
+
+def test_bipartite_joins_every_even_agent_with_every_odd_one() -> None:
+    for agents in range(2, 20):
+        for i, row in enumerate(out_peers("bipartite", agents)):
+            assert set(row) == {j for j in range(agents) if (i + j) % 2}
+    assert out_peers("bipartite", 5)[2] == [3, 1]
+
+
+@pytest.mark.parametrize("degree, agents", REGULAR)
+def test_random_regular_graphs_are_simple_undirected_connected_and_regular(degree: int, agents: int) -> None:
+    name = f"random-regular({degree})"
+    known(name)
+    for seed in range(3):
+        peers = out_peers(name, agents, seed)
+        assert all(len(row) == len(set(row)) == degree and i not in row for i, row in enumerate(peers))
+        assert all(i in peers[j] for i, row in enumerate(peers) for j in row)
+        assert len(_reached(peers, 0)) == agents
+        assert peers == out_peers(name, agents, seed)
+    assert out_peers(name, 1) == [[]]
+
+
+def test_random_regular_graphs_join_every_pair_equally_often() -> None:
+    # 3 of 7 others: probability 3/7, a standard deviation of 0.022 over 500 seeds; 28 pairs.
+    joined = np.zeros((8, 8))
+    for seed in range(500):
+        for i, row in enumerate(out_peers("random-regular(3)", 8, seed)):
+            joined[i, row] += 1 / 500
+    apart = ~np.eye(8, dtype=np.bool_)
+    assert np.abs(joined[apart] - 3 / 7).max() < 0.09
+
+
+@pytest.mark.parametrize("degree, agents", [(0, 4), (2, 10), (3, 3), (3, 5), (10, 10), (3, 2)])
+def test_a_degree_that_does_not_fit_is_refused(degree: int, agents: int) -> None:
+    with pytest.raises(UsageError, match=rf"random-regular\({degree}\)` does not fit {agents} agents"):
+        out_peers(f"random-regular({degree})", agents)

@@ -1,0 +1,23 @@
+"""A simulation may look into its vaults, to compare a learner step by step with its paper. On a device nobody does.
+
+What an observer sees is private: the records of a batch, an un-noised model. It is attached to a vault of seeded noise
+alone, whose releases no wire will carry.
+"""
+
+from typing import Any, Protocol
+
+from sottovoce.door import Query
+
+
+class Observer(Protocol):
+    """Somebody who is told what a simulated vault has computed."""
+
+    def computed(self, query: Query, facts: dict[str, Any]) -> None:
+        """A release was made for a query.
+
+        Args:
+            query: as it was asked.
+            facts: `batch` (places of the records looked at; None for all), `value` (float, the release), and whatever
+                the program tells of its own; JSON-ready.
+        """
+        ...

@@ -1,0 +1,57 @@
+"""The game of averages against one coalition at a time, and weights made of its values."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sottovoce.kernels.decentralised import shapley
+
+
+def nearness(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A score that is no sum over members."""
+    scores: NDArray[np.float64] = np.exp(-np.abs(points).sum(axis=1))
+    return scores
+
+
+@pytest.mark.parametrize("players", [1, 4, 10])
+def test_the_game_of_averages_comes_out_the_same_in_chunks(players: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapley, "_CHUNK", 7 * 3)
+    candidates = np.random.default_rng(players).normal(size=(players, 3))
+    sizes: list[int] = []
+
+    def score(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        sizes.append(len(points))
+        return nearness(points)
+
+    phi = shapley.exact_game(candidates, score)
+    assert sum(sizes) == 2**players - 1, "every coalition but the empty one"
+    assert max(sizes) <= 7
+    assert len(sizes) == math.ceil((2**players - 1) / 7)
+
+    def by_hand(members: frozenset[int]) -> float:
+        return float(nearness(candidates[sorted(members)].mean(axis=0)[np.newaxis])[0]) if members else 0.0
+
+    np.testing.assert_allclose(phi, shapley.exact(by_hand, players), atol=1e-12)
+    sampled, error = shapley.monte_carlo_game(candidates, nearness, 60, np.random.default_rng(2))
+    wanted = shapley.monte_carlo(by_hand, players, 60, np.random.default_rng(2))
+    np.testing.assert_allclose((sampled, error), wanted, atol=1e-12)
+    game = shapley.coalition_game(candidates, nearness)
+    assert game(frozenset()) == 0
+    for members in (frozenset({0}), frozenset(range(players)), frozenset({players - 1, 0})):
+        assert game(members) == pytest.approx(by_hand(members), abs=1e-14)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=12))
+def test_weights_are_shares_of_what_is_positive(phi: list[float]) -> None:
+    weights = shapley.normalised(np.array(phi))
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+    assert (weights >= 0).all()
+    if max(phi) <= 0:
+        assert (weights == 1 / len(phi)).all()
+    else:
+        assert [weight > 0 for weight in weights] == [value > 0 for value in phi] or 0 < max(phi) < 1e-290
+        assert (np.argsort(weights, kind="stable")[-1]) in np.flatnonzero(np.array(phi) == max(phi))
+    assert shapley.normalised(np.array([3.0, -1.0, 1.0])).tolist() == [0.75, 0, 0.25]
