@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.data import Records
-from sottovoce.door import Answer, Query, Refused, Release
+from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.kernels import Softmax
 from sottovoce.learners import PushSum, PushSumShare, PushSumState, Schedule
 from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
 from sottovoce.simulate import Device, out_peers
-from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Vault, build
+from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Spending, Vault, build
 
 KERNEL = Softmax(2, 2)
 LEARNER = "clipd2p"
@@ -84,6 +84,15 @@ class WatchedVault:
         self.asked: dict[int, bytes] = {}
         self.repeats = 0
         self.sums = [np.zeros(KERNEL.size, dtype=np.int64)]
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        """See Vault.statement."""
+        return self._vault.statement
+
+    def spending(self) -> Spending:
+        """See Vault.spending."""
+        return self._vault.spending()
 
     def answer(self, query: Query) -> Answer:
         """See Vault.answer."""
@@ -168,7 +177,8 @@ class Fleet:
         while len(sums) <= step:
             slot = len(sums) - 1
             release = self.vaults[device.id].released(slot)
-            move = contribution(cast(PushSum, device.learner).schedule, slot, release.value, release.step)
+            asking = PushSumState(sums[-1], WEIGHT_ONE, step=slot)
+            move = contribution(cast(PushSum, device.learner).schedule, asking, release.value, release.step)
             sums.append(sums[-1] + move)
         return sums[step]
 

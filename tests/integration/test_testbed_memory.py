@@ -65,7 +65,7 @@ def test_data_of_ones_own_is_learnt(make: Any, tmp_path: Path) -> None:
     assert report["final"]["accuracy_mean"] > 0.9
 
 
-@pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full", "disconnected"])
+@pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full", "bipartite", "disconnected"])
 @pytest.mark.parametrize("agents", [1, 2, 5])
 def test_every_topology_and_the_smallest_fleets(topology: str, agents: int, tmp_path: Path) -> None:
     report = reported("--data", npz_file(tmp_path), "--topology", topology, agents=agents)
@@ -73,6 +73,31 @@ def test_every_topology_and_the_smallest_fleets(topology: str, agents: int, tmp_
     assert (peers == {0}) == (topology == "disconnected" or agents == 1)
     assert (report["traffic"]["messages"] == 0) == (peers == {0})
     assert all(agent["cycles"] >= 12 for agent in report["agents"])
+
+
+def test_a_report_says_how_the_graph_mixes(tmp_path: Path) -> None:
+    report = reported("--data", npz_file(tmp_path), "--topology", "random-regular(4)", agents=5)
+    facts = {"weights": "metropolis", "spectral_gap": pytest.approx(1), "degree_min": 4, "degree_max": 4}
+    assert report["run"]["mixing"] == facts
+    assert report["run"]["held_by_most"] == 1
+
+
+def test_a_record_that_several_agents_hold_costs_more_than_one_agent_says(tmp_path: Path) -> None:
+    everything = ("--data", npz_file(tmp_path), "--set", "data.partition=overlapping")
+    report = reported(*everything)
+    assert report["run"]["held_by_most"] == 4
+    assert any("4 agents hold one record" in warning for warning in report["warnings"])
+    assert reported(*everything, "--epsilon", "inf")["warnings"] == []
+
+
+def test_groups_are_dealt_out_whole(tmp_path: Path) -> None:
+    features, labels = some_records(240, 2)
+    groups = np.arange(240) % 3
+    np.savez(tmp_path / "grouped.npz", X=features, y=labels, classes=3, groups=groups)
+    report = reported("--data", f"npz:{tmp_path / 'grouped.npz'}", "--set", "data.partition=by-group")
+    assert report["run"]["partition"] == "by-group"
+    ungrouped = here(*SHORT, "--agents", 4, "--data", npz_file(tmp_path), "--set", "data.partition=by-group")
+    assert (ungrouped.code, "needs groups" in ungrouped.err) == (4, True)
 
 
 def test_no_noise_promises_nothing(tmp_path: Path) -> None:

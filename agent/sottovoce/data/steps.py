@@ -119,7 +119,7 @@ def bias(rows: Rows, value: float) -> Rows:
 @lru_cache(maxsize=8)
 def _waves(pixels: int, count: int) -> Rows:
     """The `count` slowest of the DCT-II's `pixels` orthonormal waves, float64[count, pixels]; treat it as constant."""
-    waves = np.cos(np.pi / pixels * np.outer(np.arange(count), np.arange(pixels) + 0.5)) * np.sqrt(2 / pixels)
+    waves: Rows = np.cos(np.pi / pixels * np.outer(np.arange(count), np.arange(pixels) + 0.5)) * np.sqrt(2 / pixels)
     waves[0] /= np.sqrt(2)
     return waves
 

@@ -20,6 +20,7 @@ from sottovoce.learners.learner import Learner, Progress, State
 from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.learners.push_sum import PushSum, PushSumState, Schedule
+from sottovoce.learners.thresholds import Thresholds
 
 __all__ = [
     "Ask",
@@ -54,6 +55,7 @@ __all__ = [
     "Shelf",
     "Shelve",
     "State",
+    "Thresholds",
     "Timer",
     "Walk",
     "moments_of",

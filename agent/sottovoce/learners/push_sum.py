@@ -9,8 +9,8 @@ vault slower than a period costs whole beats, which do show. Choose a period tha
 Amounts are integers in units of 2^-40. A split leaves the remainder with the sender, so that the mass of the whole
 fleet is conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
 
-B is a public constant, the records a device is expected to hold, because the number it really holds is private under
-add/remove neighbours.
+B is a public constant, the records a device is expected to hold or to draw, because the number it really looks at is
+private under add/remove neighbours.
 """
 
 import math
@@ -37,6 +37,7 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Progress
 from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, Message, PushSumShare
+from sottovoce.learners.thresholds import Thresholds
 
 UNIT = 2.0**40  # units in 1.0
 WEIGHT_ONE = 2**40
@@ -58,6 +59,7 @@ class Schedule:
         step_decay: share of γ lost, linearly, by the last step.
         expected_records: B, need not be a whole number.
         fanout: peers sent to in one cycle.
+        thresholds: how the clipping threshold moves; None where the vault's stays.
     """
 
     learner: str
@@ -68,6 +70,12 @@ class Schedule:
     step_decay: float
     expected_records: float
     fanout: int
+    thresholds: Thresholds | None = None
+
+    @property
+    def width(self) -> int:
+        """Numbers that are mixed: the model, and ln C where the threshold is mixed too."""
+        return self.size + (0 if self.thresholds is None else len(self.thresholds.start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class PushSumState:
     """What a device must not forget. Never changed in place.
 
     Attributes:
-        numerator: int64[P], x in units of 2^-40.
+        numerator: int64[width], x in units of 2^-40: the model, and ln C where the threshold is mixed too.
         weight: w in units of 2^-40.
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
@@ -85,6 +93,7 @@ class PushSumState:
         peers: node ids it may send to, in rotation.
         pending: peers that have not yet confirmed the last share.
         asked: id of the query the vault is answering, if any.
+        threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
         due: when the next cycle should have begun, if it waits for the vault.
     """
 
@@ -98,11 +107,12 @@ class PushSumState:
     peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
     asked: bytes | None = None
+    threshold: float | None = None
     due: float | None = None
 
     @property
     def estimate(self) -> NDArray[np.float64] | None:
-        """z = x/w, float64[P]; None while there is too little weight to divide by."""
+        """z = x/w, float64[width]; None while there is too little weight to divide by."""
         return self.numerator / self.weight if self.weight >= _WEIGHT_MIN else None
 
     def traced(self) -> dict[str, Any]:
@@ -122,14 +132,22 @@ Step = tuple[PushSumState, list[Effect]]
 
 
 class PushSum:
-    """The state machine. It keeps nothing but its schedule."""
+    """The state machine. It keeps nothing but its schedule and where it starts.
 
-    def __init__(self, schedule: Schedule) -> None:
+    Args:
+        schedule: what it does.
+        initial: float64[P], the public start, the same for the whole fleet; None for 0.
+    """
+
+    def __init__(self, schedule: Schedule, initial: NDArray[np.float64] | None = None) -> None:
         self.schedule = schedule
+        model = np.zeros(schedule.size) if initial is None else initial
+        beside = () if schedule.thresholds is None else schedule.thresholds.start
+        self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
 
     def fresh(self) -> PushSumState:
-        """The state of a device that joins: x = 0, w = 1."""
-        return PushSumState(np.zeros(self.schedule.size, dtype=np.int64), WEIGHT_ONE)
+        """The state of a device that joins: w = 1, and x = z, the public start."""
+        return PushSumState(self._start.copy(), WEIGHT_ONE)
 
     def bereft(self, step: int) -> PushSumState:
         """The state of a device that lost its state: (0, 0), so that no mass is counted twice.
@@ -137,7 +155,7 @@ class PushSum:
         Args:
             step: releases already in its ledger, which would otherwise be handed out and applied again.
         """
-        return PushSumState(np.zeros(self.schedule.size, dtype=np.int64), 0, step=step)
+        return PushSumState(np.zeros(self.schedule.width, dtype=np.int64), 0, step=step)
 
     def resumed(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
         """See Learner.resumed."""
@@ -157,7 +175,7 @@ class PushSum:
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or go on after a restart."""
         estimate = state.estimate
-        published = [] if estimate is None else [PublishModel(estimate, state.cycle)]
+        published = [] if estimate is None else [PublishModel(estimate[: self.schedule.size], state.cycle)]
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
@@ -184,14 +202,22 @@ class PushSum:
         state, effects = self._split(state)
         estimate, asked = state.estimate, None
         if estimate is not None and not state.exhausted and state.step < self.schedule.steps:
-            query = Query(self.schedule.learner, "gradient", state.step, estimate)
+            state, query = self._question(state, estimate)
             asked = query.id
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1, asked=asked)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if estimate is not None:
-            effects.append(PublishModel(estimate, state.cycle))
+            effects.append(PublishModel(estimate[: self.schedule.size], state.cycle))
         return state, effects
+
+    def _question(self, state: PushSumState, estimate: NDArray[np.float64]) -> tuple[PushSumState, Query]:
+        """The gradient at the model; where the threshold moves, it is the point's last number."""
+        plan, point = self.schedule, estimate[: self.schedule.size]
+        if plan.thresholds is not None:
+            threshold = plan.thresholds.at(state.step, plan.steps, estimate)
+            state, point = replace(state, threshold=threshold), np.append(point, threshold)
+        return state, Query(plan.learner, "gradient", state.step, point)
 
     def _split(self, state: PushSumState) -> Step:
         """Equal shares for itself and for the next peers in turn that have confirmed their last one.
@@ -222,10 +248,10 @@ class PushSum:
     def _receive(self, state: PushSumState, share: Message) -> Step:
         if not isinstance(share, PushSumShare):
             raise MessageRefused("learner", "it is not for a push-sum learner: give both devices the same learner.name")
-        if share.numerator.shape != (self.schedule.size,):
+        if share.numerator.shape != (self.schedule.width,):
             raise MessageRefused(
                 "shape",
-                f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.size}: "
+                f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.width}: "
                 "the sender runs another model; give both the same [data] and [learner] tables",
             )
         if state.weight + share.weight > _WEIGHT_LIMIT:
@@ -252,7 +278,7 @@ class PushSum:
         effects: list[Effect] = [] if state.due is None else [SetTimer(_CYCLE, self._beat(state.due, now))]
         if isinstance(answer, Refused):
             return replace(state, exhausted=True, asked=None, due=None), effects
-        numerator = state.numerator - contribution(self.schedule, state.step, answer.value, answer.step)
+        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step)
         state = replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
@@ -268,17 +294,23 @@ class PushSum:
         return due + math.ceil((now - due) / self.schedule.period) * self.schedule.period
 
 
-def contribution(schedule: Schedule, slot: int, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
-    """γ_t/B · release in units of 2^-40, int64[P]: post-processing, rounded alike on every machine.
+def contribution(
+    schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float
+) -> NDArray[np.int64]:
+    """γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
 
     Args:
         schedule: gives γ_t and B.
-        slot: t, from 0.
-        value: int64[P], the release on its grid.
+        state: gives t, and C_t where it moves.
+        value: int64, the release on its grid.
         step: the grid's step.
     """
-    progress = slot / max(1, schedule.steps - 1)
+    progress = state.step / max(1, schedule.steps - 1)
     rate = schedule.step_size * (1 - schedule.step_decay * progress)
-    move = np.rint(value * (rate / schedule.expected_records * step * UNIT))
+    if schedule.thresholds is None or state.threshold is None:
+        move = np.rint(value * (rate / schedule.expected_records * step * UNIT))
+    else:
+        descent = schedule.thresholds.descent(value * step, state.threshold, rate, schedule.expected_records)
+        move = np.rint(descent * UNIT)
     bounded: NDArray[np.int64] = np.clip(move, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
     return bounded

@@ -1,8 +1,9 @@
 """Real agents under a virtual clock: topologies, faults, and the simulation that drives them."""
 
+from sottovoce.simulate.device import Device
 from sottovoce.simulate.faults import Faults
 from sottovoce.simulate.mixing import mixing_facts
-from sottovoce.simulate.simulation import Device, Simulation
+from sottovoce.simulate.simulation import Simulation
 from sottovoce.simulate.topology import NEWSCAST, TOPOLOGIES, known, out_peers
 from sottovoce.simulate.trace import Trace, Witness
 

@@ -1,57 +1,29 @@
-"""Agents under a virtual clock: single-threaded, deterministic from a seed, with loss, duplication, delay and crashes.
+"""Agents under a virtual clock: single-threaded, deterministic from a seed, whatever goes wrong between them.
 
 Each device runs the same core, learner and vault as the real agent. Only the clock and the network are pretended; a
-message is handed over as an object, and a crash forgets whatever the store had not been told.
+message is handed over as an object, and a crash forgets whatever the store had not been told. Messages are lost,
+duplicated, delayed, held back and cut off as Faults say. What must hold of the fleet is asserted after every event.
 """
 
 import heapq
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import Outgoing, Store
+from sottovoce.agent.links import Outgoing
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.learners import Ask, Learner, Message, PublishModel, SetTimer
+from sottovoce.learners import Ask, Message, PublishModel, SetTimer
+from sottovoce.simulate.device import Device
 from sottovoce.simulate.faults import Faults
+from sottovoce.simulate.invariants import Invariants
 from sottovoce.simulate.trace import Witness
-from sottovoce.vault import Vault
 
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
-
-
-@dataclass(slots=True)
-class Device:
-    """One simulated agent.
-
-    Attributes:
-        id: node id.
-        learner: the public half.
-        store: what survives a crash; so does the vault's ledger.
-        vault: the private half.
-        peers: node ids it may send to, in turn.
-        core: what a crash forgets; None while the device is down.
-        model: float64[P], the last model published; None before the first.
-        cycle: cycles begun, as last published.
-        life: raised by every crash, so that events of an earlier life are void.
-    """
-
-    id: str
-    learner: Learner[Any]
-    store: Store
-    vault: Vault
-    peers: tuple[str, ...] = ()
-    core: Core | None = None
-    model: NDArray[np.float64] | None = None
-    cycle: int = 0
-    life: int = 0
-    timers: dict[str, float] = field(default_factory=dict)
+_HELD_RETRIES = (1.0, 4.0)  # how long a message is held back: its own retry overtakes it, and so may later messages
 
 
 @dataclass(slots=True)
@@ -72,6 +44,14 @@ class Simulation:
         period: seconds between cycles; retries wait for half of one, and for a round trip.
         seed: of everything random that the simulation itself does.
         witness: told of everything that happens, if there is one.
+
+    Every method that lets something happen raises InternalError when an invariant is broken.
+
+    Attributes:
+        now: virtual seconds since the beginning.
+        traffic: what was sent.
+        refused: messages that their recipient refused.
+        cut_off: node ids between which and all others nothing gets through, in either direction.
     """
 
     def __init__(
@@ -81,6 +61,7 @@ class Simulation:
         self.now = 0.0
         self.traffic = Traffic()
         self.refused = 0
+        self.cut_off: frozenset[str] = frozenset()
         self._faults = faults
         self._retry = period * _RETRY_PERIODS + 2 * (faults.delay + faults.delay_spread)
         self._random = random.Random(seed)
@@ -88,6 +69,7 @@ class Simulation:
         self._counter = 0
         self._period = period
         self._witness = witness
+        self._invariants = Invariants(devices)
 
     def start(self) -> None:
         """Start every device at its own phase of the first period."""
@@ -129,8 +111,12 @@ class Simulation:
         self._perform(device, actions)
 
     def _saw(self, event: str, device: Device, **facts: Any) -> None:
+        state = device.core.state if device.core else None
+        self._invariants.saw(event, self.now, device.id, state, **facts)
         if self._witness is not None:
-            self._witness.saw(event, self.now, device.id, device.core.state if device.core else None, **facts)
+            if "answer" in facts:
+                facts = _told(facts["answer"])
+            self._witness.saw(event, self.now, device.id, state, **facts)
 
     def _schedule(self, delay: float, happen: Callable[[], None]) -> None:
         self._counter += 1
@@ -172,8 +158,7 @@ class Simulation:
             core = self._alive(device, life)
             if core is not None:
                 actions = core.answer(answer, self.now)
-                if self._witness is not None:
-                    self._saw("answer", device, **_told(answer))
+                self._saw("answer", device, answer=answer)
                 self._perform(device, actions)
 
         self._schedule(0.0, answered)
@@ -195,13 +180,13 @@ class Simulation:
         )
         copies = 1 + (self._random.random() < self._faults.duplicate)
         for _ in range(copies):
-            if self._random.random() >= self._faults.loss:
-                self._schedule(self._delay(), lambda: self._arrive(device, life, outgoing))
+            if self._random.random() >= self._faults.loss and not self._cut(device.id, outgoing.recipient):
+                self._schedule(self._delay() + self._held(), lambda: self._arrive(device, life, outgoing))
         self._schedule(self._retry, lambda: self._transmit(device, life, outgoing, retry=True))
 
     def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
         recipient = self.devices[outgoing.recipient]
-        if recipient.core is None:
+        if recipient.core is None or self._cut(sender.id, recipient.id):
             return
         try:
             duplicate, actions = recipient.core.receive(
@@ -217,13 +202,20 @@ class Simulation:
 
     def _confirm(self, sender: Device, life: int, outgoing: Outgoing) -> None:
         core = self._alive(sender, life)
-        if core is not None:
+        if core is not None and not self._cut(sender.id, outgoing.recipient):
             actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
             self._saw("confirm", sender, recipient=outgoing.recipient, sequence=outgoing.sequence)
             self._perform(sender, actions)
 
+    def _cut(self, one: str, other: str) -> bool:
+        return (one in self.cut_off) != (other in self.cut_off)
+
     def _delay(self) -> float:
         return self._faults.delay + self._random.uniform(-1, 1) * self._faults.delay_spread
+
+    def _held(self) -> float:
+        held = self._faults.reorder and self._random.random() < self._faults.reorder
+        return self._retry * self._random.uniform(*_HELD_RETRIES) if held else 0.0
 
 
 def _told(answer: Answer) -> dict[str, Any]:

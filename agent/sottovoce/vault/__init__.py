@@ -16,12 +16,12 @@ from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.rooms.chains import ChainTerms
 from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
 from sottovoce.vault.rooms.published import Claim, PublishedTerms
 from sottovoce.vault.rooms.records import RecordTerms
 from sottovoce.vault.rooms.streams import StreamTerms
 from sottovoce.vault.rooms.terms import Terms
 from sottovoce.vault.rooms.walks import WalkTerms
-from sottovoce.vault.scaled_noise import ScaledTerms, build_scaled
 from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
 
@@ -33,11 +33,11 @@ __all__ = [
     "GradientTerms",
     "Head",
     "Ledger",
+    "NormalisedTerms",
     "Observer",
     "OperatingSystemNoise",
     "PublishedTerms",
     "RecordTerms",
-    "ScaledTerms",
     "Scaling",
     "SeededNoise",
     "Spending",
@@ -50,7 +50,6 @@ __all__ = [
     "account_of",
     "audited",
     "build",
-    "build_scaled",
     "calibrate",
     "gaussian_mu",
     "simulate",

@@ -55,6 +55,20 @@ def test_declared_bounds_hold_for_every_feature(table: Path) -> None:
     assert [side.tolist() for side in data.bounds] == [[-5, -5], [1000, 1000]]
 
 
+def test_a_group_column_is_no_feature(table: Path) -> None:
+    data = read(table, "house,y,a\nelm,0,1\nash,1,3\nelm,1,5\n", "label=y&group=house")
+    assert data.groups is not None
+    assert data.groups.tolist() == [1, 0, 1]
+    assert data.records.features.tolist() == [[1], [3], [5]]
+    test = table.with_name("test.csv")
+    test.write_text("oak,1,7\n")
+    data = read(table, "9,0,1\n10,1,3\n", "label=1&group=0&header=no&test=test.csv")
+    assert data.groups is not None
+    assert data.groups.tolist() == [0, 1]
+    assert data.test is not None
+    assert data.test.features.tolist() == [[7]]
+
+
 def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.csv.gz"
     whole = gzip.compress(b"y,x\n0,1\n1,2\n")
@@ -76,6 +90,10 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
         ("y,x\n0,nan\n", "label=y", "line 2, column 2 is not a finite number"),
         ("y,x\n0,-inf\n", "label=y", "line 2, column 2 is not a finite number"),
         ("y,x\n0,1\n,SECRET\n", "label=y", "line 3 has an empty label"),
+        ("y,x,g\n0,1,1\n1,2,\n", "label=y&group=g", "line 3 has an empty group"),
+        ("y,x,g\n0,1,1\n", "label=y&group=gg", "there is no column 'gg'.*Write group=g"),
+        ("0,1,1\n", "label=0&group=3&header=no", "group=3 is no column index"),
+        ("y,g\n0,1\n", "label=y&group=g", "no column for features"),
         ("y,x\n0,1\n1,2,SECRET\n", "label=y", "line 3 has 3 columns where 2 are expected"),
         ("y,x\n0,1\nSECRET\n", "label=y", "line 3 has 1 columns where 2 are expected"),
         ("y,x\n0,1\n0,2\n", "label=y", "fewer than two classes"),

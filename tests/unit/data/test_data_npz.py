@@ -80,6 +80,15 @@ def test_records_know_their_windows(archive: Path) -> None:
     assert read(archive, X=X, y=Y).records.windows is None
 
 
+def test_groups_are_numbered_and_stay_outside_the_records(archive: Path) -> None:
+    households = np.array([900, -4, 7, 900], dtype=np.int16)
+    data = read(archive, X=X, y=Y, groups=households, test=np.array([False, True, False, False]))
+    assert data.groups is not None
+    assert data.groups.tolist() == [1, 0, 1]
+    assert data.records.features.shape == (3, 6)
+    assert read(archive, X=X, y=Y).groups is None
+
+
 @pytest.mark.parametrize(
     "arrays, problem",
     [
@@ -99,6 +108,8 @@ def test_records_know_their_windows(archive: Path) -> None:
         ({"X": X, "y": Y, "windows": np.arange(3)}, "windows are not one whole number per record"),
         ({"X": X, "y": Y, "windows": np.arange(4.0)}, "windows are not one whole number per record"),
         ({"X": X, "y": Y, "windows": np.array([0, 1, -1, 2])}, "a window's number is out of range"),
+        ({"X": X, "y": Y, "groups": np.arange(3)}, "groups are not one whole number per record"),
+        ({"X": X, "y": Y, "groups": np.arange(4.0)}, "groups are not one whole number per record"),
         (
             {"X": X, "y": Y, "windows": np.arange(3), "test": np.zeros(4, dtype=bool)},
             "windows are not one whole number",

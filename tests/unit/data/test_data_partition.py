@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce.data import holdout, partition
+from sottovoce.data import held_by_most, holdout, partition
 from sottovoce.errors import DataError
 
 LABELS = np.repeat(np.arange(10), 100)
@@ -11,7 +11,12 @@ LABELS = np.repeat(np.arange(10), 100)
 @pytest.mark.parametrize(
     "name, agents, seed, problem",
     [
-        ("by-group", 2, 0, r"Known partitions: iid, one-record, dirichlet\(ALPHA\)"),
+        ("by-user", 2, 0, r"Known partitions: iid, iid\(K\), one-record, dirichlet\(ALPHA\), by-group, overlapping"),
+        ("by-group", 2, 0, "Store an npz array `groups`, or name a CSV &group=COLUMN"),
+        ("iid(0)", 2, 0, r"iid\(0\): the number of records for each agent must be from 1 to 500"),
+        ("iid(501)", 2, 0, "must be from 1 to 500"),
+        ("overlapping(1001)", 2, 0, r"overlapping\(1001\): .*from 1 to 1000"),
+        ("overlapping(1.5)", 2, 0, "must be from 1 to 1000"),
         ("IID", 2, 0, "no partition 'IID'"),
         ("dirichlet", 2, 0, "no partition 'dirichlet'"),
         ("dirichlet()", 2, 0, "ALPHA must be a number"),
@@ -62,3 +67,40 @@ def test_dirichlet_shares_have_the_variance_of_the_distribution() -> None:
     shares = np.array([[np.bincount(LABELS[part], minlength=10) / 100 for part in run] for run in parts])
     assert shares.mean() == pytest.approx(1 / agents, abs=1e-12)
     assert shares.var() == pytest.approx(0.2 * 0.8 / (agents * alpha + 1), rel=0.05)
+
+
+def test_every_agent_gets_exactly_k_records_of_its_own() -> None:
+    parts = partition("iid(30)", LABELS, 33, 1)
+    assert [len(part) for part in parts] == [30] * 33
+    assert len(set(np.concatenate(parts).tolist())) == 990
+    assert held_by_most(parts) == 1
+
+
+def test_groups_are_dealt_whole_the_largest_first() -> None:
+    groups = np.repeat([0, 1, 2, 3, 4], [5, 40, 10, 30, 20])
+    parts = partition("by-group", np.zeros(105, dtype=np.int64), 2, 7, groups)
+    assert [sorted(set(groups[part].tolist())) for part in parts] == [[0, 1, 4], [2, 3]]
+    assert [len(part) for part in parts] == [65, 40]
+    more_agents = partition("by-group", np.zeros(105, dtype=np.int64), 7, 7, groups)
+    assert [len(part) for part in more_agents] == [40, 30, 20, 10, 5, 0, 0]
+
+
+def test_the_seed_decides_among_groups_of_one_size() -> None:
+    groups = np.arange(6).repeat(2)
+    dealt = {str(partition("by-group", LABELS[:12], 3, seed, groups)) for seed in range(20)}
+    assert len(dealt) > 5
+
+
+def test_overlapping_draws_are_each_agents_own() -> None:
+    """Jin, He & Dai 2023, second study: N of n records for each of M agents; a record is expected at M N/n of them."""
+    parts = partition("overlapping(250)", LABELS, 40, 3)
+    assert all(len(part) == len(set(part.tolist())) == 250 for part in parts)
+    holders = np.bincount(np.concatenate(parts), minlength=1000)
+    assert holders.mean() == 10
+    assert holders.var() == pytest.approx(40 * 0.25 * 0.75, rel=0.15)  # binomial: the draws are independent
+    assert held_by_most(parts) == holders.max() > 10
+    assert [part.tolist() for part in partition("overlapping", LABELS, 3, 0)] == [list(range(1000))] * 3
+
+
+def test_nobody_holds_what_nobody_was_dealt() -> None:
+    assert held_by_most([np.empty(0, dtype=np.int64)] * 2) == 0

@@ -103,6 +103,41 @@ def test_pooling_averages_squares_of_pixels() -> None:
             width(name, features)
 
 
+def test_dct_keeps_the_lowest_frequencies() -> None:
+    """Against the definition: c(k) c(l) Σ x(y, x) cos(π(y + 1/2)k/n) cos(π(x + 1/2)l/n)."""
+    image = np.random.default_rng(0).normal(size=(5, 6, 6))
+    at = (np.arange(6) + 0.5) * np.pi / 6
+    size = np.sqrt(np.array([1, 2, 2]) / 6)
+    expected = [
+        (image * np.cos(k * at)[:, np.newaxis] * np.cos(m * at)).sum(axis=(1, 2)) * size[k] * size[m]
+        for k in range(3)
+        for m in range(3)
+    ]
+    rows = image.reshape(5, 36)
+    np.testing.assert_allclose(apply("dct(3)", rows, None), np.transpose(expected), atol=1e-13)
+    whole = apply("dct(6)", rows, None)
+    np.testing.assert_allclose(whole @ whole.T, rows @ rows.T, atol=1e-12)
+    assert (width("dct(3)", 36), width("dct(8),bias(1)", 784)) == (9, 65)
+    for features, name in ((35, "dct(3)"), (36, "dct(7)")):
+        with pytest.raises(DataError, match=r"dct\(\d\): \d+ features are not a square image"):
+            apply(name, np.zeros((1, features)), None)
+
+
+@pytest.mark.parametrize("pixels, kept", [(1, 1), (2, 1), (7, 7), (8, 3), (28, 8), (33, 9)])
+def test_dct_is_the_same_to_the_last_bit_in_any_company(pixels: int, kept: int) -> None:
+    rows = np.random.default_rng(pixels).normal(size=(400, pixels * pixels))
+    together = apply(f"squash(1),dct({kept}),centre,unit", np.asfortranarray(rows), None)
+    for i in (0, 1, 200, 399):
+        assert apply(f"squash(1),dct({kept}),centre,unit", rows[i : i + 1], None).tobytes() == together[i].tobytes()
+    for size in (2, 3, 7):
+        assert apply(f"squash(1),dct({kept}),centre,unit", rows[:size], None).tobytes() == together[:size].tobytes()
+
+
+def test_bounds_are_for_pixels_not_for_frequencies() -> None:
+    rows = np.array([[0.0, 10.0, 10.0, 20.0]])
+    np.testing.assert_allclose(apply("dct(1),squash(1)", rows, uniform_bounds(0, 10, 4, "x")), [[np.log1p(15)]])
+
+
 @pytest.mark.parametrize(
     "name, problem",
     [
@@ -114,6 +149,7 @@ def test_pooling_averages_squares_of_pixels() -> None:
         ("log(x)", "the number must be positive"),
         ("bias(inf)", "the number must be positive"),
         ("pool(1.5)", "the number must be whole"),
+        ("dct(0.5)", "the number must be whole"),
         (",".join(["centre"] * 17), "more than 16 steps"),
     ],
 )

@@ -6,7 +6,7 @@ from sottovoce.errors import UsageError
 from sottovoce.simulate import TOPOLOGIES, known, out_peers
 
 CONNECTED = [name for name in TOPOLOGIES if name != "disconnected"]
-REGULAR = [(3, 4), (3, 20), (4, 7), (4, 50), (5, 6), (6, 100), (10, 11), (17, 20), (3, 500)]
+REGULAR = [(3, 4), (3, 20), (4, 7), (4, 50), (5, 6), (6, 100), (10, 11), (17, 20), (3, 200)]
 
 
 def _reached(peers: list[list[int]], start: int) -> set[int]:

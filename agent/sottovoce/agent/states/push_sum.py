@@ -11,7 +11,7 @@ class PushSumCodec:
     """Implements StateCodec for push-sum learners."""
 
     def __init__(self, learner: PushSum) -> None:
-        self._size = learner.schedule.size
+        self._size = learner.schedule.width
 
     def encode(self, state: PushSumState) -> bytes:
         """See StateCodec.encode."""

@@ -48,14 +48,25 @@ class GradientTerms:
         if kernel is None:
             raise InternalError("a vault of gradient sums needs a kernel: report this defect")
         budget = ledger.budget
+        mechanism, program = self.program(kernel, budget, kernel.size)
+        statement = guarantee(budget, mechanism, self._clip, self.sampling)
+        return Room(unit_records(records, budget.unit), program, ledger, noise, statement)
+
+    def program(self, kernel: Kernel, budget: Budget, size: int) -> tuple[ClippedSum, GradientSum]:
+        """Bound and noise of every release of `size` numbers, and what answers queries by them.
+
+        Raises:
+            PrivacyError: see `room`.
+        """
         if self.sampling != "full":
             check_unit(self.learner, budget)
-        clip = None if self.learner == "push-sum" else self.clip
-        mechanism, event = self._mechanism(budget, clip, kernel.size)
+        mechanism, event = self._mechanism(budget, self._clip, size)
         units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
-        program = GradientSum(kernel, mechanism, budget.unit, units, event, self._batches())
-        statement = guarantee(budget, mechanism, clip, self.sampling)
-        return Room(unit_records(records, budget.unit), program, ledger, noise, statement)
+        return mechanism, GradientSum(kernel, mechanism, budget.unit, units, event, self._batches())
+
+    @property
+    def _clip(self) -> float | None:
+        return None if self.learner == "push-sum" else self.clip
 
     def _mechanism(self, budget: Budget, clip: float | None, size: int) -> tuple[ClippedSum, Event]:
         if budget.epsilon is None:

@@ -1,0 +1,78 @@
+"""Clipped gradients divided by their threshold, so that privacy does not depend on the threshold at all.
+
+A row is never longer than 1, whatever its gradient and whatever the threshold: a sum of rows has sensitivity 1, and who
+undoes the division afterwards may have chosen the threshold by any public rule, or from earlier releases.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.float64]
+Rule = Literal["decay", "quantile", "automatic"]
+
+BIT_SHARE = 0.1
+"""b: how long the bit of `quantile` is; the gradient beside it is √(1-b²) long at most."""
+
+STABILISER = 0.01
+"""What is added to the length that `automatic` divides by (Bu, Wang, Zha & Karypis 2023)."""
+
+_REST = math.sqrt(1 - BIT_SHARE**2)
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A sum of normalised rows, read back.
+
+    Attributes:
+        gradient: float64[P], the sum of clipped gradients.
+        bits: Σ ±1 over rows, +1 for a gradient that is no longer than its threshold; None where nobody says.
+    """
+
+    gradient: NDArray[np.float64]
+    bits: float | None
+
+
+def numbers(rule: Rule, size: int) -> int:
+    """Numbers in a normalised row of a gradient of `size` numbers."""
+    return size + (rule == "quantile")
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would be a message about a record
+def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
+    """Each gradient, clipped at C and divided by C; or whatever its length by that length.
+
+    Args:
+        gradients: float64[n, P].
+        rule: `decay`: g / max(‖g‖, C). `automatic`: g / (‖g‖ + 0.01). `quantile`: √(1-b²) g / max(‖g‖, C), and one
+            number more, b where ‖g‖ ≤ C and -b where not.
+        threshold: C, positive and finite.
+
+    Returns:
+        float64[n, numbers(rule, P)], rows no longer than 1 up to rounding, each a function of its gradient alone, to
+        the last bit. One whose gradient is not finite need not be finite.
+    """
+    rows = np.ascontiguousarray(gradients)
+    norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
+    if rule == "automatic":
+        return rows / (norms + STABILISER)
+    shortened: Rows = rows / np.maximum(norms, threshold)
+    if rule == "decay":
+        return shortened
+    return np.hstack([shortened * _REST, np.where(norms <= threshold, BIT_SHARE, -BIT_SHARE)])
+
+
+def undone(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
+    """What a sum of normalised rows says in units of the gradient.
+
+    Args:
+        total: float64[numbers(rule, P)].
+        rule: that of the rows.
+        threshold: C, that of the rows; under `automatic`, what a row shall count for.
+    """
+    if rule == "quantile":
+        return Undone(total[:-1] * (threshold / _REST), float(total[-1]) / BIT_SHARE)
+    return Undone(total * threshold, None)

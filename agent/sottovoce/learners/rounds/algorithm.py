@@ -1,0 +1,108 @@
+"""What the algorithms of one round have in common: what is sent in each phase, and what is made of what came."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.kernels.decentralised import metropolis
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """The row of the mixing matrix for those neighbours who were there.
+
+    Attributes:
+        own: w_ii, positive; the weight of whoever was missing is part of it.
+        others: w_ij.
+    """
+
+    own: float
+    others: Mapping[str, float]
+
+    @classmethod
+    def of(cls, own_degree: int, degrees: Mapping[str, int]) -> Self:
+        """Metropolis weights from degrees, one's own and those that neighbours tell."""
+        return cls(*metropolis.weights(own_degree, degrees))
+
+    def average(self, mine: Floats, theirs: Mapping[str, Floats]) -> Floats:
+        """w_ii · mine + Σ_j w_ij · theirs_j, always added up in the same order."""
+        total: Floats = self.own * mine
+        for peer in sorted(self.others):
+            total = total + self.others[peer] * theirs[peer]
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a device has in hand in a round. Never changed in place.
+
+    Attributes:
+        round: t.
+        rate: γ_t, public.
+        model: x, float64[P].
+        direction: u or v, float64[P]: momentum, or the tracked gradient.
+        kept: what an algorithm keeps beside them, float64[P]: see there.
+        neighbours: all of them, in ascending order.
+        answers: gradients of one's own records, by their position in the round.
+        received: for each phase that has ended, what came, float64[v, P] by sender; so also for the one under way.
+        mixing: among those who were there in the phase that has just ended.
+        noted: what a step-by-step comparison needs of this round.
+    """
+
+    round: int
+    rate: float
+    model: Floats
+    direction: Floats
+    kept: Floats
+    neighbours: tuple[str, ...] = ()
+    answers: Mapping[int, Floats] = field(default_factory=dict)
+    received: tuple[Mapping[str, Floats], ...] = ()
+    mixing: Mixing = field(default_factory=lambda: Mixing(1.0, {}))
+    noted: Mapping[str, Any] = field(default_factory=dict)
+
+    def answered(self, position: int, gradient: Floats) -> "Work":
+        """The same with one gradient more."""
+        return replace(self, answers={**self.answers, position: gradient})
+
+    def first(self, phase: int) -> dict[str, Floats]:
+        """The first vector of each message of a phase, float64[P] by sender."""
+        return {peer: vectors[0] for peer, vectors in self.received[phase].items()}
+
+    def noting(self, **facts: Any) -> "Work":
+        """The same with these facts of the round noted."""
+        return replace(self, noted={**self.noted, **facts})
+
+
+class Algorithm(Protocol):
+    """What happens in a private round. It keeps nothing but public settings."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Vectors in a message of each phase, at most; 0 for a phase in which nothing is sent."""
+        ...
+
+    @property
+    def questions(self) -> int:
+        """Gradients asked of the vault in one round, at most."""
+        ...
+
+    def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
+        """Position and point of the gradient to be asked for next in this phase; None when it has all it needs."""
+        ...
+
+    def taken(self, work: Work, position: int, gradient: Floats) -> Work:
+        """After the vault's answer to a question: the noisy mean gradient, float64[P]."""
+        ...
+
+    def message(self, work: Work, phase: int, recipient: str) -> Floats:
+        """What this neighbour is sent at the beginning of the phase, float64[v, P]; nobody waits where v is 0."""
+        ...
+
+    def combined(self, work: Work, phase: int) -> Work:
+        """After everything of the phase has come that will."""
+        ...

@@ -1,0 +1,48 @@
+"""What devices that learn in rounds say to one another."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_VECTORS = 2
+"""In one message: a model, and what goes with it."""
+
+LARGEST = 1e15
+"""Magnitude of a number in a message: what is larger has not been learnt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundMessage:
+    """What one neighbour gets in one phase of one round.
+
+    Attributes:
+        round: t, from 0.
+        phase: of that round, from 0.
+        degree: neighbours of the sender, from which both ends of an edge compute its weight.
+        vectors: float32[v, P]; v is 0 where the sender has nothing for this neighbour in this phase.
+        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+    """
+
+    kind: ClassVar[str] = "round-message/1"
+
+    round: int
+    phase: int
+    degree: int
+    vectors: NDArray[np.float32]
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """See Message.numbers."""
+        return self.vectors.size + 3
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {
+            "round": self.round,
+            "phase": self.phase,
+            "degree": self.degree,
+            "vectors": self.vectors.tolist(),
+        }

@@ -1,0 +1,109 @@
+"""What devices that share one model say to one another (Jin, He & Dai 2023): who wrote last, and the model itself."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_STEP = 2**53
+"""The largest step count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Which model is the newest: the paper's two integers.
+
+    Attributes:
+        step: t, global steps behind it, lost ones included.
+        writer: node id of the device that took the last; empty for the public model at step 0.
+    """
+
+    step: int
+    writer: str
+
+    def beats(self, other: "Head") -> bool:
+        """Whether it is the newer of two heads; of two at one step, an order that favours nobody from step to step."""
+        return self._rank > other._rank
+
+    @property
+    def _rank(self) -> tuple[int, bytes, str]:
+        return self.step, sha256(f"sottovoce/shared-model|{self.step}|{self.writer}".encode()).digest(), self.writer
+
+
+@dataclass(frozen=True, slots=True)
+class HeadAnnounced:
+    """The sender holds this model, and hands it to whoever asks.
+
+    Attributes:
+        head: which it is.
+        simulated: it stems from a seeded noise stream; the wire refuses to encode it.
+    """
+
+    kind: ClassVar[str] = "shared-model-head/1"
+
+    head: Head
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """See Message.numbers."""
+        return 2
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {"kind": self.kind, "step": self.head.step, "writer": self.head.writer}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWanted:
+    """The sender wants the newest model that the recipient has announced.
+
+    Attributes:
+        simulated: never: it holds nothing that was released.
+    """
+
+    kind: ClassVar[str] = "shared-model-wanted/1"
+
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """See Message.numbers."""
+        return 0
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedModelMessage:
+    """The newest model that the sender has announced.
+
+    Attributes:
+        head: which it is.
+        parameters: float32[P].
+        simulated: it stems from a seeded noise stream; the wire refuses to encode it.
+    """
+
+    kind: ClassVar[str] = "shared-model/1"
+
+    head: Head
+    parameters: NDArray[np.float32]
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """See Message.numbers."""
+        return self.parameters.size + 2
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {
+            "kind": self.kind,
+            "step": self.head.step,
+            "writer": self.head.writer,
+            "parameters": self.parameters.tolist(),
+        }

@@ -1,0 +1,74 @@
+"""Clipping thresholds that move while a fleet learns: by a public rule, or after noised bits that the fleet averages.
+
+The threshold travels in the query's point, and the release comes back in units of it, so that its privacy is the same
+whatever the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021) each release also holds one noised
+number: how many gradients were no longer than C_t. ln C is one more coordinate of the mass that push-sum mixes, and a
+step along it is as additive as one along the gradient; so every device follows the bits of all, which are far less
+noisy than its own, and neither a message nor a release is spent on it.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.kernels.decentralised.clip_schedule import decayed
+from sottovoce.kernels.decentralised.normalisation import Rule, undone
+
+_RATE = 0.2  # η_C of Andrew et al. 2021
+_FURTHEST = math.log(100.0)  # of C from C_0, so that noise alone does not carry it away
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """How C_t follows from C_0.
+
+    Attributes:
+        rule: `decay`, `quantile` or `automatic`, under which C stays and only says what a normalised gradient counts.
+        initial: C_0.
+        ratio: decay: what is left of C_0 after the last step.
+        target: quantile: share of gradients that shall be no longer than C.
+    """
+
+    rule: Rule
+    initial: float
+    ratio: float = 1.0
+    target: float = 0.5
+
+    @property
+    def start(self) -> tuple[float, ...]:
+        """What the mass holds beside the model at first: ln C_0 where it is mixed, else nothing."""
+        return (math.log(self.initial),) if self.rule == "quantile" else ()
+
+    def at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
+        """C_t.
+
+        Args:
+            slot: t, from 0.
+            steps: K.
+            estimate: float64, what the device believes in; its last number is ln C where that is mixed.
+        """
+        if self.rule == "decay":
+            return decayed(self.initial, self.ratio, slot, steps)
+        if self.rule == "automatic":
+            return self.initial
+        middle = math.log(self.initial)
+        return math.exp(min(max(float(estimate[-1]), middle - _FURTHEST), middle + _FURTHEST))
+
+    def descent(self, total: NDArray[np.float64], threshold: float, rate: float, batch: float) -> NDArray[np.float64]:
+        """What one release takes away from the device's numbers, float64.
+
+        The last number is η_C (share - target), in ln C: C exp(-η_C (share - target)) is what Andrew et al. have.
+
+        Args:
+            total: float64, the release.
+            threshold: C_t that it was asked with.
+            rate: γ_t.
+            batch: B.
+        """
+        found = undone(total, self.rule, threshold)
+        move = found.gradient * (rate / batch)
+        if found.bits is None:
+            return move
+        return np.append(move, _RATE * ((found.bits / batch + 1) / 2 - self.target))

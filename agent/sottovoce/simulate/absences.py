@@ -1,0 +1,58 @@
+"""A churn trace: who was away, from which cycle until which."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.errors import UsageError
+
+_HEADER = ["agent", "down_cycle", "up_cycle"]
+_MOST_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """One crash of an agent.
+
+    Attributes:
+        agent: its place in the fleet, from 0.
+        down: the cycle at which it is killed, from 1.
+        up: the cycle at which it comes back.
+    """
+
+    agent: int
+    down: int
+    up: int
+
+
+def read_absences(path: Path) -> tuple[Absence, ...]:
+    """The absences of a CSV file of lines `agent,down_cycle,up_cycle`, whose first line may say just that.
+
+    Raises:
+        UsageError: there is no such file, or a line of it is something else; the message names it.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [(reader.line_num, row) for reader in [csv.reader(file)] for row in reader if row]
+    except (OSError, ValueError, csv.Error) as error:
+        raise UsageError(
+            f"--fault churn=trace:{path}: no churn trace can be read there ({error}); "
+            "name a CSV file of lines agent,down_cycle,up_cycle"
+        ) from error
+    if rows and rows[0][1] == _HEADER:
+        del rows[0]
+    if not rows:
+        raise UsageError(f"--fault churn=trace:{path}: it has no line: write agent,down_cycle,up_cycle, like 3,10,15")
+    return tuple(_absence(path, line, row) for line, row in rows)
+
+
+def _absence(path: Path, line: int, row: list[str]) -> Absence:
+    cells = [cell.strip() for cell in row]
+    if len(cells) == 3 and all(cell.isascii() and cell.isdigit() and len(cell) <= _MOST_DIGITS for cell in cells):
+        agent, down, up = map(int, cells)
+        if 1 <= down < up:
+            return Absence(agent, down, up)
+    raise UsageError(
+        f"--fault churn=trace:{path}: line {line} is not agent,down_cycle,up_cycle, like 3,10,15: agents count from 0, "
+        "cycles from 1, and an agent comes back after it went down"
+    )
