@@ -47,6 +47,10 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     transform: Annotated[
         str, Meta(min_length=1, max_length=200, description="the declared, per-record feature transform")
     ] = "centred-unit"
+    public: Annotated[
+        str | None,
+        Meta(description="pdsl: a data SPEC of labelled records that are no secret, by which models are scored"),
+    ] = None
 
     def __post_init__(self) -> None:
         """The bounds are a range."""
@@ -137,6 +141,10 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = None
     gossip_steps: Annotated[int, Meta(ge=1, le=100, description="muffliato: exchanges in a round, K")] = 3
     chebyshev: Annotated[bool, Meta(description="muffliato: accelerated gossip")] = False
+    spectral_gap: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(description="muffliato: of the fleet's Metropolis matrix, public; needed by chebyshev"),
+    ] = None
     local_steps: Annotated[int, Meta(ge=1, le=100, description="dp-net-fleet: steps in a round, K")] = 1
     deadline: Annotated[
         float, Meta(ge=1, le=1000, description="rounds: periods that a round waits for neighbours, then goes on")
@@ -175,6 +183,8 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise _wrong("perturbation", "to the letter there is one perturbation; leave it out")
         if self.budget == "once" and self.visits != 1:
             raise _wrong("visits", "budget once is one visit; choose k-times or halving for more")
+        if self.chebyshev and self.spectral_gap is None:
+            raise _wrong("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
         if self.name == "golf" and self.batch_size > _MOST_GOLF_RECORDS:
             raise _wrong("batch", f"a message holds at most {_MOST_GOLF_RECORDS} published records")
         if self.name == "without-replacement" and self.fidelity == "sound" and self.controller == "deep-q":

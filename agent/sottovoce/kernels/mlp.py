@@ -73,11 +73,19 @@ class Perceptron:
         """Mean cross-entropy in nats, float64[N]."""
         return mean_cross_entropy(self._logits(parameters, features), labels)
 
-    def _logits(self, parameters: Parameters, features: Features) -> Floats:
-        U, a, V, b = self._layers(parameters)
-        units = np.tanh(features @ U.swapaxes(1, 2) + a[:, np.newaxis])
-        logits: Floats = units @ V.swapaxes(1, 2) + b[:, np.newaxis]
+    def first_layer(self, parameters: Parameters, features: Features) -> Floats:
+        """Ux + a, float64[N, M, h], of features float64[M, d]: linear in the parameters."""
+        U, a, _, _ = self._layers(parameters)
+        return features @ U.swapaxes(1, 2) + a[:, np.newaxis]
+
+    def rest(self, layer: Floats, parameters: Parameters) -> Floats:
+        """The logits float64[N, M, classes] that a first layer float64[N, M, h] leads to."""
+        _, _, V, b = self._layers(parameters)
+        logits: Floats = np.tanh(layer) @ V.swapaxes(1, 2) + b[:, np.newaxis]
         return logits
+
+    def _logits(self, parameters: Parameters, features: Features) -> Floats:
+        return self.rest(self.first_layer(parameters, features), parameters)
 
     def _layers(self, flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Views of float64[…, P] as U[…, h, d], a[…, h], V[…, classes, h] and b[…, classes]."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 MAX_STEP = 2**53
 """The largest step count."""
 
+_KIND = "shared-model-message/1"  # one type of payload, for all three
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -41,7 +43,7 @@ class HeadAnnounced:
         simulated: it stems from a seeded noise stream; the wire refuses to encode it.
     """
 
-    kind: ClassVar[str] = "shared-model-head/1"
+    kind: ClassVar[str] = _KIND
 
     head: Head
     simulated: bool = False
@@ -53,7 +55,7 @@ class HeadAnnounced:
 
     def traced(self) -> dict[str, Any]:
         """See Message.traced."""
-        return {"kind": self.kind, "step": self.head.step, "writer": self.head.writer}
+        return {"said": "announced", "step": self.head.step, "writer": self.head.writer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class ModelWanted:
         simulated: never: it holds nothing that was released.
     """
 
-    kind: ClassVar[str] = "shared-model-wanted/1"
+    kind: ClassVar[str] = _KIND
 
     simulated: bool = False
 
@@ -75,7 +77,7 @@ class ModelWanted:
 
     def traced(self) -> dict[str, Any]:
         """See Message.traced."""
-        return {"kind": self.kind}
+        return {"said": "wanted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class SharedModelMessage:
         simulated: it stems from a seeded noise stream; the wire refuses to encode it.
     """
 
-    kind: ClassVar[str] = "shared-model/1"
+    kind: ClassVar[str] = _KIND
 
     head: Head
     parameters: NDArray[np.float32]
@@ -102,7 +104,7 @@ class SharedModelMessage:
     def traced(self) -> dict[str, Any]:
         """See Message.traced."""
         return {
-            "kind": self.kind,
+            "said": "model",
             "step": self.head.step,
             "writer": self.head.writer,
             "parameters": self.parameters.tolist(),

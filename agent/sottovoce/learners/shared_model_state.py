@@ -93,6 +93,7 @@ class SharedModelState:
         served: somebody has fetched this device's own last model.
         wanting: whom it has asked for a model, if anybody.
         wants: beats since.
+        called: the request has been sent, not only planned.
         tries: how many it has asked for this head.
         resolved: it need not fetch before its turn: it has the newest model, or nobody has answered.
         asked: id of the query the vault is answering, if any.
@@ -119,6 +120,7 @@ class SharedModelState:
     served: bool = False
     wanting: str = ""
     wants: int = 0
+    called: bool = False
     tries: int = 0
     resolved: bool = False
     asked: bytes | None = None

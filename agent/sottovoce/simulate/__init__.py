@@ -1,7 +1,7 @@
 """Real agents under a virtual clock: topologies, faults, and the simulation that drives them."""
 
 from sottovoce.simulate.device import Device
-from sottovoce.simulate.faults import Faults
+from sottovoce.simulate.faults import Faults, on_messages
 from sottovoce.simulate.mixing import mixing_facts
 from sottovoce.simulate.simulation import Simulation
 from sottovoce.simulate.topology import NEWSCAST, TOPOLOGIES, known, out_peers
@@ -17,5 +17,6 @@ __all__ = [
     "Witness",
     "known",
     "mixing_facts",
+    "on_messages",
     "out_peers",
 ]

@@ -33,6 +33,7 @@ _KINDS = {
     "restart": "restart=1@cycle:30",
     "churn": "churn=lognormal(2,1)",
 }
+_ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
 _CYCLE = r"([0-9]*[1-9][0-9]*)"
 _PROBABILITY = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-[0-9]+)?"
@@ -93,7 +94,7 @@ class Faults:
         faults = cls()
         for specification in specifications:
             faults = replace(faults, **_parsed(specification))
-        kinds = [kind_of(specification) for specification in specifications]
+        kinds = [_kind(specification) for specification in specifications]
         if repeated := [kind for kind in kinds if kinds.count(kind) > 1]:
             raise UsageError(f"--fault {repeated[0]}=… is given twice: keep one, like {_KINDS[repeated[0]]}")
         if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
@@ -126,8 +127,12 @@ class Faults:
             )
 
 
-def kind_of(specification: str) -> str:
-    """The word before the sign of equality."""
+def on_messages(specifications: Sequence[str]) -> list[str]:
+    """Those specifications that touch messages."""
+    return [word for word in specifications if _kind(word) in _ON_MESSAGES]
+
+
+def _kind(specification: str) -> str:
     return specification.partition("=")[0]
 
 

@@ -29,6 +29,7 @@ from sottovoce.errors import (
     SottovoceError,
 )
 from sottovoce.identity import Identity, create_fleet
+from sottovoce.simulate import on_messages
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.process import FLEET_PREFIX
 from sottovoce.vault import Ledger, Spending
@@ -92,6 +93,7 @@ class ProcessFleet:
 
     def __init__(self, plan: Plan, directory: Path) -> None:
         self._plan = plan
+        self._cut_off: frozenset[int] = frozenset()
         self.members = self._built(directory)
 
     def start(self) -> None:
@@ -119,13 +121,15 @@ class ProcessFleet:
         command = [sys.executable, "-m", "sottovoce.testbed.process", str(member.config), str(options.seed + index)]
         with member.log.open("ab") as log:
             member.process = subprocess.Popen(
-                [*command, *options.fault_words],
+                [*command, *on_messages(options.fault_words)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
         member.began, member.ready_s, member.killed = time.monotonic(), None, False
+        if self._cut_off:
+            self._tell(index)
 
     def kill(self, index: int) -> None:
         """Kill -9."""
@@ -134,6 +138,25 @@ class ProcessFleet:
             member.process.send_signal(signal.SIGKILL)
             member.process.wait()
             member.killed = True
+
+    def cut_off(self, places: frozenset[int]) -> None:
+        """Cut these agents off from all others, and nobody else from anybody, from now on."""
+        if places == self._cut_off:
+            return
+        self._cut_off = places
+        for index, member in enumerate(self.members):
+            if member.process is not None and not member.killed:
+                self._tell(index)
+
+    def _tell(self, index: int) -> None:
+        """Tell an agent whom it does not reach, as `sottovoce.testbed.process` reads it."""
+        mine = index in self._cut_off
+        lost = [other.identity.node_id for i, other in enumerate(self.members) if (i in self._cut_off) != mine]
+        process = self.members[index].process
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which the next poll finds
+                process.stdin.write(b" ".join(node.encode() for node in lost) + b"\n")
+                process.stdin.flush()
 
     def poll(self) -> None:
         """Ask every running agent for its status.

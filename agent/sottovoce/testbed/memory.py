@@ -1,6 +1,5 @@
 """A fleet in one process under a virtual clock: thousands of agents, the same cores, learners and vaults."""
 
-import random
 import time
 
 import numpy as np
@@ -11,6 +10,7 @@ from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.errors import NetworkError
 from sottovoce.simulate import Device, Simulation, Trace, Witness
+from sottovoce.simulate.fate import Fate
 from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
@@ -29,25 +29,22 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
     devices = _devices(plan, witness)
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
     meter = Meter(plan.family.model, plan.test, options.seed)
-    fate = random.Random(options.seed)
-    killed: list[str] = []
+    names = [device.id for device in devices]
+    fate = Fate(options.faults, names, options.seed)
     curve = []
     simulation.start()
     for cycle in range(1, options.cycles + 1):
-        if options.faults.kill and cycle == options.faults.kill.cycle:
-            count = round(options.faults.kill.share * len(devices))
-            killed = fate.sample(sorted(simulation.devices), count)
-            for node in killed:
-                simulation.kill(node)
-            watcher.note(f"cycle {cycle}: killed {len(killed)} agents")
-        if options.faults.restart and cycle == options.faults.restart.cycle:
-            back = killed[: round(options.faults.restart.share * len(killed))]
-            for node in back:
-                simulation.restart(node)
-            watcher.note(f"cycle {cycle}: restarted {len(back)} agents")
+        turn = fate.at(cycle)
+        for place in turn.killed:
+            simulation.kill(names[place])
+        for place in turn.restarted:
+            simulation.restart(names[place])
+        simulation.cut_off = frozenset(names[place] for place in turn.cut_off)
+        for note in turn.notes:
+            watcher.note(note)
         simulation.run_until(cycle * options.period)
         if not (models := _models(devices)):
-            continue  # all were killed, and none has come back yet
+            continue  # all are down
         traffic = _traffic(simulation)
         moment = Moment(
             cycle, options.cycles, time.monotonic() - began, sum(device.core is not None for device in devices),

@@ -95,9 +95,7 @@ class Options:
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed}: choose 0 or more")
         allowed = self.allows_unproved
-        for moment in (self.faults.kill, self.faults.restart):
-            if moment is not None and moment.cycle > self.cycles:
-                raise UsageError(f"--fault …@cycle:{moment.cycle}: the run has only {self.cycles} cycles")
+        self.faults.check(self.agents, self.cycles)
         if self.learner not in LEARNERS:
             near = get_close_matches(self.learner, LEARNERS, 1) or sorted(LEARNERS)
             raise UsageError(f"--learner {self.learner}: there is no such learner; did you mean {', '.join(near)}?")

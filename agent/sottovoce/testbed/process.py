@@ -1,6 +1,7 @@
 """One agent process of a testbed: a real agent that also stops when the testbed is gone.
 
-Run by the testbed as `python -m sottovoce.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard input.
+Run by the testbed as `python -m sottovoce.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard input. A
+line there names the node ids that this agent does not reach from now on; an empty one ends the partition.
 This is the one place where an agent may run without noise, and only on loopback, in a fleet that a testbed made.
 """
 
@@ -16,7 +17,7 @@ from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
 from sottovoce.observe import log_to_stderr
 from sottovoce.simulate import Faults
-from sottovoce.testbed.faulty_transport import FaultyTransport
+from sottovoce.testbed.faulty_transport import FaultyTransport, Reach
 
 FLEET_PREFIX = "testbed-"
 
@@ -28,12 +29,13 @@ def main(arguments: list[str]) -> int:
         config = checked(tomllib.loads(Path(path).read_text()), path)
         log_to_stderr(config.agent.log_level)
         faults = Faults.parse(specifications)
+        reach = Reach()
         variant = Variant()
         if faults.on_messages:
-            variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed)))
+            variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed), reach))
         agent = assemble(config, variant)
         _allow_noiseless(config, agent)
-        return asyncio.run(_run(agent))
+        return asyncio.run(_run(agent, reach))
     except SottovoceError as error:
         print(f"sottovoce: {error}", file=sys.stderr)  # noqa: T201
         return error.exit_code
@@ -47,9 +49,19 @@ def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
         )
 
 
-async def _run(agent: Agent) -> ExitCode:
+async def _run(agent: Agent, reach: Reach) -> ExitCode:
     loop = asyncio.get_running_loop()
-    loop.add_reader(sys.stdin, lambda: None if os.read(0, 1) else agent.stop())
+    unread = b""
+
+    def heard() -> None:
+        nonlocal unread
+        if not (said := os.read(0, 2**16)):
+            agent.stop()
+        *lines, unread = (unread + said).split(b"\n")
+        if lines:
+            reach.lost = frozenset(lines[-1].decode().split())
+
+    loop.add_reader(sys.stdin, heard)
     try:
         return await agent.run()
     finally:

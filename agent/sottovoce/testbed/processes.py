@@ -1,6 +1,5 @@
 """A run over real processes: it watches, injures as told, measures public models, and adds everything up."""
 
-import random
 import statistics
 import tempfile
 import time
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.control import ask, parameters
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
+from sottovoce.simulate.fate import Fate
 from sottovoce.testbed.fleet import Member, ProcessFleet
 from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
@@ -45,9 +45,10 @@ class _Run:
         self._began = time.monotonic()
         self._fleet = ProcessFleet(plan, directory)
         self._meter = Meter(plan.family.model, plan.test, plan.options.seed)
-        self._fate = random.Random(plan.options.seed)
-        self._killed: list[int] | None = None
-        self._restarted = False
+        names = [member.name for member in self._fleet.members]
+        self._fate = Fate(plan.options.faults, names, plan.options.seed)
+        self._cycle = 0
+        self._reached = time.monotonic()
         self._curve: list[dict[str, Any]] = []
         self._warnings: list[str] = []
 
@@ -84,12 +85,12 @@ class _Run:
         seen = -1
         while True:
             self._fleet.poll()
-            cycle = self._cycle()
-            self._injure(cycle)
-            if cycle > seen:
-                seen = cycle
-                self._show(cycle)
-            if not (late := self._late()):
+            self._advance()
+            if self._cycle > seen:
+                seen = self._cycle
+                self._injure(min(seen, options.cycles))
+                self._show(seen)
+            if not (late := self._late()) and not self._waits_for_anybody():
                 return
             if time.monotonic() > deadline:
                 raise NetworkError(f"{', '.join(late)} had not finished in time; see each agent's `agent status --why`")
@@ -100,26 +101,28 @@ class _Run:
         cycles = self._plan.options.cycles
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
 
-    def _cycle(self) -> int:
+    def _advance(self) -> None:
+        """The fleet's cycle is its agents' median, which may only rise; while all are down, it follows the clock."""
         cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
-        return int(statistics.median_low(cycles)) if cycles else 0
+        alone = not self._fleet.running() and time.monotonic() - self._reached >= self._plan.options.period
+        cycle = max(self._cycle + alone, int(statistics.median_low(cycles)) if cycles else 0)
+        if cycle > self._cycle:
+            self._cycle, self._reached = cycle, time.monotonic()
+
+    def _waits_for_anybody(self) -> bool:
+        """Whether all are down, but not for good."""
+        cycle, cycles = self._cycle, self._plan.options.cycles
+        return not self._fleet.running() and cycle < cycles and self._fate.brings_back(cycle)
 
     def _injure(self, cycle: int) -> None:
-        faults, members = self._plan.options.faults, self._fleet.members
-        if faults.kill and self._killed is None and cycle >= faults.kill.cycle:
-            self._killed = self._fate.sample(range(len(members)), round(faults.kill.share * len(members)))
-            for index in self._killed:
-                self._fleet.kill(index)
-            self._watcher.note(f"cycle {cycle}: killed {self._names(self._killed)}")
-        if faults.restart and self._killed and not self._restarted and cycle >= faults.restart.cycle:
-            self._restarted = True
-            back = self._killed[: round(faults.restart.share * len(self._killed))]
-            for index in back:
-                self._fleet.launch(index)
-            self._watcher.note(f"cycle {cycle}: restarted {self._names(back)}")
-
-    def _names(self, indices: list[int]) -> str:
-        return ", ".join(self._fleet.members[index].name for index in sorted(indices))
+        turn = self._fate.at(cycle)
+        for place in turn.killed:
+            self._fleet.kill(place)
+        self._fleet.cut_off(turn.cut_off)
+        for place in turn.restarted:
+            self._fleet.launch(place)
+        for note in turn.notes:
+            self._watcher.note(note)
 
     def _models(self) -> list[NDArray[np.float64]]:
         """The models that running agents have published."""

@@ -22,6 +22,7 @@ from sottovoce.vault.rooms.records import RecordTerms
 from sottovoce.vault.rooms.streams import StreamTerms
 from sottovoce.vault.rooms.terms import Terms
 from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.sampling import FixedSize
 from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
 
@@ -30,6 +31,7 @@ __all__ = [
     "Budget",
     "ChainTerms",
     "Claim",
+    "FixedSize",
     "GradientTerms",
     "Head",
     "Ledger",

@@ -11,6 +11,7 @@ from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 from sottovoce.vault.pure_sum import PureSum
 from sottovoce.vault.stream_sum import StreamSum
+from sottovoce.vault.unproved_point import UnprovedPoint
 
 Scaling = Literal["declared", "training-min-max"]
 """How features were scaled before they reached the vault: by declared ranges, or by those of all training records."""
@@ -105,8 +106,10 @@ def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, 
     )
 
 
-def chain_guarantee(budget: Budget, mechanism: BoundedPoint, passes: int) -> PrivacyStatement:
+def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, passes: int) -> PrivacyStatement:
     """The guarantee of all chains of steps without replacement, over every pass."""
+    if not isinstance(mechanism, BoundedPoint):
+        return _nothing(budget, "the exact ends of chains of steps")
     over = "one pass" if passes == 1 else f"{passes} passes"
     return PrivacyStatement(
         unit=budget.unit,

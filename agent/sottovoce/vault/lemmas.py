@@ -6,6 +6,10 @@ that is L-Lipschitz and μ-smooth, and η ≤ 1/(2μ), no step brings two points
 the step it is in by 2η · 2L/b, which the last line halves, or the last line by η · 2L/b. So the end moves by 2ηL/b in
 L2 norm, however long the chain was.
 
+**Two additions.** A regulariser (λ/2)‖w‖² adds λ to the smoothness, and nothing to the sensitivity: it is the same in
+both worlds, so that L stays that of the loss alone. And when no step is longer than the first, and models are projected
+onto a ball, which brings no two points farther apart, 2ηL/b with the first step's η is a bound still.
+
 The lemma is about real numbers. What floating point can add to it is bounded beside it (`rounding`), and added to it.
 """
 
@@ -13,10 +17,11 @@ import math
 from dataclasses import dataclass
 
 from sottovoce.errors import PrivacyError
-from sottovoce.kernels import Kernel, Softmax
+from sottovoce.kernels import Kernel, Softmax, copies
 
 LARGEST = 2.0**12  # of a weight that a chain may start from
 MOST_STEPS = 2**12
+_FARTHEST = 2.0**15  # that a chain may lead to: BoundedPoint's grid holds no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,13 @@ class Smooth:
     lipschitz: float
     smoothness: float
 
+    def regularised(self, strength: float) -> "Smooth":
+        """With (λ/2)‖w‖² added: λ more smooth. L stays: the addition is the same whatever a record is."""
+        return Smooth(self.lipschitz, self.smoothness + strength)
+
+
+_SOFTMAX = Smooth(math.nextafter(math.sqrt(2), 2), 0.5)
+
 
 def smooth(kernel: Kernel) -> Smooth:
     """The constants of a kernel's loss.
@@ -40,8 +52,15 @@ def smooth(kernel: Kernel) -> Smooth:
     """
     if type(kernel) is Softmax:
         # ‖x ⊗ (p - e_y)‖ = ‖x‖ ‖p - e_y‖ ≤ √2; the Hessian is xx' ⊗ (diag p - pp'), with eigenvalues of 1/2 at most.
-        return Smooth(math.nextafter(math.sqrt(2), 2), 0.5)
-    raise PrivacyError(f"no bound is proved for the loss of {type(kernel).__name__}: chains learn softmax regression")
+        return _SOFTMAX
+    from sottovoce.kernels.binary import Logistic  # a device that learns softmax has no use for it
+
+    if type(kernel) is Logistic:
+        # Model k of c adds s_k x with |s_k| < 1: ‖s‖ ‖x‖ ≤ √c. The Hessian is xx' ⊗ diag s_k(1 - s_k), 1/4 at most.
+        return Smooth(math.nextafter(math.sqrt(copies(kernel.classes)), math.inf), 0.25)
+    raise PrivacyError(
+        f"no bound is proved for the loss of {type(kernel).__name__}: chains learn softmax or logistic regression"
+    )
 
 
 def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int, neighbouring: str) -> float:
@@ -49,7 +68,7 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
 
     Args:
         loss: its constants.
-        step_size: η.
+        step_size: η of the first step; no other is longer.
         batch: b, records in a step; the same in every step, and public.
         steps: of a chain, the last one included.
         neighbouring: must be `replace-one`: without a record the batches of all later steps would be others.
@@ -68,25 +87,45 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
         )
     if batch < 1 or not 1 <= steps <= MOST_STEPS:
         raise PrivacyError(f"a chain has 1 to {MOST_STEPS} steps of at least one record: correct the schedule")
+    if LARGEST + steps * 2 * step_size * loss.lipschitz > _FARTHEST:
+        raise PrivacyError(
+            f"a chain of {steps} steps could lead farther than {_FARTHEST:g}: take a shorter step or a shorter period"
+        )
     return 2 * step_size * loss.lipschitz / batch
 
 
-def rounding(*, features: int, classes: int, step_size: float, batch: int, steps: int) -> float:
+def rounding(
+    *,
+    features: int,
+    classes: int,
+    step_size: float,
+    batch: int,
+    steps: int,
+    loss: Smooth = _SOFTMAX,
+    regularised: bool = False,
+) -> float:
     """How much farther than by the lemma two neighbours' ends can be because of float64, in L2 norm.
 
-    u = 2⁻⁵³ is the error of one operation. Weights stay below W = LARGEST + 3 · steps: a step is no longer than 2η√2. A
-    logit is a sum of d products, so wrong by (d + 2) u √d W at most; a probability by twice that, and by (c + 8) 4u for
-    the exponentials and their sum; a mean gradient besides by b · 4u; the weights by 2u W in each of P numbers. Errors
-    are not stretched by later steps, and the factors below are more than twice what is needed.
+    u = 2⁻⁵³ is the error of one operation. Weights stay below W = LARGEST + steps · 2ηL. A logit is a sum of d products,
+    so wrong by (d + 2) u √d W at most; a probability by twice that, and by (c + 8) 4u for the exponentials and their
+    sum, hence c logistic slopes by no more than √c/4 of that; a mean gradient besides by b · 4u; the weights by 2u W in
+    each of P numbers. A regulariser's λw is wrong by 2u λW, and 2ηλ ≤ 1; a norm of P numbers by (P/2 + 2) u of itself,
+    and the projection that divides by it by (P + 8) u W. Errors are not stretched by later steps, and the factors below
+    are more than twice what is needed.
 
     Args:
         features: d.
-        classes: c.
-        step_size: η.
+        classes: c, or how many binary models.
+        step_size: η, the largest.
         batch: b.
         steps: of a chain.
+        loss: its constants.
+        regularised: with a regulariser, and a projection after each step.
     """
-    unit, weight = 2.0**-53, LARGEST + 3 * steps
+    unit, weight, size = 2.0**-53, LARGEST + steps * max(3.0, 2 * step_size * loss.lipschitz), features * classes
     gradient = 8 * (features + 8) * math.sqrt(features) * weight * unit + 16 * (classes + batch + 16) * unit
-    step = 4 * weight * math.sqrt(features * classes) * unit + 2 * step_size * gradient
+    gradient *= max(1.0, loss.lipschitz / _SOFTMAX.lipschitz)
+    step = 4 * weight * math.sqrt(size) * unit + 2 * step_size * gradient
+    if regularised:
+        step += 4 * (size + 16) * weight * unit
     return 2 * steps * step

@@ -13,6 +13,8 @@ _CODECS = {  # payload type: the file in wire/payloads
     "golf-message/1": "golf",
     "gradient-walk-message/1": "gradient_walk",
     "push-sum-share/1": "push_sum",
+    "round-message/1": "rounds",
+    "shared-model-message/1": "shared_model",
 }
 _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
 

@@ -1,40 +1,113 @@
-"""Push-sum SGD."""
+"""Push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
 
+import math
+
+import numpy as np
+
+from sottovoce.agent.families.adad2p import published_terms
 from sottovoce.agent.family import Family, Kept, Made
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
-from sottovoce.kernels import Softmax
-from sottovoce.learners import Provenance, PushSum, Schedule
-from sottovoce.vault import GradientTerms
+from sottovoce.kernels import kernel_named
+from sottovoce.learners import Provenance, PushSum, Schedule, Thresholds
+from sottovoce.vault import GradientTerms, NormalisedTerms, Terms, gaussian_mu
+
+INITIAL_SEED = 0
+"""Of every fleet's public start."""
+
+_CLIPPING = {"adad2p": "quantile"}  # what each name means where nothing is said; else constant
+_NOISY = 165.0
+_LARGEST = 2.0
 
 
 def family(config: AgentConfig) -> Family:
-    """Push-sum SGD: push-sum, clipd2p."""
+    """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
     learner, data = config.learner, config.data
-    kernel = Softmax(width(data.transform, data.features), data.classes)
-    schedule = schedule_of(config, kernel.size)
+    kernel = kernel_named(learner.chosen_model, width(data.transform, data.features), data.classes, learner.hidden)
+    schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
         from sottovoce.agent.states.push_sum import PushSumCodec
 
         del owner, provenance, kept  # mass has no author
-        push_sum = PushSum(schedule)
+        push_sum = PushSum(schedule, initial)
         return push_sum, PushSumCodec(push_sum)
 
-    terms = GradientTerms(learner=learner.name, releases=learner.steps, clip=learner.threshold, windows=data.windows)
+    terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, schedule.thresholds)
     return Family(kernel, kernel, terms, made)
 
 
 def schedule_of(config: AgentConfig, size: int) -> Schedule:
     """The public schedule of a push-sum learner whose model has `size` parameters."""
-    learner = config.learner
+    learner, paper = config.learner, config.learner.fidelity == "paper"
     return Schedule(
         learner=learner.name,
         size=size,
         period=learner.period,
         steps=learner.steps,
-        step_size=learner.rate,
-        step_decay=learner.step_decay,
-        expected_records=config.data.expected_records,
+        step_size=_step_size(config, size),
+        step_decay=0.0 if paper else learner.step_decay,
+        expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout,
+        thresholds=None if paper else _thresholds(config),
     )
+
+
+def _terms(config: AgentConfig, thresholds: Thresholds | None) -> Terms:
+    learner, data = config.learner, config.data
+    sums = GradientTerms(
+        learner=learner.name,
+        releases=learner.steps,
+        clip=_clip(config) if thresholds is None else 1.0,
+        windows=data.windows,
+        sampling=learner.sampling or "full",
+        batch=min(learner.batch_size, _held(config)),
+        of=_held(config),
+    )
+    return sums if thresholds is None else NormalisedTerms(sums, thresholds.rule)
+
+
+def _thresholds(config: AgentConfig) -> Thresholds | None:
+    """How the clipping threshold moves; None where it stays, or where nothing is clipped."""
+    learner = config.learner
+    rule = learner.clipping or _CLIPPING.get(learner.name, "constant")
+    if rule == "constant" or learner.name == "push-sum":
+        return None
+    return Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile)  # type: ignore[arg-type]
+
+
+def _clip(config: AgentConfig) -> float:
+    """C, or C_0; constd2p clips at the bound that its paper only believes in."""
+    learner = config.learner
+    if learner.name == "constd2p" and learner.gradient_bound is not None:
+        return learner.gradient_bound
+    return learner.threshold
+
+
+def _held(config: AgentConfig) -> int:
+    """Records that a device is expected to hold, as a whole number."""
+    return max(1, round(config.data.expected_records))
+
+
+def _batch(config: AgentConfig) -> float:
+    """B: records expected in a sum."""
+    if config.learner.sampling == "poisson":
+        return float(min(config.learner.batch_size, _held(config)))
+    return config.data.expected_records
+
+
+def _step_size(config: AgentConfig, size: int) -> float:
+    """γ of the first step: as chosen, or by a public rule of what the noise allows.
+
+    All steps together move the model by γ C K √P z / (B √K) in noise alone, z = √K/μ the multiplier of full batches:
+    the model is best where that is the same for every budget, size and number of records (docs/explanation/push-sum.md).
+    """
+    learner, privacy = config.learner, config.privacy
+    if learner.fidelity == "paper":
+        return 0.03 if learner.step_size is None else learner.step_size  # as printed, for a perceptron on MNIST
+    noiseless = math.isinf(privacy.epsilon) or learner.name == "push-sum" or learner.steps == 0
+    if learner.step_size is not None or noiseless or learner.sampling == "poisson" or privacy.unit != "record":
+        return learner.rate
+    mu = gaussian_mu(privacy.epsilon, privacy.delta)
+    allowed = _NOISY * config.data.expected_records * mu / (learner.steps * np.sqrt(size) * _clip(config))
+    return float(min(allowed, _LARGEST * learner.rate))

@@ -14,7 +14,7 @@ from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, ScaledTerms, Vault, build_scaled
+from sottovoce.vault import Budget, Claim, Ledger, OperatingSystemNoise, PublishedTerms, Vault, build
 
 Floats = NDArray[np.float64]
 _FEATURES = 2048
@@ -59,10 +59,16 @@ class ScaledNoiseSums:
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = ScaledTerms(self.sigma, self.epsilon, self.delta)
-        return build_scaled(
-            records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise()
+        claim = Claim(
+            mechanism=f"discrete Gaussian of scale {self.sigma:g} ‖g‖ on the gradient g",
+            composition="one release",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            refuted=True,
+            reason="the noise's scale is a function of the record",
         )
+        terms = PublishedTerms("adad2p", claim, None, 1, None, "example", self.sigma, scaled=True)
+        return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""

@@ -15,7 +15,7 @@ from sottovoce.kernels.decentralised.q_network import ACTIONS, Adam, QNetwork
 
 LOCAL, GLOBAL = 0, 1
 
-_Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
+Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ class Controller:
         optimiser: Adam's memory.
         decisions: that were taken.
         observed: transitions so far, of which the last are remembered.
+        memory: those, (state, action, reward, next state or None), the oldest first.
     """
 
     terms: Terms
@@ -95,7 +96,7 @@ class Controller:
     optimiser: Adam
     decisions: int = 0
     observed: int = 0
-    _memory: deque[_Transition] = field(default_factory=deque)
+    memory: deque[Transition] = field(default_factory=deque)
 
     @classmethod
     def new(cls, terms: Terms, generator: np.random.Generator) -> "Controller":
@@ -121,17 +122,17 @@ class Controller:
         self, state: NDArray[np.float64], action: int, reward: float, next_state: NDArray[np.float64] | None
     ) -> None:
         """Remember that an action led from a state to the next, None after the last; the oldest memory makes room."""
-        if len(self._memory) == self.terms.memory:
-            self._memory.popleft()
-        self._memory.append((state.copy(), action, reward, None if next_state is None else next_state.copy()))
+        if len(self.memory) == self.terms.memory:
+            self.memory.popleft()
+        self.memory.append((state.copy(), action, reward, None if next_state is None else next_state.copy()))
         self.observed += 1
 
     def learn(self, generator: np.random.Generator) -> TargetStep | None:
         """One step of Adam on a batch of different remembered transitions; None while there is no whole batch yet."""
-        if len(self._memory) < self.terms.batch:
+        if len(self.memory) < self.terms.batch:
             return None
-        chosen = generator.choice(len(self._memory), self.terms.batch, replace=False)
-        sampled = [self._memory[place] for place in chosen.tolist()]
+        chosen = generator.choice(len(self.memory), self.terms.batch, replace=False)
+        sampled = [self.memory[place] for place in chosen.tolist()]
         states = np.array([state for state, *_ in sampled])
         actions = np.array([action for _, action, *_ in sampled])
         targets = np.array([reward for *_, reward, _ in sampled])
@@ -145,5 +146,5 @@ class Controller:
         copied = self.optimiser.steps % self.terms.copy_every == 0
         if copied:
             self.target = self.network
-        numbers = self.observed - len(self._memory) + chosen
+        numbers = self.observed - len(self.memory) + chosen
         return TargetStep(numbers, targets, predictions, float(np.mean((targets - predictions) ** 2)), copied)

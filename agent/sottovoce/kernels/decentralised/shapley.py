@@ -22,7 +22,8 @@ _CHUNK = 2**21  # numbers in a stack of averages: 16 MiB
 
 Value = Callable[[frozenset[int]], float]
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-_Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # of coalitions, each a bit mask
+Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+"""Of coalitions, each a bit mask."""
 
 
 def exact(value: Value, players: int) -> NDArray[np.float64]:
@@ -38,12 +39,12 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
     Raises:
         ConfigError: there are more than EXACT_AT_MOST players, or none.
     """
-    return _exact(_one_by_one(value), players)
+    return exact_of(_one_by_one(value), players)
 
 
 def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.float64]:
     """`exact` for `coalition_game(candidates, score)`, float64[n], with many coalitions to a call of the score."""
-    return _exact(_stacked(candidates, score), len(candidates))
+    return exact_of(stacked(candidates, score), len(candidates))
 
 
 def monte_carlo(
@@ -63,14 +64,14 @@ def monte_carlo(
     Raises:
         ConfigError: fewer than 2 permutations, more than SAMPLED_AT_MOST players, or none.
     """
-    return _sampled(_one_by_one(value), players, permutations, generator)
+    return monte_carlo_of(_one_by_one(value), players, permutations, generator)
 
 
 def monte_carlo_game(
     candidates: NDArray[np.float64], score: Score, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`monte_carlo` for `coalition_game(candidates, score)`, with many coalitions to a call of the score."""
-    return _sampled(_stacked(candidates, score), len(candidates), permutations, generator)
+    return monte_carlo_of(stacked(candidates, score), len(candidates), permutations, generator)
 
 
 def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
@@ -80,7 +81,7 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
         candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row a player.
         score: of parameter vectors float64[m,P], float64[m].
     """
-    worth = _stacked(candidates, score)
+    worth = stacked(candidates, score)
     return lambda members: float(worth(np.array([sum(1 << member for member in members)]))[0])
 
 
@@ -95,14 +96,15 @@ def normalised(phi: NDArray[np.float64]) -> NDArray[np.float64]:
     return weights
 
 
-def _one_by_one(value: Value) -> _Worth:
+def _one_by_one(value: Value) -> Worth:
     def members(mask: int) -> frozenset[int]:
         return frozenset(player for player in range(mask.bit_length()) if mask >> player & 1)
 
     return lambda masks: np.array([value(members(mask)) for mask in masks.tolist()], dtype=np.float64)
 
 
-def _stacked(candidates: NDArray[np.float64], score: Score) -> _Worth:
+def stacked(candidates: NDArray[np.float64], score: Score) -> Worth:
+    """The worth of coalitions in `coalition_game(candidates, score)`, many to a call of the score."""
     rows = max(1, _CHUNK // candidates.shape[1])
 
     def worth(masks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -116,7 +118,8 @@ def _stacked(candidates: NDArray[np.float64], score: Score) -> _Worth:
     return worth
 
 
-def _exact(worth: _Worth, players: int) -> NDArray[np.float64]:
+def exact_of(worth: Worth, players: int) -> NDArray[np.float64]:
+    """`exact` of a game that values many coalitions at once."""
     if not 1 <= players <= EXACT_AT_MOST:
         raise ConfigError(
             f"exact Shapley values are for 1 to {EXACT_AT_MOST} players, not {players}: choose monte-carlo, or a "
@@ -132,9 +135,10 @@ def _exact(worth: _Worth, players: int) -> NDArray[np.float64]:
     return phi
 
 
-def _sampled(
-    worth: _Worth, players: int, permutations: int, generator: np.random.Generator
+def monte_carlo_of(
+    worth: Worth, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`monte_carlo` of a game that values many coalitions at once."""
     if not 1 <= players <= SAMPLED_AT_MOST or permutations < 2:
         raise ConfigError(
             f"Shapley values are sampled from 2 permutations or more of 1 to {SAMPLED_AT_MOST} players, not from "

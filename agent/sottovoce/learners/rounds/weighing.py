@@ -76,14 +76,14 @@ class Weighing:
                 "learner.shapley = cosine, which needs none"
             )
 
-    def __call__(self, model: Floats, gradients: Floats, rate: float, round: int) -> Weighed:
+    def __call__(self, model: Floats, gradients: Floats, rate: float, turn: int) -> Weighed:
         """Weigh gradients float64[n, P] at a model float64[P].
 
         Args:
             model: x.
             gradients: one's own first.
             rate: γ.
-            round: t, from which permutations are drawn.
+            turn: the round t, from which permutations are drawn.
         """
         if self.how == "uniform":
             return Weighed(np.full(len(gradients), 1 / len(gradients)))
@@ -94,6 +94,6 @@ class Weighing:
         if self.how == "exact":
             values = shapley.exact_of(worth, len(candidates))
         else:
-            generator = np.random.default_rng((self.seed, round))
+            generator = np.random.default_rng((self.seed, turn))
             values, _ = shapley.monte_carlo_of(worth, len(candidates), self.permutations, generator)
         return Weighed(shapley.normalised(values), values, candidates)

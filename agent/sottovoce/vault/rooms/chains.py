@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.vault.bounded_point import calibrate_point
+from sottovoce.vault.bounded_point import BoundedPoint, calibrate_point
+from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import chain_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import Chain
+from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
+from sottovoce.vault.rooms.published import Claim
 from sottovoce.vault.rooms.terms import check_unit, unit_records
+from sottovoce.vault.unproved_point import UnprovedPoint
 from sottovoce.vault.vault import Room
 
 
@@ -21,10 +25,13 @@ class ChainTerms:
 
     Attributes:
         learner: its name.
-        step_size: η.
+        step_size: η; with a regulariser the largest, of min(η, 1/(aγt)).
         batch: b, records in a step.
         period: R, steps in a chain, of which the last is released.
         passes: over the records.
+        regularisation: λ = γ; above 0 models are projected onto the ball of `radius`.
+        slope: a.
+        radius: of that ball; no weight in it is too large to start from.
     """
 
     learner: str
@@ -32,43 +39,115 @@ class ChainTerms:
     batch: int
     period: int
     passes: int
+    regularisation: float = 0.0
+    slope: float = 0.5
+    radius: float = 2.0**11
 
     def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
-        """See Terms.room."""
+        """See Terms.room. Without an ε no lemma is needed, and none is asked for."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: report this defect")
         budget = ledger.budget
         check_unit(self.learner, budget)
+        mechanism = self._mechanism(budget, kernel, records.features.shape[1])
+        sizes = StepSizes(self.step_size, self.slope, self.regularisation)
+        steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
+        program = whole(Chain(steps, (mechanism,), self.period, self.passes, len(records)), self.learner)
+        statement = chain_guarantee(budget, mechanism, self.passes)
+        return Room(unit_records(records, "record"), program, ledger, noise, statement)
+
+    def _mechanism(self, budget: Budget, kernel: Kernel, features: int) -> BoundedPoint | UnprovedPoint:
         if budget.epsilon is None:
-            raise PrivacyError(
-                f"learner `{self.learner}` has no variant without noise here: set a finite privacy.epsilon"
-            )
+            return UnprovedPoint(kernel.size, 0.0, "none")
+        loss = smooth(kernel)
         distance = chain_sensitivity(
-            smooth(kernel),
+            loss.regularised(self.regularisation),
             step_size=self.step_size,
             batch=self.batch,
             steps=self.period,
             neighbouring=budget.neighbouring,
         )
         strays = rounding(
-            features=records.features.shape[1],
-            classes=kernel.size // records.features.shape[1],
+            features=features,
+            classes=kernel.size // features,
             step_size=self.step_size,
             batch=self.batch,
             steps=self.period,
+            loss=loss,
+            regularised=self.regularisation > 0,
         )
-        mechanism = calibrate_point(
+        return calibrate_point(
             distance=distance + strays,
             size=kernel.size,
             releases=self.passes,
             epsilon=budget.epsilon,
             delta=budget.delta,
         )
-        program = Chain(kernel, mechanism, self.step_size, self.batch, self.period, self.passes, len(records))
-        if program.chains < 1:
-            raise DataError(
-                f"learner `{self.learner}`: {len(records)} records make no chain of {self.period} batches of "
-                f"{self.batch}: take smaller batches or a shorter period"
-            )
-        statement = chain_guarantee(budget, mechanism, self.passes)
-        return Room(unit_records(records, "record"), program, ledger, noise, statement)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedChainTerms:
+    """What chains to the letter ask of their vault: the paper's noise, charged as infinite.
+
+    Attributes:
+        learner: its name.
+        claim: its paper's.
+        sizes: of the steps, as printed; no model is projected.
+        batch: b.
+        period: R; 1 for DP-Fully collaborative.
+        passes: over the records.
+        multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L.
+    """
+
+    learner: str
+    claim: Claim
+    sizes: StepSizes
+    batch: int
+    period: int
+    passes: int
+    multiplier: float
+    lipschitz: float
+
+    def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
+        """See Terms.room."""
+        if kernel is None:
+            raise InternalError("a vault of chains needs a kernel: report this defect")
+        unpromised(self.learner, ledger.budget)
+        steps = ChainSteps(kernel, self.sizes, self.batch)
+        slots = max(1, self.passes * (len(records) // (self.batch * self.period)))
+        mechanisms = tuple(
+            UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
+        )
+        program = whole(Chain(steps, mechanisms, self.period, self.passes, len(records)), self.learner)
+        return Room(unit_records(records, "record"), program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
+
+    def deviation(self, first: int) -> float:
+        """s of a chain whose first step, which is the largest, is of this number among the device's, from 1."""
+        return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
+
+
+def unpromised(learner: str, budget: Budget) -> None:
+    """Refuse to promise an ε for what is done to the letter.
+
+    Raises:
+        PrivacyError: the budget has one.
+    """
+    if budget.epsilon is not None:
+        raise PrivacyError(
+            f"learner `{learner}` to the letter has no ε that is proved, and none may be promised: take its sound variant"
+        )
+
+
+def whole(program: Chain, learner: str) -> Chain:
+    """The program, if the records make one chain or more.
+
+    Raises:
+        DataError: they do not.
+    """
+    if program.chains < 1 and program.count > 0:
+        raise DataError(
+            f"learner `{learner}`: {program.count} records make no chain of {program.period} batches of "
+            f"{program.steps.batch}: take smaller batches or a shorter period"
+        )
+    return program

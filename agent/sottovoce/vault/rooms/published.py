@@ -8,6 +8,7 @@ from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.vault.as_published import PublishedGaussian
+from sottovoce.vault.budget import Budget
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.published import PublishedSum
@@ -35,6 +36,21 @@ class Claim:
     delta: float
     refuted: bool
     reason: str
+
+    def statement(self, budget: Budget, noisy: bool) -> PrivacyStatement:
+        """What is to be said of releases that are made so, with noise or, as a baseline, without."""
+        status = Status.REFUTED if self.refuted else Status.AS_PUBLISHED
+        return PrivacyStatement(
+            unit="record",
+            neighbouring=budget.neighbouring,
+            mechanism=self.mechanism,
+            composition=self.composition,
+            epsilon=self.epsilon if noisy else None,
+            delta=self.delta if noisy else None,
+            threat_model="local: anybody who reads every message of a device",
+            status=status if noisy else Status.NONE,
+            reason=self.reason if noisy else "the noiseless baseline: every message may reveal records",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +90,4 @@ class PublishedTerms:
             )
         mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)
         program = PublishedSum(kernel, mechanism, self.learner, self.sampling)
-        return Room(unit_records(records, "record"), program, ledger, noise, self._statement(ledger))
-
-    def _statement(self, ledger: Ledger) -> PrivacyStatement:
-        claim, status = self.claim, Status.REFUTED if self.claim.refuted else Status.AS_PUBLISHED
-        return PrivacyStatement(
-            unit="record",
-            neighbouring=ledger.budget.neighbouring,
-            mechanism=claim.mechanism,
-            composition=claim.composition,
-            epsilon=claim.epsilon if self.sigma else None,
-            delta=claim.delta if self.sigma else None,
-            threat_model="local: anybody who reads every message of a device",
-            status=status if self.sigma else Status.NONE,
-            reason=claim.reason if self.sigma else "the noiseless baseline: every message may reveal records",
-        )
+        return Room(unit_records(records, "record"), program, ledger, noise, self.claim.statement(budget, self.sigma > 0))

@@ -1,0 +1,84 @@
+"""What the papers of the learners in rounds print about their noise, and what that is worth.
+
+Every claim is for one record replaced, in one round; `privacy.epsilon_per` says whether the ε at hand is one round's or
+is to be divided by the number of rounds, which is how the papers' claims would add up.
+"""
+
+import math
+
+from sottovoce.accounting.gaussian import gaussian_epsilon
+from sottovoce.config import AgentConfig
+from sottovoce.vault import Claim, FixedSize, PublishedTerms
+
+_REASONS = {
+    "pdsl": (
+        "the batch gradient is clipped once, so one record moves it by 2C, 64 times as far as with clipping per record "
+        "at B = 64; the guarantee is per round and per answer, and (27) is a reconstruction"
+    ),
+    "dp-cga": (
+        "the batch gradient is clipped once, so one record moves it by 2C, 64 times as far as with clipping per record "
+        "at B = 64; the guarantee is per round and per answer"
+    ),
+    "dp-dpsgd": (
+        "nothing is clipped: the noise is for gradients no longer than an assumed Lipschitz bound L, which nothing "
+        "enforces"
+    ),
+    "muffliato": (
+        "the ε printed is one gradient's. The paper's amplification by the network is not claimed: its closed form "
+        "adds up the losses of messages that share noise, and gives μ² = 1/3 where a path of three devices has 1"
+    ),
+    "dp-net-fleet": (
+        "the reconstruction puts noise on every gradient; a step looks at two, of the same records in the paper, so "
+        "that μ of a round is 2√K / z, and the ε printed is one gradient's"
+    ),
+}
+
+
+def published_terms(config: AgentConfig, questions: int, batch: int) -> PublishedTerms:
+    """Noise to the letter, with the claim and the total ε that it really has."""
+    learner, privacy = config.learner, config.privacy
+    once = learner.name in ("pdsl", "dp-cga")  # the clip is of the batch
+    distance = 2 * learner.threshold / (1 if once else batch)
+    rounds = max(1, learner.steps)
+    share = 1 if privacy.epsilon_per == "round" else rounds
+    epsilon, delta = privacy.epsilon / share, privacy.delta / share
+    sigma = distance * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    total = _total(distance / sigma, rounds * questions, privacy.delta) if sigma else "inf"
+    clipped = "nothing clipped" if learner.name == "dp-dpsgd" else f"clipped per {'batch' if once else 'example'}"
+    claim = Claim(
+        mechanism=(
+            f"Gaussian, σ = {sigma:.6g} on the mean gradient of {batch} records, {clipped}; "
+            f"C or L = {learner.threshold:g}, one record replaced"
+        ),
+        composition=(
+            f"none: ε is one round's, and there are {rounds}"
+            if privacy.epsilon_per == "round"
+            else f"ε and δ divided by {rounds} rounds"
+        ),
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        refuted=False,
+        reason=(
+            f"{_REASONS[learner.name]}; {_held(learner.name)}really ε = {total} at δ = {privacy.delta:g} for whoever "
+            f"sees all {rounds * questions} releases of {rounds} rounds"
+        ),
+    )
+    return PublishedTerms(
+        learner=learner.name,
+        claim=claim,
+        sampling=FixedSize(batch),
+        batch=batch,
+        clip=None if learner.name == "dp-dpsgd" else learner.threshold,
+        clipped="batch" if once else "example",
+        sigma=sigma,
+    )
+
+
+def _held(name: str) -> str:
+    return "if all gradients were that short, " if name == "dp-dpsgd" else ""
+
+
+def _total(mu: float, releases: int, delta: float) -> str:
+    """ε of so many releases at μ each, in the Gaussian closed form, in words."""
+    epsilon = gaussian_epsilon(mu * math.sqrt(releases), delta)
+    return f"{epsilon:.4g}" if math.isfinite(epsilon) else "more than 500"

@@ -1,0 +1,109 @@
+"""Steps on batches of records: what chains at a public period and chains that a controller ends have in common."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data import Records
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.decentralised.chain_steps import (
+    Schedule,
+    constant,
+    global_step,
+    local_step,
+    projected,
+    strongly_convex,
+)
+
+Floats = NDArray[np.float64]
+
+_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class StepSizes:
+    """η_t, where t counts a device's own batches, from 1: η, or with a regulariser min(η, 1/(aγt)), γ = λ.
+
+    Attributes:
+        first: η; None for none above 1/(aγt), as the paper prints it.
+        slope: a.
+        regularisation: λ; 0 for a constant η.
+    """
+
+    first: float | None
+    slope: float = 0.5
+    regularisation: float = 0.0
+
+    @property
+    def schedule(self) -> Schedule:
+        """η_t by t; it never rises."""
+        if self.first is not None and not self.regularisation:
+            return constant(self.first)
+        return strongly_convex(self.slope, self.regularisation, None if self.first is None else 1 / (2 * self.first))
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSteps:
+    """Algorithm 1's two steps on the batches of a device, which are runs of b records, one after another.
+
+    Attributes:
+        kernel: the model; features are scaled into the unit ball, each record by itself.
+        sizes: of the steps.
+        batch: b.
+        radius: R, onto whose ball every model is projected; None for no projection.
+    """
+
+    kernel: Kernel
+    sizes: StepSizes
+    batch: int
+    radius: float | None = None
+
+    @property
+    def regularisation(self) -> float:
+        """λ, of (λ/2)‖w‖² in the loss."""
+        return self.sizes.regularisation
+
+    def local(self, model: Floats, records: Records, number: int, start: int) -> Floats:
+        """w^L after a local step.
+
+        Args:
+            model: w^L, float64[P].
+            records: all of them.
+            number: of the batch among all of this device's, from 0.
+            start: the place of its first record.
+        """
+        moved = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
+        return moved if self.radius is None else projected(moved, self.radius)
+
+    def last(self, latest: Floats, local: Floats, records: Records, number: int, start: int) -> Floats:
+        """w^G after a global step, before noise. See `local`."""
+        step_size, none = self.sizes.schedule(number + 1), np.zeros_like(latest)
+        return global_step(latest, local, self.gradient(latest, records, start), none, step_size)
+
+    def gradient(self, point: Floats, records: Records, start: int) -> Floats:
+        """The mean gradient of one batch, with the regulariser's."""
+        total = np.zeros(self.kernel.size)
+        rows = max(1, _BATCH_NUMBERS // self.kernel.size)
+        for begin in range(start, start + self.batch, rows):
+            part = slice(begin, min(begin + rows, start + self.batch))
+            features, labels = in_ball(records.features[part]), records.labels[part]
+            gradients = self.kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
+            total += np.add.reduce(gradients, axis=0)
+        mean = total / self.batch
+        return mean + self.regularisation * point if self.regularisation else mean
+
+    def loss(self, point: Floats, records: Records, start: int) -> float:
+        """The mean loss of one batch, with the regulariser's."""
+        part = slice(start, start + self.batch)
+        of_records = self.kernel.loss(point[np.newaxis], in_ball(records.features[part]), records.labels[part])
+        return float(of_records[0]) + self.regularisation / 2 * float(point @ point)
+
+
+def in_ball(rows: Floats) -> Floats:
+    """Each row divided by its L2 norm where that is above 1; a row whose norm is no number becomes 0."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+        norms = np.sqrt(np.add.reduce(np.square(np.ascontiguousarray(rows)), axis=1))
+    known = np.isfinite(norms)
+    scaled: Floats = np.where(known[:, np.newaxis], rows, 0.0)
+    return scaled / np.maximum(1.0, np.where(known, norms, 1.0))[:, np.newaxis]

@@ -1,0 +1,153 @@
+"""Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 to the letter. Nothing bounds what it tells.
+
+The local model, the network and its memory are made of records without noise, so they are here and not with the
+learner. They live as long as the vault: after a restart the controller begins anew, from this device's last release.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.events import Unproved
+from sottovoce.accounting.units import Units
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.kernels.decentralised.controller import GLOBAL, LOCAL, Controller, TargetStep
+from sottovoce.vault.programs.chain_steps import ChainSteps
+from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.unproved_point import Told, UnprovedPoint
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class QChain:
+    """Answers for batch t, in this order, two kinds of query.
+
+    `decide`, at this device's last release, P numbers: LOCAL, and the local step has been taken, or GLOBAL.
+    `chain`, after GLOBAL, at the last release and the global weights, 2P numbers: see Chain.
+
+    Not pure, as other programs are: what it answers depends on all that it has answered before.
+
+    Attributes:
+        steps: on batches.
+        controller: Algorithm 2's state.
+        generator: its randomness, drawn from the device's own at the start.
+        deviations: s / max η of the noise on a chain's end.
+        passes: over the records.
+        count: how many records there are.
+        name: under which releases are charged.
+    """
+
+    steps: ChainSteps
+    controller: Controller
+    generator: np.random.Generator
+    deviations: float
+    passes: int
+    count: int
+    name: str
+    _local: Floats | None = None
+    _first: int = 0
+    _before: tuple[Floats, int, int] | None = None
+    _facts: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def batches(self) -> int:
+        """Whole batches in a pass."""
+        return self.count // self.steps.batch
+
+    def plan(self, query: Query) -> Plan[Any] | Refused:
+        """A plan that touches one batch, at an infinite charge."""
+        size = self.steps.kernel.size
+        sizes = {"decide": size, "chain": 2 * size}
+        if query.kind not in sizes or query.point.shape != (sizes[query.kind],) or query.slot < 0:
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        if not np.isfinite(query.point).all():
+            return Refused(query.id, "query", "the weights are not numbers")
+        if query.slot >= self.passes * self.batches:
+            return Refused(query.id, "budget", "every pass over the records is over")
+        start = self._start(query.slot)
+        event = Unproved(self.name, Units(((start, start + self.steps.batch - 1),)))
+        if query.kind == "decide":
+            return Plan(event, Told())
+        first = self._first if self._local is not None else query.slot
+        sigma = self.deviations * self.steps.sizes.schedule(first + 1)
+        return Plan(event, UnprovedPoint(size, sigma, self.name))
+
+    def compute(self, query: Query, records: Records) -> Any:
+        """The action, or the end of the chain before noise, float64[P]."""
+        if query.kind == "decide":
+            return self._decided(query, records)
+        size = self.steps.kernel.size
+        local = query.point[:size] if self._local is None else self._local
+        self._facts = {"local_before": local.tolist(), "batch": self._places(query.slot)}
+        self._local = None  # it is what will be released
+        return self.steps.last(query.point[size:], local, records, query.slot, self._start(query.slot))
+
+    def traced(self) -> dict[str, Any]:
+        """All of Algorithm 2's last turn, JSON-ready: for simulations."""
+        return self._facts
+
+    def _decided(self, query: Query, records: Records) -> int:
+        if self._local is None:
+            self._local, self._first = query.point.copy(), query.slot
+        local, start = self._local, self._start(query.slot)
+        loss = self.steps.loss(local, records, start)
+        state = np.append(local, loss)
+        reward = None
+        if self._before is not None:
+            earlier, action, place = self._before
+            reward = -self.steps.loss(local, records, place)
+            self.controller.observe(earlier, action, reward, state)
+        learnt = self.controller.learn(self.generator)
+        exploration = self.controller.exploration
+        action = self.controller.decide(state, self.generator)
+        self._before = state, action, start
+        if action == LOCAL:
+            self._local = self.steps.local(local, records, query.slot, start)
+        self._facts = {
+            "batch": self._places(query.slot),
+            "local_before": local.tolist(),
+            "local_after": self._local.tolist(),
+            "loss": loss,
+            "state": state.tolist(),
+            "action": ("local", "global")[action == GLOBAL],
+            "reward": reward,
+            "exploration": exploration,
+            "replay": self._replay(),
+            "learnt": None if learnt is None else _told(learnt),
+        }
+        return action
+
+    def _replay(self) -> list[dict[str, Any]]:
+        """What the controller remembers, the oldest first."""
+        first = self.controller.observed - len(self.controller.memory)
+        return [
+            {
+                "number": first + place,
+                "state": state.tolist(),
+                "action": action,
+                "reward": reward,
+                "next": None if following is None else following.tolist(),
+            }
+            for place, (state, action, reward, following) in enumerate(self.controller.memory)
+        ]
+
+    def _places(self, slot: int) -> list[int]:
+        start = self._start(slot)
+        return list(range(start, start + self.steps.batch))
+
+    def _start(self, slot: int) -> int:
+        return slot % self.batches * self.steps.batch
+
+
+def _told(learnt: TargetStep) -> dict[str, Any]:
+    return {
+        "transitions": learnt.transitions.tolist(),
+        "targets": learnt.targets.tolist(),
+        "predictions": learnt.predictions.tolist(),
+        "loss": learnt.loss,
+        "copied": learnt.copied,
+    }

@@ -1,0 +1,66 @@
+"""Chains that a deep Q-network ends: without-replacement to the letter, charged as infinite."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.data import Records
+from sottovoce.errors import DataError, InternalError
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.decentralised.controller import Controller
+from sottovoce.kernels.decentralised.controller import Terms as ControllerTerms
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
+from sottovoce.vault.programs.q_chain import QChain
+from sottovoce.vault.rooms.chains import unpromised
+from sottovoce.vault.rooms.published import Claim
+from sottovoce.vault.rooms.terms import unit_records
+from sottovoce.vault.vault import Room
+
+
+@dataclass(frozen=True, slots=True)
+class QChainTerms:
+    """What the learner to the letter asks of its vault, all of it public.
+
+    Attributes:
+        learner: its name.
+        claim: its paper's.
+        sizes: of the steps, as printed; no model is projected.
+        batch: b.
+        passes: over the records.
+        multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L.
+        exploration_steps: decisions over which exploration falls from 1 to 0.1; the paper's n/(2Mb).
+    """
+
+    learner: str
+    claim: Claim
+    sizes: StepSizes
+    batch: int
+    passes: int
+    multiplier: float
+    lipschitz: float
+    exploration_steps: int
+
+    def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
+        """See Terms.room. One controller decides for all binary models together; its randomness is the vault's."""
+        if kernel is None:
+            raise InternalError("a vault of chains needs a kernel: report this defect")
+        unpromised(self.learner, ledger.budget)
+        if 0 < len(records) < self.batch:
+            raise DataError(
+                f"learner `{self.learner}`: {len(records)} records make no batch of {self.batch}: take smaller ones"
+            )
+        generator = np.random.default_rng(noise.words(4))
+        program = QChain(
+            steps=ChainSteps(kernel, self.sizes, self.batch),
+            controller=Controller.new(ControllerTerms(kernel.size + 1, self.exploration_steps), generator),
+            generator=generator,
+            deviations=self.multiplier * 2 * self.lipschitz / self.batch,
+            passes=self.passes,
+            count=len(records),
+            name=self.learner,
+        )
+        statement = self.claim.statement(ledger.budget, self.multiplier > 0)
+        return Room(unit_records(records, "record"), program, ledger, noise, statement)

@@ -1,0 +1,63 @@
+"""A vector of unknown sensitivity with the noise that a paper prints, or none: charged as infinite."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.events import Unproved
+from sottovoce.accounting.units import Units
+from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
+from sottovoce.vault.noise import NoiseSource
+
+_EXPONENT = -24
+_LARGEST = 2.0**60
+
+
+@dataclass(frozen=True, slots=True)
+class UnprovedPoint:
+    """One release of float64[P].
+
+    Attributes:
+        size: P.
+        sigma: standard deviation of the noise on each number; 0 for none.
+        name: under which it is charged.
+        exponent: the grid step is 2**exponent.
+    """
+
+    size: int
+    sigma: float
+    name: str
+    exponent: int = _EXPONENT
+
+    def event(self, units: Units) -> Unproved:
+        """What a release computed from these units costs them: everything."""
+        return Unproved(self.name, units)
+
+    def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply. Noise beyond 2^26 steps is drawn more coarsely."""
+        bounded = np.clip(np.nan_to_num(np.ldexp(raw, -self.exponent)), -_LARGEST, _LARGEST)
+        units = np.rint(bounded).astype(np.int64)
+        sigma = round(min(math.ldexp(self.sigma, -self.exponent), _LARGEST))
+        if sigma == 0:
+            return units
+        coarser = max(0, sigma.bit_length() - MAX_SIGMA.bit_length() + 1)
+        return units + (DiscreteGaussianSampler(sigma >> coarser, noise).draw(self.size) << coarser)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One whole number, as it is.
+
+    Attributes:
+        size: 1.
+        exponent: the grid step is 2**exponent.
+    """
+
+    size: int = 1
+    exponent: int = 0
+
+    def apply(self, raw: int, noise: NoiseSource) -> NDArray[np.int64]:
+        """See Mechanism.apply."""
+        return np.array([raw], dtype=np.int64)
