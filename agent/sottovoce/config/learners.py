@@ -54,8 +54,12 @@ LEARNERS: dict[str, LearnerInfo] = {
         to_the_letter="proved",
         record_level=True,
     ),
-    "without-replacement": LearnerInfo("shared_model", to_the_letter="refuted", record_level=True),
-    "with-replacement": LearnerInfo("shared_model", to_the_letter="refuted", record_level=True),
+    "without-replacement": LearnerInfo(
+        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=36.0, batch=50
+    ),
+    "with-replacement": LearnerInfo(
+        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=36.0, batch=50
+    ),
     "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
     "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
     "dp-cga": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),

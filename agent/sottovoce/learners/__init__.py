@@ -20,6 +20,9 @@ from sottovoce.learners.learner import Learner, Progress, State
 from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.learners.push_sum import PushSum, PushSumState, Schedule
+from sottovoce.learners.shared_model import SharedModel
+from sottovoce.learners.shared_model_messages import HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.learners.shared_model_state import SharedModelSchedule, SharedModelState
 from sottovoce.learners.thresholds import Thresholds
 
 __all__ = [
@@ -36,9 +39,11 @@ __all__ = [
     "GradientWalkMessage",
     "GradientWalkSchedule",
     "GradientWalkState",
+    "HeadAnnounced",
     "Holding",
     "Learner",
     "Message",
+    "ModelWanted",
     "PeersChanged",
     "Perturbation",
     "Progress",
@@ -52,6 +57,10 @@ __all__ = [
     "Schedule",
     "Send",
     "SetTimer",
+    "SharedModel",
+    "SharedModelMessage",
+    "SharedModelSchedule",
+    "SharedModelState",
     "Shelf",
     "Shelve",
     "State",

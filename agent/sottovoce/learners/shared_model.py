@@ -203,7 +203,7 @@ class SharedModel:
     def _made(self, state: SharedModelState, release: Release) -> Floats:
         """The next model, in numbers of float32: post-processing."""
         schedule, model = self.schedule, state.model.parameters
-        made = release.value * release.step
+        made: Floats = release.value.astype(np.float64) * release.step
         if schedule.asks == "gradient":
             mean = made / schedule.batch + schedule.regularisation * model
             made = model - schedule.rate(state.turn, state.writes) * mean

@@ -19,6 +19,7 @@ from sottovoce.agent.assemble import state_files
 from sottovoce.agent.control import ask
 from sottovoce.agent.join import join
 from sottovoce.config import AgentConfig
+from sottovoce.data import Records
 from sottovoce.errors import (
     ConfigError,
     DataError,
@@ -94,6 +95,7 @@ class ProcessFleet:
     def __init__(self, plan: Plan, directory: Path) -> None:
         self._plan = plan
         self._cut_off: frozenset[int] = frozenset()
+        self._public = directory.absolute() / "public.npz"
         self.members = self._built(directory)
 
     def start(self) -> None:
@@ -213,22 +215,27 @@ class ProcessFleet:
             name = f"agent-{i:02d}"
             state = directory / name
             members.append(Member(name, join(fleet, state, options.budget), state))
+        if self._plan.apart.public is not None:
+            self._save(self._public, self._plan.apart.public)
         for i, member in enumerate(members):
             records = member.state / "records.npz"
-            raw, bounds = self._plan.raw[i], self._plan.bounds
-            arrays: dict[str, Any] = {"X": raw.features, "y": raw.labels, "classes": np.array(self._plan.classes)}
-            if bounds is not None:
-                arrays["bounds"] = np.stack(bounds)
-            if raw.windows is not None:
-                arrays["windows"] = raw.windows
-            np.savez(records, **arrays)
-            records.chmod(0o600)
+            self._save(records, self._plan.raw[i])
             peers = [
                 {"id": members[j].identity.node_id, "address": f"127.0.0.1:{ports[j]}"} for j in self._plan.peers[i]
             ]
             config = self._configuration(i, member.state, f"npz:{records}", ports[i], peers)
             member.config.write_text(tomlkit.dumps(_written(config)))
         return members
+
+    def _save(self, path: Path, raw: Records) -> None:
+        """Records before the transform, as an npz file for their owner alone."""
+        arrays: dict[str, Any] = {"X": raw.features, "y": raw.labels, "classes": np.array(self._plan.classes)}
+        if self._plan.bounds is not None:
+            arrays["bounds"] = np.stack(self._plan.bounds)
+        if raw.windows is not None:
+            arrays["windows"] = raw.windows
+        np.savez(path, **arrays)
+        path.chmod(0o600)
 
     def _configuration(
         self, index: int, state: Path, source: str, port: int, peers: list[dict[str, str]]
@@ -243,7 +250,7 @@ class ProcessFleet:
         }  # fmt: skip
         return plan.options.configuration(
             agent={"state": str(state)},
-            data=plan.data(source),
+            data=plan.data(source, f"npz:{self._public}"),
             learner=plan.learner(index),
             transport={**transport, "listen": f"127.0.0.1:{port}", "peers": peers},
             ledger={"alone": index in plan.alone},

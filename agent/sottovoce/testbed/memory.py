@@ -15,7 +15,7 @@ from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce.testbed.run_facts import curve_point, described, shared_records
+from sottovoce.testbed.run_facts import contaminated, curve_point, described, shared_records
 from sottovoce.vault import Ledger, SeededNoise, build
 
 _BYTES_PER_NUMBER = 8
@@ -104,7 +104,7 @@ def _report(
     if not (models := _models(devices)):
         raise NetworkError("no agent is left that holds a model: let some live, or come back with --fault restart=…")
     statement = devices[0].vault.statement
-    warnings = shared_records(plan)
+    warnings = shared_records(plan) + contaminated(plan)
     if statement.epsilon is not None:
         warnings.append("simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost")
     agents = []

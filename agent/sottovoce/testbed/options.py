@@ -32,7 +32,7 @@ _SECTIONS: dict[str, type[Struct]] = {
     "privacy": PrivacySection,
     "transport": TransportSection,
 }
-_OWN = {"data.partition", "privacy.allow_unproved", "testbed.directory"}
+_OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _DECIDED = {
     *("data.source", "data.ranges", "data.features", "data.classes"),
     *("learner.name", "learner.fidelity", "learner.model", "learner.period", "learner.begins_walk"),

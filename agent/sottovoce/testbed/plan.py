@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.agent.family import Family, family_of
-from sottovoce.config import LEARNERS
+from sottovoce.agent.families.rounds import scored
+from sottovoce.agent.family import Family, family_of, records_of
+from sottovoce.config import LEARNERS, AgentConfig
 from sottovoce.data import (
     Bounds,
     DataSet,
@@ -18,7 +19,9 @@ from sottovoce.data import (
     uniform_bounds,
 )
 from sottovoce.simulate import out_peers
+from sottovoce.simulate.mixing import metropolis, spectral_gap
 from sottovoce.testbed.options import Options
+from sottovoce.testbed.public_records import Apart, set_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Plan:
         family: what the learner brings along.
         first: the same for the first agent, which begins the walk where one model walks.
         model: the name of its model.
+        apart: public records by which models are scored, if the learner needs any.
     """
 
     options: Options
@@ -56,10 +60,11 @@ class Plan:
     family: Family
     first: Family
     model: str
+    apart: Apart
 
     def learner(self, index: int) -> dict[str, Any]:
         """What the `[learner]` table of one agent has of its own."""
-        return _own(self.options, index)
+        return _own(self.options, index, self.peers)
 
     @property
     def alone(self) -> frozenset[int]:
@@ -67,13 +72,14 @@ class Plan:
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
 
-    def data(self, source: str) -> dict[str, Any]:
-        """The `[data]` table of an agent whose records are at `source`."""
+    def data(self, source: str, public: str) -> dict[str, Any]:
+        """The `[data]` table of an agent whose records are at `source`, and public ones, if any, at `public`."""
         return {
             "source": source,
             "features": self.features,
             "classes": self.classes,
             "expected_records": self.expected_records,
+            **({} if self.apart.public is None else {"public": public}),
         }
 
 
@@ -94,6 +100,9 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         train_rows, test_rows = holdout(len(train), options.seed)
         train, test = train.at(train_rows), train.at(test_rows)
         groups = None if groups is None else groups[train_rows]
+    apart = set_apart(options, train, test)
+    train, groups = train.at(apart.train), None if groups is None else groups[apart.train]
+    peers = _peers(options)
     parts = partition(options.partition, train.labels, options.agents, options.seed, groups)
     tables: dict[str, dict[str, Any]] = {
         "agent": {"state": "."},
@@ -102,14 +111,16 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
             "features": train.features.shape[1],
             "classes": data.classes,
             "expected_records": sum(map(len, parts)) / options.agents,
+            **({} if apart.public is None else {"public": "apart"}),
         },
     }
-    config = options.configuration(**tables)
+    config = options.configuration(**tables, learner=_own(options, 1, peers))
     data_section = config.data
     if options.ranges_from_training:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
     elif data_section.bounds is not None:
         bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
+    public = None if apart.public is None else records_of(apart.public, data_section.transform, bounds)
     return Plan(
         options=options,
         name=data.name,
@@ -120,15 +131,38 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         bounds=bounds,
         expected_records=data_section.expected_records,
         held_by_most=held_by_most(parts),
-        peers=out_peers(options.topology, options.agents, options.seed),
+        peers=peers,
         transform=data_section.transform,
-        family=family_of(config),
-        first=family_of(options.configuration(**tables, learner=_own(options, 0))),
+        family=_family(config, public),
+        first=_family(options.configuration(**tables, learner=_own(options, 0, peers)), public),
         model=config.learner.chosen_model,
+        apart=apart,
     )
 
 
-def _own(options: Options, index: int) -> dict[str, Any]:
-    """Where one model goes round, the first agent begins."""
-    begins = LEARNERS[options.learner].family in ("gradient_walk", "shared_model")
-    return {"begins_walk": True} if begins and index == 0 else {}
+def _family(config: AgentConfig, public: Records | None) -> Family:
+    """The parts of a learner, which scores models on these public records if it scores any."""
+    if public is None or LEARNERS[config.learner.name].family != "rounds":
+        return family_of(config)
+    return scored(config, public)
+
+
+def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
+    """Where one model goes round, the first agent begins. In rounds, all have what follows from the graph."""
+    match LEARNERS[options.learner].family:
+        case "gradient_walk" | "shared_model":
+            return {"begins_walk": True} if index == 0 else {}
+        case "rounds":
+            gap = spectral_gap(metropolis(peers)) if options.settings.get("learner.chebyshev") is True else None
+            graph = {"answers": 1 + max(map(len, peers)), "spectral_gap": gap}
+            return {key: value for key, value in graph.items() if f"learner.{key}" not in options.settings}
+        case _:
+            return {}
+
+
+def _peers(options: Options) -> list[list[int]]:
+    """For each agent, the agents it sends to. In rounds, whoever is sent to answers."""
+    peers = out_peers(options.topology, options.agents, options.seed)
+    if LEARNERS[options.learner].family != "rounds":
+        return peers
+    return [[*row, *(j for j, other in enumerate(peers) if i in other and j not in row)] for i, row in enumerate(peers)]

@@ -18,7 +18,7 @@ from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce.testbed.run_facts import curve_point, described, shared_records
+from sottovoce.testbed.run_facts import contaminated, curve_point, described, shared_records
 from sottovoce.vault import Spending
 
 _POLL_SECONDS = 0.2
@@ -76,7 +76,7 @@ class _Run:
             agents=[self._agent(member, ledgers[member.name]) for member in self._fleet.members],
             faults=self._plan.options.fault_words,
             ledgers_agree=self._ledgers_agree(ledgers),
-            warnings=shared_records(self._plan) + self._warnings,
+            warnings=shared_records(self._plan) + contaminated(self._plan) + self._warnings,
         )
 
     def _watch(self) -> None:

@@ -29,6 +29,13 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
     }
 
 
+def contaminated(plan: Plan) -> list[str]:
+    """A warning where weights are chosen on records that are measured on too."""
+    if not plan.apart.contaminated:
+        return []
+    return ["data.validation = test: gradients are weighed on test records, so that the accuracy printed flatters"]
+
+
 def shared_records(plan: Plan) -> list[str]:
     """A warning where several agents hold one record: what each of them may release of it adds up."""
     agents = plan.held_by_most

@@ -12,17 +12,20 @@ from sottovoce.vault.construction import build
 from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.lemmas import smooth
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.programs.chain_steps import StepSizes
+from sottovoce.vault.rooms.chains import ChainTerms, PublishedChainTerms
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.normalised import NormalisedTerms
 from sottovoce.vault.rooms.published import Claim, PublishedTerms
+from sottovoce.vault.rooms.q_chains import QChainTerms
 from sottovoce.vault.rooms.records import RecordTerms
 from sottovoce.vault.rooms.streams import StreamTerms
 from sottovoce.vault.rooms.terms import Terms
 from sottovoce.vault.rooms.walks import WalkTerms
-from sottovoce.vault.sampling import FixedSize
+from sottovoce.vault.sampling import FixedSize, WithReplacement
 from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.vault import Vault
 
@@ -38,21 +41,26 @@ __all__ = [
     "NormalisedTerms",
     "Observer",
     "OperatingSystemNoise",
+    "PublishedChainTerms",
     "PublishedTerms",
+    "QChainTerms",
     "RecordTerms",
     "Scaling",
     "SeededNoise",
     "Spending",
+    "StepSizes",
     "StreamTerms",
     "Terms",
     "Tip",
     "Vault",
     "VaultFront",
     "WalkTerms",
+    "WithReplacement",
     "account_of",
     "audited",
     "build",
     "calibrate",
     "gaussian_mu",
     "simulate",
+    "smooth",
 ]

@@ -106,12 +106,12 @@ def rounding(
 ) -> float:
     """How much farther than by the lemma two neighbours' ends can be because of float64, in L2 norm.
 
-    u = 2⁻⁵³ is the error of one operation. Weights stay below W = LARGEST + steps · 2ηL. A logit is a sum of d products,
-    so wrong by (d + 2) u √d W at most; a probability by twice that, and by (c + 8) 4u for the exponentials and their
-    sum, hence c logistic slopes by no more than √c/4 of that; a mean gradient besides by b · 4u; the weights by 2u W in
-    each of P numbers. A regulariser's λw is wrong by 2u λW, and 2ηλ ≤ 1; a norm of P numbers by (P/2 + 2) u of itself,
-    and the projection that divides by it by (P + 8) u W. Errors are not stretched by later steps, and the factors below
-    are more than twice what is needed.
+    u = 2⁻⁵³ is the error of one operation. Weights stay below W = LARGEST + steps · 2ηL. A logit is a sum of d
+    products, so wrong by (d + 2) u √d W at most; a probability by twice that, and by (c + 8) 4u for the exponentials
+    and their sum, hence c logistic slopes by no more than √c/4 of that; a mean gradient besides by b · 4u; the weights
+    by 2u W in each of P numbers. A regulariser's λw is wrong by 2u λW, and 2ηλ ≤ 1; a norm of P numbers by (P/2 + 2) u
+    of itself, and the projection that divides by it by (P + 8) u W. Errors are not stretched by later steps, and the
+    factors below are more than twice what is needed.
 
     Args:
         features: d.

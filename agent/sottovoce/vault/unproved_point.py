@@ -38,12 +38,13 @@ class UnprovedPoint:
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply. Noise beyond 2^26 steps is drawn more coarsely."""
         bounded = np.clip(np.nan_to_num(np.ldexp(raw, -self.exponent)), -_LARGEST, _LARGEST)
-        units = np.rint(bounded).astype(np.int64)
+        units: NDArray[np.int64] = np.rint(bounded).astype(np.int64)
         sigma = round(min(math.ldexp(self.sigma, -self.exponent), _LARGEST))
         if sigma == 0:
             return units
         coarser = max(0, sigma.bit_length() - MAX_SIGMA.bit_length() + 1)
-        return units + (DiscreteGaussianSampler(sigma >> coarser, noise).draw(self.size) << coarser)
+        noisy: NDArray[np.int64] = units + (DiscreteGaussianSampler(sigma >> coarser, noise).draw(self.size) << coarser)
+        return noisy
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SLACK = 1e-12  # on a cosine: smaller is rounding
-_ROUNDS = 30  # a vector: in exact arithmetic the method ends by itself, mostly after one
+_ROUNDS = 30  # a vector, and mostly one suffices: only rounding could keep the method from ending by itself
 
 
 def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -50,18 +50,15 @@ def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray
     """
     count = matrix.shape[1]
     u = np.zeros(count)
-    free, barred = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    free = np.zeros(count, dtype=bool)
     rest = aim
     for _ in range(_ROUNDS * count):
-        slope = np.where(free | barred, -np.inf, matrix.T @ rest)
+        slope = np.where(free, -np.inf, matrix.T @ rest)
         entrant = int(slope.argmax())
         if slope[entrant] <= _SLACK:
             break
         free[entrant] = True
         best = _least_squares(matrix, aim, free)
-        if best[entrant] <= 0:  # its slope was rounding
-            free[entrant], barred[entrant] = False, True
-            continue
         while (falling := free & (best <= 0)).any():
             drop = u - best
             shares = np.divide(u, drop, out=np.zeros(count), where=drop > 0)
@@ -71,11 +68,9 @@ def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray
             u[~free] = 0.0
             best = _least_squares(matrix, aim, free)
         u = best
-        barred[:] = False
         # Not aim - matrix·u, in which large u of nearly opposite columns would cancel.
         span = np.linalg.qr(matrix[:, free]).Q
         rest = aim - span @ (span.T @ aim)
-        rest -= span @ (span.T @ rest)
     return rest
 
 

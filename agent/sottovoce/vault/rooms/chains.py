@@ -120,7 +120,13 @@ class PublishedChainTerms:
             UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
         )
         program = whole(Chain(steps, mechanisms, self.period, self.passes, len(records)), self.learner)
-        return Room(unit_records(records, "record"), program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
+        return Room(
+            unit_records(records, "record"),
+            program,
+            ledger,
+            noise,
+            self.claim.statement(ledger.budget, self.multiplier > 0),
+        )
 
     def deviation(self, first: int) -> float:
         """s of a chain whose first step, which is the largest, is of this number among the device's, from 1."""
@@ -135,7 +141,8 @@ def unpromised(learner: str, budget: Budget) -> None:
     """
     if budget.epsilon is not None:
         raise PrivacyError(
-            f"learner `{learner}` to the letter has no ε that is proved, and none may be promised: take its sound variant"
+            f"learner `{learner}` to the letter has no ε that is proved, and none may be promised: take its sound "
+            "variant"
         )
 
 

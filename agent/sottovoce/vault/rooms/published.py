@@ -90,4 +90,6 @@ class PublishedTerms:
             )
         mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)
         program = PublishedSum(kernel, mechanism, self.learner, self.sampling)
-        return Room(unit_records(records, "record"), program, ledger, noise, self.claim.statement(budget, self.sigma > 0))
+        return Room(
+            unit_records(records, "record"), program, ledger, noise, self.claim.statement(budget, self.sigma > 0)
+        )

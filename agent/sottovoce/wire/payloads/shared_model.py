@@ -18,14 +18,14 @@ Said = HeadAnnounced | ModelWanted | SharedModelMessage
 
 def to_bytes(message: Said) -> bytes:
     """See PayloadCodec.to_bytes."""
+    said = shared_model_pb2.SharedModelMessage()
     match message:
         case HeadAnnounced(head):
-            said = shared_model_pb2.SharedModelMessage(announced=to_wire(head))
+            said.announced.CopyFrom(to_wire(head))
         case ModelWanted():
-            said = shared_model_pb2.SharedModelMessage(wanted=shared_model_pb2.SharedModelWanted())
+            said.wanted.SetInParent()
         case SharedModelMessage(head, parameters):
-            model = shared_model_pb2.SharedModel(head=to_wire(head), parameters=to_float32(parameters))
-            said = shared_model_pb2.SharedModelMessage(model=model)
+            said.model.CopyFrom(shared_model_pb2.SharedModel(head=to_wire(head), parameters=to_float32(parameters)))
     return said.SerializeToString(deterministic=True)
 
 
