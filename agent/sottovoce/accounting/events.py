@@ -8,6 +8,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from importlib import import_module
 from typing import Protocol
 
@@ -78,7 +79,8 @@ class GaussianSum:
     @property
     def terms(self) -> str:
         """See Event.terms."""
-        return _canonical("gaussian-sum", asdict(self))
+        noise = {"sensitivity_squared": self.sensitivity_squared, "sigma": self.sigma}
+        return _canonical("gaussian-sum", {**noise, "units": {"spans": self.units.spans}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ class Unproved:
     @property
     def terms(self) -> str:
         """See Event.terms."""
-        return _canonical("unproved", asdict(self))
+        return _canonical("unproved", {"mechanism": self.mechanism, "units": {"spans": self.units.spans}})
 
 
 def over(event: Event, units: Units) -> Event:
@@ -200,6 +202,7 @@ def same_but_units(one: Event, other: Event) -> bool:
     return over(one, EVERY).terms == over(other, EVERY).terms
 
 
+@lru_cache(maxsize=16)  # most ledgers hold the same terms again and again
 def event_of(terms: str) -> Event:
     """The event of these terms.
 

@@ -19,7 +19,7 @@ def budget_of(config: AgentConfig) -> Budget:
     privacy = config.privacy
     promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
     epsilon = privacy.epsilon if promised else None
-    return Budget(epsilon, privacy.delta, privacy.unit, config.neighbouring)
+    return Budget(epsilon, privacy.delta, config.unit, config.neighbouring)
 
 
 def vault_here(config: AgentConfig, family: Family, ledger: Ledger) -> Vault:

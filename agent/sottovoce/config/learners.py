@@ -17,6 +17,7 @@ class LearnerInfo:
             then they are replaced, not added.
         to_the_letter: what its paper's variant is worth; None when there is none beside the sound one.
         record_level: it bounds what a record adds, and nothing larger.
+        unit: its own privacy unit.
         clip: L2 threshold of what one unit adds, unless the configuration says otherwise.
         step_size: learning rate of the first step, likewise.
         batch: records in a batch, or messages' records for golf, likewise.
@@ -28,6 +29,7 @@ class LearnerInfo:
     neighbouring: Literal["add-remove", "replace-one"] = "add-remove"
     to_the_letter: Literal["proved", "as-published", "refuted"] | None = None
     record_level: bool = False
+    unit: Literal["record", "window", "device"] = "record"
     clip: float = 0.5
     step_size: float = 20.0
     batch: int = 64
@@ -65,5 +67,5 @@ LEARNERS: dict[str, LearnerInfo] = {
     "dp-cga": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
     "muffliato": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
     "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
-    "average": LearnerInfo("average", models=("mean",)),
+    "average": LearnerInfo("average", models=("mean",), unit="device", clip=2.5),
 }

@@ -219,9 +219,12 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
     unit: Annotated[
-        Literal["record", "window", "device"],
-        Meta(description="what one privacy unit is: a record, a window of records such as a day, or all of the device"),
-    ] = "record"
+        Literal["record", "window", "device"] | None,
+        Meta(
+            description="what one privacy unit is: a record, a window of records such as a day, or all of the device; "
+            "without it the learner's own: record, average: device"
+        ),
+    ] = None
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"] | None,
         Meta(description="without it the learner's own: add-remove, golf: replace-one"),
@@ -363,11 +366,16 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """A unit is one that the learner bounds, and windows are declared."""
-        unit = self.privacy.unit
+        unit = self.unit
         if unit != "record" and LEARNERS[self.learner.name].record_level:
             raise _wrong("privacy.unit", f"learner {self.learner.name} bounds what one record adds; choose record")
         if unit == "window" and self.data.windows is None:
             raise _wrong("data.windows", "declare the first and the last window: which have records is private")
+
+    @property
+    def unit(self) -> str:
+        """What one privacy unit is: as configured, or the learner's own."""
+        return self.privacy.unit or LEARNERS[self.learner.name].unit
 
     @property
     def neighbouring(self) -> str:

@@ -16,7 +16,7 @@ private under add/remove neighbours.
 import math
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,7 @@ class Schedule:
         expected_records: B, need not be a whole number.
         fanout: peers sent to in one cycle.
         thresholds: how the clipping threshold moves; None where the vault's stays.
+        asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
     """
 
     learner: str
@@ -71,6 +72,7 @@ class Schedule:
     expected_records: float
     fanout: int
     thresholds: Thresholds | None = None
+    asks: Literal["gradient", "mean"] = "gradient"
 
     @property
     def width(self) -> int:
@@ -217,7 +219,7 @@ class PushSum:
         if plan.thresholds is not None:
             threshold = plan.thresholds.at(state.step, plan.steps, estimate)
             state, point = replace(state, threshold=threshold), np.append(point, threshold)
-        return state, Query(plan.learner, "gradient", state.step, point)
+        return state, Query(plan.learner, plan.asks, state.step, point if plan.asks == "gradient" else point[:0])
 
     def _split(self, state: PushSumState) -> Step:
         """Equal shares for itself and for the next peers in turn that have confirmed their last one.

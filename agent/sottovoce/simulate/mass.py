@@ -54,6 +54,8 @@ class PushSumMass:
         else:
             state, outbox = happening.state, device.core.outbox
             came = [(facts["sender"], facts["sequence"])] if facts.get("duplicate") is False else []
+        if state is before and not came:
+            return None
         self._states[node] = state
         numerator, weight = before.numerator, before.weight
         for sender, sequence in came:
@@ -70,19 +72,21 @@ class PushSumMass:
         self._way[node] = now
         for share in left:
             numerator, weight = numerator - share.numerator, weight - share.weight
-        numerator = numerator + self._released(happening, before, state, numerator)
+        if state.step != before.step:
+            numerator = numerator + self._released(happening, before, state, numerator)
         if device.core is None or came or left:  # all that was released until now is durable, or forgotten
             self._moves.pop(node, None)
-        return None if weight == state.weight and np.array_equal(numerator, state.numerator) else _CHANGED
+        same = numerator is state.numerator or np.array_equal(numerator, state.numerator)
+        return None if same and weight == state.weight else _CHANGED
 
     def _released(
         self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
     ) -> NDArray[np.int64] | int:
-        """What a release added to the numerator in this event, or took back in a crash."""
+        """What a private step added to the numerator in this event, or took back in a crash."""
         moves, answer = self._moves[happening.device.id], happening.facts.get("answer")
         if happening.device.core is None:
             return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
-        if answer is None or isinstance(answer, Refused) or state.step == before.step:
+        if answer is None or isinstance(answer, Refused):
             return 0
         schedule = cast(PushSum, happening.device.learner).schedule
         moved = numerator - contribution(schedule, before, answer.value, answer.step)

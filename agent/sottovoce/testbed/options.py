@@ -144,7 +144,7 @@ class Options:
         """What one privacy unit may cost."""
         promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
-        return Budget(promised, self.delta, str(self.settings.get("privacy.unit", "record")), neighbouring)
+        return Budget(promised, self.delta, str(self.settings.get("privacy.unit", LEARNERS[self.learner].unit)), neighbouring)
 
     @property
     def _relation(self) -> str:

@@ -18,6 +18,7 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.chain_steps import StepSizes
 from sottovoce.vault.rooms.chains import ChainTerms, PublishedChainTerms
 from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce.vault.rooms.normalised import NormalisedTerms
 from sottovoce.vault.rooms.published import Claim, PublishedTerms
 from sottovoce.vault.rooms.q_chains import QChainTerms
@@ -38,6 +39,7 @@ __all__ = [
     "GradientTerms",
     "Head",
     "Ledger",
+    "MeanTerms",
     "NormalisedTerms",
     "Observer",
     "OperatingSystemNoise",

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.accounting.units import Units
 from sottovoce.data import Records
-from sottovoce.door import Query, Refused, Release
+from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.kernels import OneVsAll, Softmax
+from sottovoce.kernels import Kernel, OneVsAll, Softmax
+from sottovoce.kernels.binary import Logistic
 from sottovoce.vault import Budget, ChainTerms, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.bounded_point import calibrate_point
 from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs import Chain
+from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 
 D, C = 4, 3
 KERNEL = Softmax(D, C)
@@ -48,34 +50,46 @@ def ask(made: Vault, slot: int, point: NDArray[np.float64] = WEIGHTS) -> Release
     return made.answer(Query("without-replacement", "chain", slot, point))
 
 
-def program(held: Records, terms: ChainTerms = TERMS) -> Chain:
-    mechanism = calibrate_point(distance=1.0, size=KERNEL.size, releases=1, epsilon=1.0, delta=1e-5)
-    return Chain(KERNEL, mechanism, terms.step_size, terms.batch, terms.period, terms.passes, len(held))
+def program(held: Records, terms: ChainTerms = TERMS, kernel: Kernel = KERNEL) -> Chain:
+    mechanism = calibrate_point(distance=1.0, size=kernel.size, releases=1, epsilon=1.0, delta=1e-5)
+    sizes = StepSizes(terms.step_size, terms.slope, terms.regularisation)
+    steps = ChainSteps(kernel, sizes, terms.batch, terms.radius if terms.regularisation else None)
+    return Chain(steps, (mechanism,), terms.period, terms.passes, len(held))
 
 
-def end(held: Records, point: NDArray[np.float64], terms: ChainTerms = TERMS, slot: int = 0) -> NDArray[np.float64]:
-    return program(held, terms).compute(Query("without-replacement", "chain", slot, point), held)
+def end(
+    held: Records, point: NDArray[np.float64], terms: ChainTerms = TERMS, slot: int = 0, kernel: Kernel = KERNEL
+) -> NDArray[np.float64]:
+    return program(held, terms, kernel).compute(Query("without-replacement", "chain", slot, point), held)
 
 
 @given(
     seed=st.integers(0, 2**32),
     place=st.integers(0, 19),
     scale=st.sampled_from([0.0, 1e-9, 1.0, 1e3, 1e300]),
-    step_size=st.floats(0.01, 1.0),
+    longest=st.floats(0.01, 1.0),
     weight=st.sampled_from([0.0, 1.0, 100.0, 4096.0]),
+    kernel=st.sampled_from([KERNEL, Logistic(D, C)]),
+    regularisation=st.sampled_from([0.0, 0.01, 1.0]),
 )
 def test_one_replaced_record_moves_the_end_no_farther_than_the_lemma_says(
-    seed: int, place: int, scale: float, step_size: float, weight: float
+    seed: int, place: int, scale: float, longest: float, weight: float, kernel: Kernel, regularisation: float
 ) -> None:
     generator = np.random.default_rng(seed)
-    one, terms = some_records(20, seed), replace(TERMS, step_size=step_size)
+    loss = smooth(kernel).regularised(regularisation)
+    step_size = longest / (2 * loss.smoothness)
+    one = some_records(20, seed)
+    terms = replace(TERMS, step_size=step_size, regularisation=regularisation, radius=10.0)
     features, labels = one.features.copy(), one.labels.copy()
     features[place] = generator.normal(size=D) * scale
     labels[place] = generator.integers(0, C)
     point = np.clip(generator.normal(size=2 * KERNEL.size) * weight, -4096, 4096)
-    moved = float(np.linalg.norm(end(one, point, terms) - end(Records(features, labels), point, terms)))
-    bound = chain_sensitivity(smooth(KERNEL), step_size=step_size, batch=5, steps=4, neighbouring="replace-one")
-    assert moved <= bound + rounding(features=D, classes=C, step_size=step_size, batch=5, steps=4)
+    ends = [end(held, point, terms, kernel=kernel) for held in (one, Records(features, labels))]
+    bound = chain_sensitivity(loss, step_size=step_size, batch=5, steps=4, neighbouring="replace-one")
+    strays = rounding(
+        features=D, classes=C, step_size=step_size, batch=5, steps=4, loss=loss, regularised=regularisation > 0
+    )
+    assert float(np.linalg.norm(ends[0] - ends[1])) <= bound + strays
 
 
 def test_the_lemma_is_nearly_tight() -> None:
@@ -179,8 +193,33 @@ def test_what_makes_no_chain_is_refused() -> None:
         vault(some_records(19))
     with pytest.raises(PrivacyError, match="replace-one"):
         vault(some_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, neighbouring="add-remove")))
-    with pytest.raises(PrivacyError, match="finite"):
-        vault(some_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, epsilon=None)))
+    with pytest.raises(PrivacyError, match="step_size"):
+        vault(some_records(40), terms=replace(TERMS, step_size=1.0, regularisation=0.1))
+
+
+def test_without_an_epsilon_a_chain_ends_exactly_where_it_leads_and_is_charged_as_infinite() -> None:
+    ledger, held = Ledger.in_memory("m", replace(BUDGET, epsilon=None)), some_records(40)
+    made = vault(held, terms=replace(TERMS, step_size=3.0), ledger=ledger)
+    answer = ask(made, 1)
+    assert not isinstance(answer, Refused)
+    exact = end(held, WEIGHTS, replace(TERMS, step_size=3.0), slot=1)
+    assert answer.value * answer.step == pytest.approx(exact, abs=2.0**-24)
+    assert (made.statement.status, ledger.spending().promised_epsilon) == (Status.NONE, None)
+
+
+def test_steps_of_a_regularised_chain_grow_shorter_and_stay_in_the_ball() -> None:
+    sizes = StepSizes(0.4, 0.5, 0.1).schedule
+    assert [sizes(t) for t in (1, 50, 100)] == [0.4, 0.4, pytest.approx(0.2)]
+    terms = replace(TERMS, step_size=0.4, regularisation=0.1, radius=0.01)
+    chain = program(some_records(20), terms)
+    chain.compute(Query("without-replacement", "chain", 0, WEIGHTS), some_records(20))
+    assert np.linalg.norm(chain.traced()["local_after"]) == pytest.approx(0.01)
+
+
+def test_a_chain_that_could_leave_the_grid_is_refused() -> None:
+    loss = smooth(Logistic(5, 100))
+    with pytest.raises(PrivacyError, match="farther"):
+        chain_sensitivity(loss, step_size=2.0, batch=1, steps=1000, neighbouring="replace-one")
 
 
 def test_a_chain_vault_answers_no_gradients() -> None:

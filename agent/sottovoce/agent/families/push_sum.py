@@ -106,7 +106,7 @@ def _step_size(config: AgentConfig, size: int) -> float:
     if learner.fidelity == "paper":
         return 0.03 if learner.step_size is None else learner.step_size  # as printed, for a perceptron on MNIST
     noiseless = math.isinf(privacy.epsilon) or learner.name == "push-sum" or learner.steps == 0
-    if learner.step_size is not None or noiseless or learner.sampling == "poisson" or privacy.unit != "record":
+    if learner.step_size is not None or noiseless or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
     mu = gaussian_mu(privacy.epsilon, privacy.delta)
     allowed = _NOISY * config.data.expected_records * mu / (learner.steps * np.sqrt(size) * _clip(config))

@@ -51,7 +51,7 @@ class Work:
         answers: gradients of one's own records, by their position in the round.
         received: for each phase that has ended, what came, float64[v, P] by sender; so also for the one under way.
         mixing: among those who were there in the phase that has just ended.
-        noted: what a step-by-step comparison needs of this round.
+        noted: what a step-by-step comparison needs of the last round that left something, `noted_in`.
     """
 
     round: int
@@ -74,8 +74,8 @@ class Work:
         return {peer: vectors[0] for peer, vectors in self.received[phase].items()}
 
     def noting(self, **facts: Any) -> "Work":
-        """The same with these facts of the round noted."""
-        return replace(self, noted={**self.noted, **facts})
+        """The same with these facts noted in place of an earlier round's."""
+        return replace(self, noted={"noted_in": self.round, **facts})
 
 
 class Algorithm(Protocol):

@@ -1,0 +1,81 @@
+"""How far published means are from the true one, which the harness alone may know."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.agent.family import records_of
+from sottovoce.testbed.measure import Meter
+from sottovoce.testbed.plan import Plan
+
+Vectors = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Distances from the true mean of all devices' vectors, in the vectors' unit. Nothing is classified.
+
+    Attributes:
+        loss_mean: half the squared length of the error, over agents.
+        rmse_mean: root mean squared error of a number, over agents.
+        rmse_max: the largest of any agent.
+        mae_mean: mean absolute error of a number, over agents.
+        rmse_theory: σ/√n, what the noise of n devices alone leaves of each number.
+        rmse_clip: what clipping alone moves the mean by.
+    """
+
+    loss_mean: float
+    rmse_mean: float
+    rmse_max: float
+    mae_mean: float
+    rmse_theory: float
+    rmse_clip: float
+    accuracy_mean: None = None
+    accuracy_min: None = None
+    accuracy_max: None = None
+
+
+class ErrorMeter:
+    """Measures means.
+
+    Args:
+        vectors: float64[n, P], what each device's own vector is, before clip and noise.
+        clip: their declared bound.
+        deviation: σ of the noise on each number of a device's vector.
+    """
+
+    def __init__(self, vectors: Vectors, clip: float, deviation: float) -> None:
+        self._truth = vectors.mean(axis=0)
+        lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+        clipped = (vectors * np.minimum(1.0, clip / np.maximum(lengths, clip))).mean(axis=0)
+        self._clip = float(np.sqrt(np.mean((clipped - self._truth) ** 2)))
+        self._theory = deviation / len(vectors) ** 0.5
+
+    def quick(self, models: Sequence[Vectors]) -> Errors:
+        """The same as `final`: it is as quick."""
+        return self.final(models)
+
+    def final(self, models: Sequence[Vectors]) -> Errors:
+        """Of all agents' means."""
+        away = np.stack(models) - self._truth
+        rmse = np.sqrt(np.mean(away**2, axis=1))
+        return Errors(
+            loss_mean=float(np.mean((away**2).sum(axis=1)) / 2),
+            rmse_mean=float(rmse.mean()),
+            rmse_max=float(rmse.max()),
+            mae_mean=float(np.abs(away).mean()),
+            rmse_theory=self._theory,
+            rmse_clip=self._clip,
+        )
+
+
+def meter_of(plan: Plan) -> Meter | ErrorMeter:
+    """What measures the models of a plan."""
+    if "noise_deviation" not in plan.family.facts:
+        return Meter(plan.family.model, plan.test, plan.options.seed)
+    held = [records_of(raw, plan.transform, plan.bounds).features for raw in plan.raw]
+    vectors = [rows.mean(axis=0) if len(rows) else np.zeros(plan.family.model.size) for rows in held]
+    facts = plan.family.facts
+    return ErrorMeter(np.stack(vectors), facts["clip"], facts["noise_deviation"])

@@ -1,0 +1,35 @@
+"""One vector for a whole device, released once: the private half of averaging over a fleet."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.vault.clipped_sum import Batches, ClippedSum
+from sottovoce.vault.programs.program import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMean:
+    """Answers the `mean` query of slot 0, whose point is empty, with the clipped mean of the device's rows.
+
+    Attributes:
+        mechanism: bound and noise of the release; it clips the vector of the device.
+    """
+
+    mechanism: ClippedSum
+
+    def plan(self, query: Query) -> Plan[Batches] | Refused:
+        """A plan for the one release there is."""
+        if query.kind != "mean" or query.point.size:
+            return Refused(query.id, "query", "the vault's program does not answer such a query")
+        if query.slot != 0:
+            return Refused(query.id, "budget", "the one release that the privacy budget pays for was made")
+        return Plan(self.mechanism.event, self.mechanism)
+
+    def compute(self, query: Query, records: Records) -> Batches:
+        """One row, the mean of all features; none for a device that holds nothing, whose vector is 0."""
+        if len(records):
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+                yield np.add.reduce(records.features, axis=0, keepdims=True) / len(records)

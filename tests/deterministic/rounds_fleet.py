@@ -1,0 +1,77 @@
+"""Fleets that learn in rounds: real cores, learners and vaults on a few records each, without noise."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+from sottovoce.data import Records
+from sottovoce.kernels import Softmax
+from sottovoce.kernels.decentralised.coalitions import AccuracyGame
+from sottovoce.learners.rounds import (
+    Algorithm,
+    DpCga,
+    DpDpsgd,
+    DpNetFleet,
+    Muffliato,
+    Pdsl,
+    Rationing,
+    Rounds,
+    RoundsSchedule,
+    Weighing,
+)
+from sottovoce.simulate import Device
+from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, build
+
+from tests.deterministic.fleet import FailingStore
+
+KERNEL = Softmax(4, 3)
+CLIP = 8.0  # longer than any gradient of these records
+RECORDS = 5
+RATE, MOMENTUM = 0.7, 0.6
+
+
+def some_records(seed: int, count: int = RECORDS) -> Records:
+    """Three overlapping clouds in four dimensions."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, count)
+    return Records(rng.normal(size=(count, 4)) + np.eye(3, 4)[labels], labels)
+
+
+def algorithm(name: str, *, answers: int = 9) -> Algorithm:
+    """One of the five, with exact Shapley values on 40 public records."""
+    public = some_records(99, 40)
+    match name:
+        case "pdsl":
+            game = AccuracyGame(KERNEL, public.features, public.labels)
+            return Pdsl(Rationing(answers), Weighing("exact", game), MOMENTUM)
+        case "dp-cga":
+            return DpCga(Rationing(answers), MOMENTUM)
+        case "dp-dpsgd":
+            return DpDpsgd()
+        case "muffliato":
+            return Muffliato((0.0, 0.2, 0.3))
+        case _:
+            return DpNetFleet(2)
+
+
+def fleet(
+    peers: Sequence[Sequence[int]], name: str = "pdsl", *, steps: int = 6, answers: int = 9, power_cuts: float = 0.0
+) -> list[Device]:
+    """A device a row, each with the next five records, which all of its gradients are means over."""
+    fate = random.Random(1)
+    names = [f"device-{i}" for i in range(len(peers))]
+    devices = []
+    for i, row in enumerate(peers):
+        chosen = algorithm(name, answers=answers)
+        schedule = RoundsSchedule(name, KERNEL.size, 1.0, steps, RATE, 0.0, RECORDS, 3.0)
+        learner = Rounds(schedule, chosen, KERNEL.initial(0))
+        vault = build(
+            records=some_records(i),
+            kernel=KERNEL,
+            terms=GradientTerms(name, steps * chosen.questions, CLIP),
+            ledger=Ledger.in_memory(names[i], Budget(None, 1e-5, "record", "add-remove")),
+            noise=SeededNoise(i),
+        )
+        store = FailingStore(names[i], learner.fresh(), fate, power_cuts)
+        devices.append(Device(names[i], learner, store, vault, tuple(names[j] for j in row)))
+    return devices
