@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from sottovoce.testbed.measure import Errors, Measures
 from sottovoce.testbed.progress import Moment
 
 _ROWS = 12
@@ -56,11 +57,7 @@ class ConsoleWatcher:
             "fleet",
             f"{run['agents']} agents ({alive} alive at the end), {run['learner']}, {run['data']}, {run['topology']}",
         )
-        table.add_row(
-            "accuracy",
-            f"{final['accuracy_mean']:.3f} mean, {final['accuracy_min']:.3f} least, {final['accuracy_max']:.3f} best, "
-            "on records that no agent holds",
-        )
+        table.add_row(*_result(final))
         if privacy["epsilon"] is None:
             table.add_row("privacy", f"none: {privacy['reason']}")
         elif privacy["spent_epsilon_max"] is None:
@@ -104,16 +101,35 @@ class ConsoleWatcher:
         return table
 
 
+def _result(final: dict[str, Any]) -> tuple[str, str]:
+    if "rmse_mean" in final:
+        return "error", (
+            f"{final['rmse_mean']:.4g} root mean square, {final['rmse_max']:.4g} worst agent; noise alone "
+            f"{final['rmse_theory']:.4g}, clip alone {final['rmse_clip']:.4g}"
+        )
+    return "accuracy", (
+        f"{final['accuracy_mean']:.3f} mean, {final['accuracy_min']:.3f} least, {final['accuracy_max']:.3f} best, "
+        "on records that no agent holds"
+    )
+
+
+def _quality(measures: Measures | Errors) -> dict[str, str]:
+    if isinstance(measures, Errors):
+        return {"error": f"{measures.rmse_mean:.4g}", "worst": f"{measures.rmse_max:.4g}"}
+    return {
+        "accuracy": f"{measures.accuracy_mean:.3f}",
+        "least": f"{measures.accuracy_min:.3f}",
+        "best": f"{measures.accuracy_max:.3f}",
+    }
+
+
 def _cells(moment: Moment) -> dict[str, str]:
-    measures = moment.measures
     spent = "-" if moment.epsilon_spent is None else f"{moment.epsilon_spent:.3f}"
     return {
         "cycle": f"{moment.cycle}",
         "time": f"{moment.elapsed_s:.0f} s",
         "alive": f"{moment.alive}",
-        "accuracy": f"{measures.accuracy_mean:.3f}",
-        "least": f"{measures.accuracy_min:.3f}",
-        "best": f"{measures.accuracy_max:.3f}",
+        **_quality(moment.measures),
         "ε spent": spent,
         "messages": f"{moment.messages}",
         "MiB": f"{moment.wire_bytes / _MIB:.1f}",

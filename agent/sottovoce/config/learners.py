@@ -20,6 +20,7 @@ class LearnerInfo:
         unit: its own privacy unit.
         clip: L2 threshold of what one unit adds, unless the configuration says otherwise.
         step_size: learning rate of the first step, likewise.
+        step_decay: share of it that is lost by the last step, likewise.
         batch: records in a batch, or messages' records for golf, likewise.
         noiseless: it adds no noise, so that nothing can be promised.
     """
@@ -32,15 +33,16 @@ class LearnerInfo:
     unit: Literal["record", "window", "device"] = "record"
     clip: float = 0.5
     step_size: float = 20.0
+    step_decay: float = 0.9
     batch: int = 64
     noiseless: bool = False
 
 
 LEARNERS: dict[str, LearnerInfo] = {
-    "clipd2p": LearnerInfo("push_sum", to_the_letter="as-published"),
+    "clipd2p": LearnerInfo("push_sum", to_the_letter="as-published", step_decay=0.5),
     "push-sum": LearnerInfo("push_sum", noiseless=True),
-    "adad2p": LearnerInfo("push_sum", to_the_letter="refuted"),
-    "constd2p": LearnerInfo("push_sum", to_the_letter="refuted"),
+    "adad2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5),
+    "constd2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5),
     "golf": LearnerInfo(
         "golf",
         models=("ridge", "pegasos", "logistic"),
@@ -60,7 +62,7 @@ LEARNERS: dict[str, LearnerInfo] = {
         "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=36.0, batch=50
     ),
     "with-replacement": LearnerInfo(
-        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=36.0, batch=50
+        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=100.0, batch=50
     ),
     "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),
     "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True),

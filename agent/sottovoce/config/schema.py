@@ -85,9 +85,10 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Annotated[float, Meta(gt=0, le=_LARGEST)] | None,
         Meta(description="learning rate of the first step; without it the learner's own"),
     ] = None
-    step_decay: Annotated[float, Meta(ge=0, le=1, description="share of the rate lost, linearly, by the last step")] = (
-        0.9
-    )
+    step_decay: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="share of the rate lost, linearly, by the last step; without it the learner's own"),
+    ] = None
     momentum: Annotated[float, Meta(ge=0, lt=1, description="pdsl, dp-cga: share of the last direction kept")] = 0.0
     fanout: Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")] = 1
 
@@ -105,10 +106,10 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = None
     clip_decay: Annotated[
         float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
-    ] = 0.3
+    ] = 0.6
     clip_quantile: Annotated[
         float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
-    ] = 0.5
+    ] = 0.2
     sigma: Annotated[
         Annotated[float, Meta(ge=0, le=_LARGEST)] | None,
         Meta(description="to the letter: the noise scale that the paper gives instead of an ε"),
@@ -206,6 +207,11 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def rate(self) -> float:
         """The step size, chosen or the learner's own."""
         return LEARNERS[self.name].step_size if self.step_size is None else self.step_size
+
+    @property
+    def decay(self) -> float:
+        """The step decay, chosen or the learner's own."""
+        return LEARNERS[self.name].step_decay if self.step_decay is None else self.step_decay
 
     @property
     def batch_size(self) -> int:
@@ -381,8 +387,11 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def neighbouring(self) -> str:
         """What two data sets may differ in: as configured, or the learner's own relation."""
         learner = self.learner
-        if learner.name == "without-replacement" and (learner.release_every > 1 or learner.fidelity == "paper"):
+        averaging = learner.release_every > 1 or learner.controller == "always-global"
+        if learner.name == "without-replacement" and (averaging or learner.fidelity == "paper"):
             return self.privacy.neighbouring or "replace-one"  # chains of disjoint batches have no other bound
+        if learner.fidelity == "paper" and LEARNERS[learner.name].family == "push_sum":
+            return self.privacy.neighbouring or "replace-one"  # one record a step shows how many there are
         return self.privacy.neighbouring or LEARNERS[learner.name].neighbouring
 
     @property

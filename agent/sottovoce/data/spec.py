@@ -1,6 +1,6 @@
 """The data SPEC: `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
 
-digits   breast-cancer   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE
+digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE
 """
 
 import difflib
@@ -13,6 +13,7 @@ from sottovoce.data.csv_file import load_csv
 from sottovoce.data.dataset import DataSet
 from sottovoce.data.demo import breast_cancer, digits
 from sottovoce.data.idx import load_idx
+from sottovoce.data.meters import load_meters
 from sottovoce.data.npz import load_npz
 from sottovoce.data.synthetic import synthetic
 from sottovoce.errors import DataError
@@ -59,6 +60,7 @@ _KINDS: dict[str, _Kind] = {
         options=("features", "classes", "records", "seed"),
     ),
     "covertype": _Kind("covertype:/data/covtype_sample.npz", lambda path, options: load_covertype(path)),
+    "meters": _Kind("meters:/data/meters.npz", lambda path, options: load_meters(path)),
     "npz": _Kind("npz:/data/records.npz#bounds=0:255", load_npz, options=("bounds",)),
 }
 

@@ -296,9 +296,7 @@ class PushSum:
         return due + math.ceil((now - due) / self.schedule.period) * self.schedule.period
 
 
-def contribution(
-    schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float
-) -> NDArray[np.int64]:
+def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
     """γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
 
     Args:

@@ -14,6 +14,7 @@ over a device goes on fetching, so that all end with the newest model.
 A link carries one message at a time: what else is due to a peer waits in the state, at most one of each kind.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,7 @@ LARGEST = 2.0**12
 """Of a weight: no chain may start from more."""
 
 _CYCLE = "cycle"
+_REMEMBERED = 4  # writers before the last
 _TRIES = 2  # holders asked before a turn goes on with what there is
 
 Step = tuple[SharedModelState, list[Effect]]
@@ -89,7 +91,8 @@ class SharedModel:
 
     def start(self, state: SharedModelState, now: float) -> Step:
         """Begin, or go on after a restart."""
-        state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=0)
+        listening = -math.ceil(self.schedule.patience)  # what is the newest model may have changed meanwhile
+        state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=listening)
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
 
     def on(self, state: SharedModelState, event: Event, now: float) -> Step:
@@ -139,16 +142,11 @@ class SharedModel:
         return replace(
             state,
             model=made,
-            heard=made.head,
             told=made.head,
             owed=frozenset(state.peers),
             forks=state.forks + forked,
-            written=_counted(state, made.head),
-            waited=0,
-            source="",
             served=False,
-            tries=0,
-            resolved=False,
+            **_newest(state, made.head, ""),
         )
 
     def _sought(self, state: SharedModelState) -> SharedModelState:
@@ -231,17 +229,7 @@ class SharedModel:
         if not head.beats(state.heard):
             return replace(state, forks=forks)
         unseen = state.heard.writer == self._owner and not state.served  # nobody had it, so it is in no newer model
-        return replace(
-            state,
-            heard=head,
-            forks=forks,
-            lost=state.lost + unseen,
-            written=_counted(state, head),
-            waited=0,
-            source=sender,
-            tries=0,
-            resolved=False,
-        )
+        return replace(state, forks=forks, lost=state.lost + unseen, **_newest(state, head, sender))
 
     def _handed(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
         """A model that came: keep it if it is newer, unless the vault is at work on the one there is."""
@@ -278,8 +266,18 @@ def _possible(head: Head, *, start: bool = False) -> Head:
     return head
 
 
-def _counted(state: SharedModelState, head: Head) -> dict[str, int]:
-    return {**state.written, head.writer: state.written.get(head.writer, 0) + 1}
+def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
+    """What changes when this is the newest head."""
+    earlier = dict.fromkeys((state.heard.writer, *state.recent))
+    return {
+        "heard": head,
+        "source": source,
+        "recent": tuple(writer for writer in earlier if writer not in ("", head.writer))[:_REMEMBERED],
+        "written": {**state.written, head.writer: state.written.get(head.writer, 0) + 1},
+        "waited": 0,
+        "tries": 0,
+        "resolved": False,
+    }
 
 
 def _tried(state: SharedModelState) -> SharedModelState:

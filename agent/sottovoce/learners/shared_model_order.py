@@ -25,11 +25,11 @@ def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -
 
 
 def holders(state: SharedModelState, owner: str) -> list[str]:
-    """Whom to ask for the newest model, in this order: its writer, who told of it, then the other peers.
+    """Whom to ask for the newest model, in this order: its writer, who told of it, earlier writers, the other peers.
 
     Peers alone, unless none of them is known: a writer elsewhere may be beyond reach.
     """
-    first = [node for node in (state.heard.writer, state.source) if node in state.peers]
+    first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
     found = list(dict.fromkeys([*first, *state.peers]))
     return found or [node for node in (state.heard.writer,) if node not in ("", owner)]
 

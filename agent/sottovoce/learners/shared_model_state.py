@@ -86,10 +86,11 @@ class SharedModelState:
         turn: the slot of the next question to the vault.
         exhausted: the vault has refused for good.
         forks: heads heard of that another head of the same step beat, or was beaten by.
-        lost: updates that are in no newer model.
+        lost: updates known to be in no newer model.
         written: heads heard of, by writer.
-        waited: beats since the newest head was heard of.
+        waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
         source: who told of it.
+        recent: writers of the heads before it, the newest first.
         served: somebody has fetched this device's own last model.
         wanting: whom it has asked for a model, if anybody.
         wants: beats since.
@@ -117,6 +118,7 @@ class SharedModelState:
     written: Mapping[str, int] = field(default_factory=dict)
     waited: int = 0
     source: str = ""
+    recent: tuple[str, ...] = ()
     served: bool = False
     wanting: str = ""
     wants: int = 0

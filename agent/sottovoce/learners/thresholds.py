@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from sottovoce.kernels.decentralised.clip_schedule import decayed
 from sottovoce.kernels.decentralised.normalisation import Rule, undone
 
-_RATE = 0.05  # η_C: slower than Andrew et al. 2021, whose bits are of many more records
+THRESHOLD_RATE = 0.05
+"""η_C: slower than in Andrew et al. 2021, whose bits are of many more records."""
+
 _FURTHEST = math.log(100.0)  # of C from C_0, so that noise alone does not carry it away
 
 
@@ -71,4 +73,4 @@ class Thresholds:
         move = found.gradient * (rate / batch)
         if found.bits is None:
             return move
-        return np.append(move, _RATE * ((found.bits / batch + 1) / 2 - self.target))
+        return np.append(move, THRESHOLD_RATE * ((found.bits / batch + 1) / 2 - self.target))

@@ -70,7 +70,7 @@ def mixing_facts(name: str, peers: Peers) -> dict[str, Any]:
     """
     if name == NEWSCAST:
         return {"weights": "push-sum", "spectral_gap": None, "degree_min": None, "degree_max": None}
-    undirected = name != "exponential"
+    undirected = name != "exponential" or all(i in peers[j] for i, row in enumerate(peers) for j in row)
     gap = None
     if len(peers) <= _MOST_AGENTS:
         gap = spectral_gap(metropolis(peers) if undirected else rotation(peers))

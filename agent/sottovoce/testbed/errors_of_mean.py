@@ -1,40 +1,15 @@
 """How far published means are from the true one, which the harness alone may know."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.agent.family import records_of
-from sottovoce.testbed.measure import Meter
+from sottovoce.testbed.measure import Errors, Meter
 from sottovoce.testbed.plan import Plan
 
 Vectors = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Errors:
-    """Distances from the true mean of all devices' vectors, in the vectors' unit. Nothing is classified.
-
-    Attributes:
-        loss_mean: half the squared length of the error, over agents.
-        rmse_mean: root mean squared error of a number, over agents.
-        rmse_max: the largest of any agent.
-        mae_mean: mean absolute error of a number, over agents.
-        rmse_theory: σ/√n, what the noise of n devices alone leaves of each number.
-        rmse_clip: what clipping alone moves the mean by.
-    """
-
-    loss_mean: float
-    rmse_mean: float
-    rmse_max: float
-    mae_mean: float
-    rmse_theory: float
-    rmse_clip: float
-    accuracy_mean: None = None
-    accuracy_min: None = None
-    accuracy_max: None = None
 
 
 class ErrorMeter:

@@ -37,6 +37,7 @@ from sottovoce.vault import Ledger, Spending
 
 _PORTS = range(20_000, 32_000)  # below the range from which systems take ports for outgoing connections
 _READY_SECONDS = 120.0
+_SECONDS_EACH = 4.0  # for every agent of a large fleet, to start and to stop
 _STOP_SECONDS = 20.0
 _ERRORS: dict[int, type[SottovoceError]] = {
     error.exit_code: error for error in (ConfigError, DataError, PrivacyError, IdentityError, NetworkError)
@@ -106,12 +107,13 @@ class ProcessFleet:
         """
         for index in range(len(self.members)):
             self.launch(index)
-        deadline = time.monotonic() + _READY_SECONDS
+        patience = max(_READY_SECONDS, _SECONDS_EACH * len(self.members))
+        deadline = time.monotonic() + patience
         while any(member.ready_s is None for member in self.members):
             self.poll()
             if time.monotonic() > deadline:
                 late = [member.name for member in self.members if member.ready_s is None]
-                raise NetworkError(f"{', '.join(late)} did not answer within {_READY_SECONDS:g} s of starting")
+                raise NetworkError(f"{', '.join(late)} did not answer within {patience:g} s of starting")
             time.sleep(0.02)
 
     def launch(self, index: int) -> None:
@@ -185,7 +187,7 @@ class ProcessFleet:
         for _, process in processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + _STOP_SECONDS
+        deadline = time.monotonic() + max(_STOP_SECONDS, _SECONDS_EACH * len(processes))
         for member, process in processes:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))

@@ -24,6 +24,30 @@ class Measures:
     loss_mean: float
 
 
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Distances from the true mean of all devices' vectors, in the vectors' unit. Nothing is classified.
+
+    Attributes:
+        loss_mean: half the squared length of the error, over agents.
+        rmse_mean: root mean squared error of a number, over agents.
+        rmse_max: the largest of any agent.
+        mae_mean: mean absolute error of a number, over agents.
+        rmse_theory: σ/√n, what the noise of n devices alone leaves of each number.
+        rmse_clip: what clipping alone moves the mean by.
+    """
+
+    loss_mean: float
+    rmse_mean: float
+    rmse_max: float
+    mae_mean: float
+    rmse_theory: float
+    rmse_clip: float
+    accuracy_mean: None = None
+    accuracy_min: None = None
+    accuracy_max: None = None
+
+
 class Meter:
     """Measures models on the test set.
 

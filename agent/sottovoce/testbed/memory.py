@@ -11,11 +11,12 @@ from sottovoce.agent.provenance import Unsigned
 from sottovoce.errors import NetworkError
 from sottovoce.simulate import Device, Simulation, Trace, Witness
 from sottovoce.simulate.fate import Fate
+from sottovoce.testbed.errors_of_mean import ErrorMeter, meter_of
 from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce.testbed.run_facts import contaminated, curve_point, described, shared_records
+from sottovoce.testbed.run_facts import contaminated, curve_point, described, shared_records, unpaid
 from sottovoce.vault import Ledger, SeededNoise, build
 
 _BYTES_PER_NUMBER = 8
@@ -28,7 +29,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
     options = plan.options
     devices = _devices(plan, witness)
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
-    meter = Meter(plan.family.model, plan.test, options.seed)
+    meter = meter_of(plan)
     names = [device.id for device in devices]
     fate = Fate(options.faults, names, options.seed)
     curve = []
@@ -99,12 +100,17 @@ def _traffic(simulation: Simulation) -> Traffic:
 
 
 def _report(
-    plan: Plan, simulation: Simulation, devices: list[Device], meter: Meter, curve: list[dict[str, object]], wall: float
+    plan: Plan,
+    simulation: Simulation,
+    devices: list[Device],
+    meter: Meter | ErrorMeter,
+    curve: list[dict[str, object]],
+    wall: float,
 ) -> Report:
     if not (models := _models(devices)):
         raise NetworkError("no agent is left that holds a model: let some live, or come back with --fault restart=…")
     statement = devices[0].vault.statement
-    warnings = shared_records(plan) + contaminated(plan)
+    warnings = shared_records(plan) + contaminated(plan) + unpaid(plan)
     if statement.epsilon is not None:
         warnings.append("simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost")
     agents = []

@@ -144,20 +144,26 @@ class Options:
         """What one privacy unit may cost."""
         promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
-        return Budget(promised, self.delta, str(self.settings.get("privacy.unit", LEARNERS[self.learner].unit)), neighbouring)
+        unit = str(self.settings.get("privacy.unit", LEARNERS[self.learner].unit))
+        return Budget(promised, self.delta, unit, neighbouring)
 
     @property
     def _relation(self) -> str:
         """The learner's own relation, as AgentConfig.neighbouring says."""
-        chains = self.settings.get("learner.release_every", 1) != 1 or self.fidelity == "paper"
+        paper = self.fidelity == "paper"
+        averaging = self.settings.get("learner.controller") == "always-global"
+        chains = self.settings.get("learner.release_every", 1) != 1 or averaging or paper
         if self.learner == "without-replacement" and chains:
+            return "replace-one"
+        if paper and LEARNERS[self.learner].family == "push_sum":
             return "replace-one"
         return LEARNERS[self.learner].neighbouring
 
     @property
     def partition(self) -> str:
         """How the records are dealt out."""
-        return str(self.settings.get("data.partition", "iid"))
+        own = "one-record" if self.data.startswith("meters:") else "iid"
+        return str(self.settings.get("data.partition", own))
 
     @property
     def directory(self) -> Path | None:
@@ -175,6 +181,8 @@ class Options:
     def _defaults(self) -> dict[str, Any]:
         """What a short run needs, unless the command line says otherwise."""
         usual = {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
+        if LEARNERS[self.learner].family == "average":
+            usual["data.transform"] = "none"
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:

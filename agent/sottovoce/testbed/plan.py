@@ -1,8 +1,9 @@
 """Who holds which records, who sends to whom, and what is held back for measuring."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from sottovoce.agent.families.push_sum import step_size
 from sottovoce.agent.families.rounds import scored
 from sottovoce.agent.family import Family, family_of, records_of
 from sottovoce.config import LEARNERS, AgentConfig
@@ -18,10 +19,14 @@ from sottovoce.data import (
     partition,
     uniform_bounds,
 )
+from sottovoce.kernels import kernel_named
 from sottovoce.simulate import out_peers
 from sottovoce.simulate.mixing import metropolis, spectral_gap
+from sottovoce.testbed.gradient_bound import longest_gradient
 from sottovoce.testbed.options import Options
 from sottovoce.testbed.public_records import Apart, set_apart
+
+_HELD_OUT = 0.2  # of the records, where no official test split is
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Plan:
         first: the same for the first agent, which begins the walk where one model walks.
         model: the name of its model.
         apart: public records by which models are scored, if the learner needs any.
+        gradient_bound: G, where the testbed had to find it out.
     """
 
     options: Options
@@ -61,6 +67,7 @@ class Plan:
     first: Family
     model: str
     apart: Apart
+    gradient_bound: float | None = None
 
     def learner(self, index: int) -> dict[str, Any]:
         """What the `[learner]` table of one agent has of its own."""
@@ -97,7 +104,8 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     bounds = data.bounds
     train, test, groups = data.records, data.test, data.groups
     if test is None:
-        train_rows, test_rows = holdout(len(train), options.seed)
+        share = 0.0 if LEARNERS[options.learner].family == "average" else _HELD_OUT
+        train_rows, test_rows = holdout(len(train), options.seed, share)
         train, test = train.at(train_rows), train.at(test_rows)
         groups = None if groups is None else groups[train_rows]
     apart = set_apart(options, train, test)
@@ -120,6 +128,10 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
     elif data_section.bounds is not None:
         bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
+    bound = _gradient_bound(options, config, records_of(train, data_section.transform, bounds))
+    if bound is not None:
+        options = replace(options, settings={**options.settings, "learner.gradient_bound": bound})
+        config = options.configuration(**tables, learner=_own(options, 1, peers))
     public = None if apart.public is None else records_of(apart.public, data_section.transform, bounds)
     return Plan(
         options=options,
@@ -137,6 +149,25 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         first=_family(options.configuration(**tables, learner=_own(options, 0, peers)), public),
         model=config.learner.chosen_model,
         apart=apart,
+        gradient_bound=bound,
+    )
+
+
+def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
+    """G of constd2p to the letter, where it is needed and nobody has declared it."""
+    learner = config.learner
+    asked = learner.name == "constd2p" and learner.fidelity == "paper" and learner.gradient_bound is None
+    if not asked or options.noiseless or not len(records):
+        return None
+    kernel = kernel_named(learner.chosen_model, records.features.shape[1], config.data.classes, learner.hidden)
+    return longest_gradient(
+        kernel,
+        records.features,
+        records.labels,
+        agents=options.agents,
+        steps=learner.steps,
+        step_size=step_size(config, kernel.size),
+        seed=options.seed,
     )
 
 

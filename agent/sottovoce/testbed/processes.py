@@ -13,12 +13,12 @@ from sottovoce.agent.control import ask, parameters
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
 from sottovoce.simulate.fate import Fate
+from sottovoce.testbed.errors_of_mean import meter_of
 from sottovoce.testbed.fleet import Member, ProcessFleet
-from sottovoce.testbed.measure import Meter
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce.testbed.run_facts import contaminated, curve_point, described, shared_records
+from sottovoce.testbed.run_facts import contaminated, curve_point, described, shared_records, unpaid
 from sottovoce.vault import Spending
 
 _POLL_SECONDS = 0.2
@@ -44,7 +44,7 @@ class _Run:
         self._watcher = watcher
         self._began = time.monotonic()
         self._fleet = ProcessFleet(plan, directory)
-        self._meter = Meter(plan.family.model, plan.test, plan.options.seed)
+        self._meter = meter_of(plan)
         names = [member.name for member in self._fleet.members]
         self._fate = Fate(plan.options.faults, names, plan.options.seed)
         self._cycle = 0
@@ -76,7 +76,7 @@ class _Run:
             agents=[self._agent(member, ledgers[member.name]) for member in self._fleet.members],
             faults=self._plan.options.fault_words,
             ledgers_agree=self._ledgers_agree(ledgers),
-            warnings=shared_records(self._plan) + contaminated(self._plan) + self._warnings,
+            warnings=shared_records(self._plan) + contaminated(self._plan) + unpaid(self._plan) + self._warnings,
         )
 
     def _watch(self) -> None:

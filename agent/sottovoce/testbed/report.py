@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sottovoce.door import PrivacyStatement
-from sottovoce.testbed.measure import Measures
+from sottovoce.testbed.measure import Errors, Measures
 
 SCHEMA = "sottovoce.report/1"
 
@@ -59,7 +59,7 @@ class Report:
 
     run: dict[str, Any]
     statement: PrivacyStatement
-    final: Measures
+    final: Measures | Errors
     curve: list[dict[str, Any]]
     traffic: Traffic
     resources: Resources

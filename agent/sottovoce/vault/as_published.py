@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.vault.clipped_sum import Batches
-from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
+from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 _EXPONENT = -24
+_FINE = 2**20  # σ of the one sampler, whose draws are stretched to the scale asked for
 _LARGEST = 2.0**60
 
 
@@ -43,7 +44,7 @@ class PublishedGaussian:
     exponent: int = _EXPONENT
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P]. Noise beyond 2^26 steps is drawn more coarsely."""
+        """See Mechanism.apply; `raw` holds batches float64[n, P]."""
         total = np.zeros(self.size)
         with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
             for rows in raw:
@@ -52,13 +53,15 @@ class PublishedGaussian:
             mean = total / self.batch
             if self.clipped == "batch":
                 mean = _shortened(mean[np.newaxis], self.clip)[0]
-        units = np.rint(np.clip(np.ldexp(mean * self.batch, -self.exponent), -_LARGEST, _LARGEST)).astype(np.int64)
+        units: NDArray[np.int64] = np.rint(
+            np.clip(np.ldexp(mean * self.batch, -self.exponent), -_LARGEST, _LARGEST)
+        ).astype(np.int64)
         scale = self.sigma * (float(np.linalg.norm(mean)) if self.scaled else 1.0) * self.batch
-        sigma = round(min(math.ldexp(scale, -self.exponent), _LARGEST))
+        sigma = min(math.ldexp(scale, -self.exponent), _LARGEST)
         if sigma == 0:
             return units
-        coarser = max(0, sigma.bit_length() - MAX_SIGMA.bit_length() + 1)
-        return units + (DiscreteGaussianSampler(sigma >> coarser, noise).draw(self.size) << coarser)
+        drawn = DiscreteGaussianSampler(_FINE, noise).draw(self.size)  # one law for every scale: its table is dear
+        return units + np.rint(np.clip(drawn * (sigma / _FINE), -_LARGEST, _LARGEST)).astype(np.int64)
 
 
 def _shortened(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.float64]:

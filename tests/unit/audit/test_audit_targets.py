@@ -23,7 +23,8 @@ def test_every_target_is_audited(kind: str, name: str, fidelity: str) -> None:
     outcome = audit(kind, name, fidelity=fidelity, trials=TRIALS)
     found = outcome.as_dict()
     assert json.loads(json.dumps(found)) == found
-    expected = {"adad2p": "refuted", "push-sum": "no claim"}.get(name, f"not refuted at {TRIALS} trials")
+    worth = {("mechanism", "adad2p"): "refuted", ("learner", "push-sum"): "no claim"}
+    expected = worth.get((kind, name), f"not refuted at {TRIALS} trials")
     assert outcome.verdict == expected
     assert found["seen"] == ("release" if kind == "mechanism" else "wire")
     assert found["epsilon_stated"] == (None if name == "push-sum" else 2.0)
@@ -49,7 +50,7 @@ def test_adad2p_is_charged_as_infinite_and_never_promised() -> None:
     subject.watch(vault, 1)
     assert vault.spending().promised_epsilon is None
     vault.close()
-    with pytest.raises(PrivacyError, match="clipd2p"):
+    with pytest.raises(PrivacyError, match="sound variant"):
         subject.vault(record, Ledger.in_memory("audited", Budget(1.0, 1e-5, "record", "replace-one")))
 
 

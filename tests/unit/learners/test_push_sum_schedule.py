@@ -127,7 +127,7 @@ def test_step_sizes_fall_linearly_to_the_last_step() -> None:
     """γ_t/B = 8/4 · (1 - 3/4 · t/4): 2, 1.625, 1.25, 0.875, 0.5."""
     plan = schedule(steps=5, step_size=8.0, step_decay=0.75, expected_records=4)
     value = np.array([3, -1000], dtype=np.int64)
-    moves = [contribution(plan, slot, value, 2.0**-10).tolist() for slot in range(5)]
+    moves = [contribution(plan, replace(state(0, 0), step=slot), value, 2.0**-10).tolist() for slot in range(5)]
     assert moves == [[int(3 * 2**30 * rate), int(-1000 * 2**30 * rate)] for rate in (2, 1.625, 1.25, 0.875, 0.5)]
 
 

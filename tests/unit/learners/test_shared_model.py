@@ -277,8 +277,21 @@ def test_a_restart_asks_the_same_slot_again_and_a_lost_state_the_next() -> None:
     hand = Hand("a", begins=True).beats().released(0, 8.0, 0.0)
     hand.state, hand.effects = hand.learner.start(hand.learner.resumed(hand.state, frozenset()), 5.0)
     assert [timer.at for timer in hand.all(SetTimer)] == [5.0]
+    assert hand.beats(3).asked == [], "it listens first"
     assert hand.beats().asked == [("gradient", 0, [0.0, 0.0])]
     assert hand.learner.bereft(1).turn == 1
+
+
+def test_a_device_that_comes_back_fetches_what_it_hears_of_before_it_goes_on() -> None:
+    hand = Hand("a", begins=True)
+    hand.state, hand.effects = hand.learner.start(hand.state, 0.0)
+    assert hand.hears(7, "a").beats().sent == {"a": ModelWanted()}
+
+
+def test_of_other_holders_the_last_writers_come_first() -> None:
+    hand = Hand("a", "c", "d", "e").hears(1, "e").hears(2, "d").hears(3, "a").beats()
+    assert hand.sent == {"a": ModelWanted()}
+    assert hand.beats(4).sent == {"d": ModelWanted()}
 
 
 def test_a_device_that_joins_late_is_told_of_the_head() -> None:

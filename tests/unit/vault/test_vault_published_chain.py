@@ -59,7 +59,8 @@ def vault(terms: Any, held: Records, *, promised: float | None = None, observer:
 def asked(made: Vault, kind: str, slot: int, *points: NDArray[np.float64]) -> NDArray[np.float64]:
     answer = made.answer(Query(NAME, kind, slot, np.concatenate(points)))
     assert not isinstance(answer, Refused), answer
-    return answer.value * answer.step
+    found: NDArray[np.float64] = answer.value.astype(np.float64) * answer.step
+    return found
 
 
 @pytest.mark.parametrize("terms", [LETTER, ChainTerms(NAME, ETA, 2, 1, 1)])

@@ -26,6 +26,8 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
     """
     learner, sigma = config.learner, published_sigma(config)
     bound = {"adad2p": 1.0, "constd2p": learner.gradient_bound, "clipd2p": learner.threshold}[learner.name]
+    if sigma == 0:
+        bound = 1.0
     if bound is None:
         raise ConfigError(
             "learner.gradient_bound: constd2p to the letter needs G, the longest gradient of five runs without "

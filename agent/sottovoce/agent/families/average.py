@@ -37,4 +37,5 @@ def family(config: AgentConfig) -> Family:
         return push_sum, PushSumCodec(push_sum)
 
     terms = MeanTerms(learner.name, model.size, learner.threshold)
-    return Family(model, None, terms, made, facts={"noise_deviation": terms.deviation(budget_of(config))})
+    facts = {"noise_deviation": terms.deviation(budget_of(config)), "clip": terms.clip}
+    return Family(model, None, terms, made, facts=facts)

@@ -16,7 +16,7 @@ INITIAL_SEED = 0
 """Of every fleet's public start."""
 
 _CLIPPING = {"adad2p": "quantile"}  # what each name means where nothing is said; else constant
-_NOISY = 165.0
+_NOISY = 120.0
 _LARGEST = 2.0
 
 
@@ -45,8 +45,8 @@ def schedule_of(config: AgentConfig, size: int) -> Schedule:
         size=size,
         period=learner.period,
         steps=learner.steps,
-        step_size=_step_size(config, size),
-        step_decay=0.0 if paper else learner.step_decay,
+        step_size=step_size(config, size),
+        step_decay=0.0 if paper else learner.decay,
         expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout,
         thresholds=None if paper else _thresholds(config),
@@ -96,7 +96,7 @@ def _batch(config: AgentConfig) -> float:
     return config.data.expected_records
 
 
-def _step_size(config: AgentConfig, size: int) -> float:
+def step_size(config: AgentConfig, size: int) -> float:
     """γ of the first step: as chosen, or by a public rule of what the noise allows.
 
     All steps together move the model by γ C K √P z / (B √K) in noise alone, z = √K/μ the multiplier of full batches:
@@ -104,7 +104,7 @@ def _step_size(config: AgentConfig, size: int) -> float:
     """
     learner, privacy = config.learner, config.privacy
     if learner.fidelity == "paper":
-        return 0.03 if learner.step_size is None else learner.step_size  # as printed, for a perceptron on MNIST
+        return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
     noiseless = math.isinf(privacy.epsilon) or learner.name == "push-sum" or learner.steps == 0
     if learner.step_size is not None or noiseless or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate

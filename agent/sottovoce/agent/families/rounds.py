@@ -74,7 +74,7 @@ def schedule_of(config: AgentConfig, size: int) -> RoundsSchedule:
         period=learner.period,
         steps=learner.steps,
         step_size=learner.rate,
-        step_decay=0.0 if learner.fidelity == "paper" else learner.step_decay,
+        step_decay=0.0 if learner.fidelity == "paper" else learner.decay,
         batch=config.data.expected_records if learner.sampling == "full" else _batch(config)[0],
         deadline=learner.deadline,
     )
@@ -104,7 +104,8 @@ def _check(config: AgentConfig) -> None:
             f"data.public: learner.shapley = {learner.shapley} scores models on public labelled records: name them, "
             "or set learner.shapley=cosine, which needs none"
         )
-    if learner.name == "pdsl" and learner.shapley == "exact" and len(config.transport.peers) >= EXACT_AT_MOST:
+    players = max(questions(config), 1 + len(config.transport.peers))
+    if learner.name == "pdsl" and learner.shapley == "exact" and players > EXACT_AT_MOST:
         raise ConfigError(
             f"learner.shapley: exact values are for at most {EXACT_AT_MOST - 1} neighbours: choose monte-carlo, or list "
             "fewer under transport.peers"

@@ -12,12 +12,12 @@ from sottovoce.vault import Claim, FixedSize, PublishedTerms
 
 _REASONS = {
     "pdsl": (
-        "the batch gradient is clipped once, so one record moves it by 2C, 64 times as far as with clipping per record "
-        "at B = 64; the guarantee is per round and per answer, and (27) is a reconstruction"
+        "the batch gradient is clipped once, so one record moves it by 2C, {batch} times as far as with clipping per "
+        "record; the guarantee is per round and per answer, and (27) is a reconstruction"
     ),
     "dp-cga": (
-        "the batch gradient is clipped once, so one record moves it by 2C, 64 times as far as with clipping per record "
-        "at B = 64; the guarantee is per round and per answer"
+        "the batch gradient is clipped once, so one record moves it by 2C, {batch} times as far as with clipping per "
+        "record; the guarantee is per round and per answer"
     ),
     "dp-dpsgd": (
         "nothing is clipped: the noise is for gradients no longer than an assumed Lipschitz bound L, which nothing "
@@ -59,8 +59,8 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         delta=privacy.delta,
         refuted=False,
         reason=(
-            f"{_REASONS[learner.name]}; {_held(learner.name)}really ε = {total} at δ = {privacy.delta:g} for whoever "
-            f"sees all {rounds * questions} releases of {rounds} rounds"
+            f"{_REASONS[learner.name].format(batch=batch)}; {_held(learner.name)}really ε = {total} at "
+            f"δ = {privacy.delta:g} for whoever sees all {rounds * questions} releases of {rounds} rounds"
         ),
     )
     return PublishedTerms(

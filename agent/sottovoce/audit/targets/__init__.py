@@ -7,11 +7,14 @@ from typing import Literal
 from sottovoce.audit.subject import Subject
 from sottovoce.audit.targets import learners
 from sottovoce.audit.targets.chains import Chains
+from sottovoce.audit.targets.normalised import NormalisedSums
 from sottovoce.audit.targets.records import CLASSES, FEATURES, PublishedRecords
 from sottovoce.audit.targets.scaled import ScaledNoiseSums
 from sottovoce.audit.targets.streams import Streams
-from sottovoce.audit.targets.sums import GaussianSums
+from sottovoce.audit.targets.sums import CLIP, GaussianSums
 from sottovoce.audit.targets.walks import VisitSums
+from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.learners import Thresholds
 from sottovoce.perturbation import best, scheme
 from sottovoce.vault import Budget
 
@@ -24,6 +27,15 @@ def _sums(name: str, *, wire: bool, promised: bool = True) -> Made:
     def made(epsilon: float, delta: float) -> Subject:
         subject = GaussianSums(name, Budget(epsilon if promised else None, delta, "record", "add-remove"))
         return replace(subject, over=learners.push_sum(name, subject.kernel.size)) if wire else subject
+
+    return made
+
+
+def _normalised(rule: Rule, *, wire: bool) -> Made:
+    def made(epsilon: float, delta: float) -> Subject:
+        subject = NormalisedSums("adad2p", Budget(epsilon, delta, "record", "add-remove"), rule=rule)
+        thresholds = Thresholds(rule, CLIP)
+        return replace(subject, over=learners.push_sum("adad2p", subject.kernel.size, thresholds)) if wire else subject
 
     return made
 
@@ -51,6 +63,9 @@ def _visits(law: Law, *, wire: bool) -> Made:
 
 MECHANISMS: dict[str, Made] = {
     "discrete-gaussian": _sums("clipd2p", wire=False),
+    "normalised": _normalised("decay", wire=False),
+    "normalised-automatic": _normalised("automatic", wire=False),
+    "normalised-quantile": _normalised("quantile", wire=False),
     "laplace": _records("laplace"),
     "laplace-copies": _records("laplace-copies"),
     "privunit": _records("privunit"),
@@ -63,6 +78,8 @@ MECHANISMS: dict[str, Made] = {
 
 LEARNERS: dict[tuple[str, str], Made] = {
     ("clipd2p", "sound"): _sums("clipd2p", wire=True),
+    ("adad2p", "sound"): _normalised("quantile", wire=True),
+    ("constd2p", "sound"): _sums("constd2p", wire=True),
     ("golf", "sound"): lambda epsilon, delta: _golf(epsilon, delta, paper=False),
     ("golf", "paper"): lambda epsilon, delta: _golf(epsilon, delta, paper=True),
     ("gradient-walk", "sound"): _visits("joint", wire=True),

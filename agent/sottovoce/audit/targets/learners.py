@@ -1,5 +1,6 @@
 """What a peer makes of a learner's messages: the releases behind them, as far as they can be had."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from sottovoce.audit.targets import sums, walks
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import LAMBDA, RULES, copies, ridge
+from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
 from sottovoce.learners import (
     Golf,
     GolfMessage,
@@ -20,7 +22,9 @@ from sottovoce.learners import (
     PushSum,
     PushSumShare,
     Schedule,
+    Thresholds,
 )
+from sottovoce.learners.thresholds import THRESHOLD_RATE
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import Vault
 
@@ -30,17 +34,17 @@ _SECONDS = 5.5  # cycles are one second
 _GOLF_SECONDS = 2.5  # two messages with all records, one to each peer
 
 
-def push_sum(learner: str, size: int) -> Watch:
+def push_sum(learner: str, size: int, thresholds: Thresholds | None = None) -> Watch:
     """Undoes push-sum: from one share to the next, all that changes of itself is the vault's answer.
 
     A share tells the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
-    point at which the next one is taken.
+    point at which the next one is taken; where the threshold is mixed, it is part of the point.
     """
-    schedule = Schedule(learner, size, 1.0, sums.SLOTS, _RATE, 0.0, 1.0, 1)
+    schedule = Schedule(learner, size, 1.0, sums.SLOTS, _RATE, 0.0, 1.0, 1, thresholds)
 
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # private
-        numerator, weight = np.zeros(size), _UNIT
+        numerator, weight = np.zeros(schedule.width), _UNIT
         values: list[Floats] = []
         points: list[Floats] = []
         for frame in overheard(PushSum(schedule), vault, _SECONDS):
@@ -49,14 +53,26 @@ def push_sum(learner: str, size: int) -> Watch:
                 raise _other(frame)
             before = 2.0 * share.numerator
             if points:
-                values.append((numerator - before) / (_RATE * _UNIT))
+                values.append(_released((numerator - before) / _UNIT, points[-1], thresholds))
             if len(values) == sums.SLOTS:
                 break
             numerator, weight = before / 2, weight / 2
-            points.append(numerator / weight)
+            estimate = numerator / weight
+            beside = () if thresholds is None else (thresholds.at(len(points), sums.SLOTS, estimate),)
+            points.append(np.append(estimate[:size], beside))
         return Sighting(np.array(values), np.array(points))
 
     return watch
+
+
+def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
+    """The release behind what one step took away."""
+    if thresholds is None:
+        return moved / _RATE
+    rest = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0
+    size, threshold = len(point) - 1, float(point[-1])
+    bits = BIT_SHARE * (2 * (moved[size:] / THRESHOLD_RATE + thresholds.target) - 1)
+    return np.append(moved[:size] * rest / (_RATE * threshold), bits)
 
 
 def golf(scheme: Scheme) -> Watch:

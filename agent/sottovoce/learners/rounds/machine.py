@@ -6,7 +6,7 @@ the beats of its own clock alone, so that the moment of sending says nothing abo
 that a vault slower than a beat costs whole beats, which do show. Choose a period that it keeps.
 
 Whoever was missing is not waited for again until it is heard of in the present round. A device that is far behind, or
-starts again, goes on in the round that more than half of its neighbours have reached, with the model it has.
+starts again, goes on with the model it has in the round after the one that more than half of its neighbours have reached.
 
 A gradient of round t has a slot of its own, t · questions + position, so that a vault rations what a round may cost. A
 device that starts again leaves the round that it was in: no slot is asked for again at another point.
@@ -65,12 +65,13 @@ class Rounds:
 
     def bereft(self, releases: int) -> RoundsState:
         """The same after the rounds that so many releases were for, at least; its neighbours know of later ones."""
-        return self._in(self.fresh(), -(-releases // max(1, self.algorithm.questions)))
+        turn = -(-releases // max(1, self.algorithm.questions))
+        return replace(self._in(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
         """See Learner.resumed. The round that was under way is over for this device."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
-        return replace(self._in(whole, state.cycle), pending=pending)
+        return replace(self._in(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 
     def progress(self, state: RoundsState) -> Progress:
         """See Learner.progress."""
@@ -90,7 +91,7 @@ class Rounds:
 
     def start(self, state: RoundsState, now: float) -> Step:
         """Begin at once; after a restart listen first, until the neighbours' round is known or a deadline is over."""
-        listening = self.schedule.deadline * self.schedule.period if state.work.round else 0.0
+        listening = self.schedule.deadline * self.schedule.period if state.joining else 0.0
         published = PublishModel(state.work.model, state.cycle)
         return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
 
@@ -118,8 +119,8 @@ class Rounds:
         effects: list[Effect] = []
         if state.asked is not None:
             return state, effects
-        if (common := majority(state)) > state.work.round + MOST_BEHIND:
-            state = self._in(state, common)
+        if (common := majority(state)) >= state.work.round + (0 if state.joining else MOST_BEHIND + 1):
+            state = replace(self._in(state, common + 1), due=now)
         elif state.phase != RESTING:
             state, effects = self._gone_on(state, now)
         if state.phase == RESTING and (now >= state.due - self._beat / 2 or common >= state.work.round):
@@ -137,6 +138,7 @@ class Rounds:
         state = replace(
             state,
             work=replace(state.work, neighbours=state.neighbours),
+            joining=False,
             expected=frozenset(state.neighbours) - state.absent,
             late=now - due,
             due=max(due + self.schedule.period, now),

@@ -25,6 +25,7 @@ class RoundsState:
         phase: of the round under way; RESTING between two.
         exhausted: the vault has refused for good.
         simulated: a seeded release is part of what is in hand.
+        joining: it starts again, and does not yet know the round of its neighbours.
         due: when the next round shall begin; seconds on the driver's clock.
         began: when the phase under way began.
         late: seconds between when the last round should have begun and when it did.
@@ -44,6 +45,7 @@ class RoundsState:
     phase: int = RESTING
     exhausted: bool = False
     simulated: bool = False
+    joining: bool = False
     due: float = 0.0
     began: float = 0.0
     late: float = 0.0

@@ -1,0 +1,222 @@
+"""A shared model is the one that its releases make, whatever happens to messages and devices, and all end with it.
+
+The simulation itself sees to it that no slot is ever answered in two ways.
+"""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.kernels import Softmax
+from sottovoce.learners import SharedModel, SharedModelSchedule, SharedModelState
+from sottovoce.learners.shared_model import rounded
+from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
+from sottovoce.vault import Budget, ChainTerms, GradientTerms, Ledger, SeededNoise, build
+
+from tests.deterministic.fleet import FailingStore, PowerCut
+
+KERNEL, NAME, BATCH, TURNS, ETA = Softmax(3, 3), "without-replacement", 10, 4, 2.0
+SMOOTH = Faults()
+ROUGH = Faults(loss=0.3, duplicate=0.2, delay=0.4, delay_spread=0.4)
+
+
+def some(seed: int, count: int = BATCH * TURNS) -> Records:
+    """Records of three classes around three points of the unit sphere."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 3, count)
+    features = np.eye(3)[labels] + generator.normal(0, 0.3, (count, 3))
+    return Records(features / np.linalg.norm(features, axis=1, keepdims=True), labels)
+
+
+def sharing(
+    agents: int,
+    *,
+    seed: int = 0,
+    epsilon: float | None = None,
+    power_cuts: float = 0.0,
+    topology: str = "full",
+    begins: int = 0,
+    chain: bool = False,
+    order: Any = "round",
+) -> list[Device]:
+    fate, devices = random.Random(seed), []
+    names = [f"device-{i:02}" for i in range(agents)]
+    for i, peers in enumerate(out_peers(topology, agents)):
+        terms: Any = GradientTerms(NAME, 1, 2.0, sampling="blocks", batch=BATCH, of=BATCH * TURNS)
+        if chain:
+            terms = ChainTerms(NAME, 0.5, BATCH, 2, 1)
+        ledger = Ledger.in_memory(names[i], Budget(epsilon, 1e-5, "record", "replace-one"))
+        vault = build(records=some(i), kernel=KERNEL, terms=terms, ledger=ledger, noise=SeededNoise(seed + i))
+        schedule = SharedModelSchedule(
+            NAME, 1.0, TURNS // 2 if chain else TURNS, "chain" if chain else "gradient", BATCH, ETA,
+            order=order, begins=i == begins,
+        )  # fmt: skip
+        learner = SharedModel(schedule, names[i], np.zeros(KERNEL.size))
+        store = FailingStore(names[i], learner.fresh(), fate, power_cuts)
+        devices.append(Device(names[i], learner, store, vault, tuple(names[j] for j in peers)))
+    return devices
+
+
+def run(devices: list[Device], until: float, faults: Faults = SMOOTH, witness: Trace | None = None) -> Simulation:
+    """A device whose power fails is down for a while."""
+    simulation = Simulation(devices, faults=faults, period=1.0, seed=4, witness=witness)
+    simulation.start()
+    advance(simulation, until)
+    return simulation
+
+
+def advance(simulation: Simulation, until: float) -> None:
+    down: dict[str, float] = {}
+    while simulation.now < until:
+        for node in [node for node, back in down.items() if back <= simulation.now]:
+            del down[node]
+            try:
+                simulation.restart(node)
+            except PowerCut:
+                simulation.kill(node)
+                down[node] = simulation.now + 2.5
+        try:
+            simulation.step()
+        except PowerCut as cut:
+            simulation.kill(cut.node)
+            down[cut.node] = simulation.now + 2.5
+
+
+def states(devices: list[Device]) -> list[SharedModelState]:
+    return [device.core.state for device in devices if device.core]
+
+
+def agreed(devices: list[Device]) -> SharedModelState:
+    """The state of the first, when all hold one model."""
+    found = states(devices)
+    assert {state.model.head for state in found} == {found[0].model.head}
+    assert {state.model.parameters.tobytes() for state in found} == {found[0].model.parameters.tobytes()}
+    return found[0]
+
+
+def accuracy(parameters: NDArray[np.float64]) -> float:
+    test = some(99, 2000)
+    return float((KERNEL.predict(parameters[np.newaxis], test.features)[0] == test.labels).mean())
+
+
+def gradient(parameters: NDArray[np.float64], records: Records) -> NDArray[np.float64]:
+    found = KERNEL.gradients(parameters[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis])[0]
+    mean: NDArray[np.float64] = found.mean(axis=0)
+    return mean
+
+
+@pytest.mark.parametrize("order", ["round", "random"])
+def test_without_noise_it_is_centralised_descent_batch_by_batch(order: str) -> None:
+    """The same gradients, as many, in the order of the writers: to the last bits of float32."""
+    devices, trace = sharing(8, order=order), Trace()
+    run(devices, 250.0, witness=trace)
+    state = agreed(devices)
+    assert state.model.head.step == 8 * TURNS
+    assert all(found.forks == found.lost == 0 for found in states(devices))
+    writers = {}
+    for event in trace.document()["events"]:
+        if event["event"] == "send" and event["message"]["said"] == "announced":
+            writers[event["message"]["step"]] = event["message"]["writer"]
+    central, taken = np.zeros(KERNEL.size), dict.fromkeys(writers.values(), 0)
+    for step in range(1, 8 * TURNS + 1):
+        first = taken[writers[step]] * BATCH
+        batch = some(int(writers[step][-2:])).at(slice(first, first + BATCH))
+        taken[writers[step]] += 1
+        central = central - ETA * gradient(central, batch)
+    assert state.model.parameters == pytest.approx(central, abs=1e-4)
+    pooled, shuffled = np.zeros(KERNEL.size), np.random.default_rng(0).permutation(8 * BATCH * TURNS)
+    everything = [some(i) for i in range(8)]
+    features = np.concatenate([part.features for part in everything])[shuffled]
+    labels = np.concatenate([part.labels for part in everything])[shuffled]
+    for start in range(0, len(labels), BATCH):
+        part = slice(start, start + BATCH)
+        pooled = pooled - ETA * gradient(pooled, Records(features[part], labels[part]))
+    assert abs(accuracy(state.model.parameters) - accuracy(pooled)) <= 0.01
+
+
+def test_turns_are_taken_one_after_another_and_each_release_is_in_the_model() -> None:
+    devices = sharing(5, epsilon=8.0)
+    run(devices, 60.0)
+    state = agreed(devices)
+    assert state.model.head.step == 5 * TURNS
+    for device in devices:
+        spending = device.vault.spending()
+        assert spending.charges == spending.releases == TURNS
+        assert 0 < spending.epsilon <= 8.0
+
+
+@pytest.mark.parametrize("faults", [Faults(), ROUGH])
+@pytest.mark.parametrize("power_cuts", [0.0, 0.05])
+@pytest.mark.parametrize("chain", [False, True])
+def test_all_end_with_one_model_and_no_slot_is_released_twice(faults: Faults, power_cuts: float, chain: bool) -> None:
+    devices = sharing(5, seed=2, epsilon=8.0, power_cuts=power_cuts, chain=chain)
+    simulation = run(devices, 300.0, faults)
+    for device in devices:
+        if device.core is None:
+            simulation.restart(device.id)
+    for device in devices:
+        device.store._probability = 0.0  # type: ignore[attr-defined]
+    advance(simulation, 500.0)
+    state, turns = agreed(devices), TURNS // 2 if chain else TURNS
+    assert [found.turn for found in states(devices)] == [turns] * 5
+    assert all(device.vault.spending().releases == turns for device in devices)
+    lost = sum(found.lost for found in states(devices))
+    if not power_cuts:  # which may cut off a count too
+        assert state.model.head.step + lost >= 5 * turns, "what is in no model is counted"
+    if faults == Faults() and not power_cuts:
+        assert (state.model.head.step, lost) == (5 * turns, 0)
+
+
+def test_a_fleet_whose_first_device_is_dead_starts_all_the_same() -> None:
+    devices = sharing(4)
+    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
+    simulation.start()
+    simulation.kill("device-00")
+    simulation.run_until(150.0)
+    assert agreed(devices).model.head.step == 3 * TURNS
+    simulation.restart("device-00")
+    simulation.run_until(250.0)
+    assert agreed(devices).model.head.step == 4 * TURNS
+
+
+def test_a_model_is_had_from_elsewhere_when_its_writer_died_and_the_update_is_counted_as_lost() -> None:
+    devices = sharing(4)
+    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
+    simulation.start()
+    writer = devices[2]
+    while writer.core is None or writer.core.state.model.head.writer != writer.id or writer.core.outbox:
+        simulation.step()
+    simulation.kill(writer.id)  # announced to all, fetched by nobody
+    simulation.run_until(200.0)
+    state = agreed(devices)
+    assert sum(found.lost for found in states(devices)) == 1
+    assert state.model.head.step == 3 * TURNS + 1
+    simulation.restart(writer.id)
+    simulation.run_until(300.0)
+    assert agreed(devices).model.head.step == 4 * TURNS
+
+
+@pytest.mark.parametrize("topology", ["ring", "star", "bipartite"])
+def test_on_sparse_graphs_heads_are_told_on_and_all_agree(topology: str) -> None:
+    devices = sharing(6, topology=topology)
+    run(devices, 400.0)
+    state = agreed(devices)
+    assert accuracy(state.model.parameters) > 0.9
+    assert all(device.vault.spending().releases == TURNS for device in devices)
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    documents = []
+    for _ in range(2):
+        trace = Trace()
+        run(sharing(4, epsilon=2.0), 60.0, ROUGH, trace)
+        documents.append(trace.document())
+    assert documents[0] == documents[1]
+    assert any(event.get("message", {}).get("said") == "model" for event in documents[0]["events"])
+
+
+def test_models_are_of_numbers_that_every_device_has() -> None:
+    assert rounded(np.array([0.1])).tolist() == [float(np.float32(0.1))]

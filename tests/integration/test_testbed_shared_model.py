@@ -1,0 +1,153 @@
+"""`sottovoce testbed --learner without-replacement` and `with-replacement`: processes, and simulated fleets."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.agent.assemble import LEDGER
+from sottovoce.vault import Ledger
+
+from tests.support.command import here
+from tests.support.devices import some_records
+from tests.support.processes import document, processes_about, sottovoce
+from tests.support.reports import check_report
+
+pytestmark = pytest.mark.timeout(400)  # the testbed has deadlines of its own, which come first
+LETTER = ("--fidelity", "paper", "--set", "privacy.allow_unproved=true", "--model", "logistic")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    features, labels = some_records(400, 1)
+    path = tmp_path_factory.mktemp("data") / "records.npz"
+    np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
+    return f"npz:{path}"
+
+
+def simulated(data: str, *arguments: object, learner: str = "without-replacement", agents: int = 4) -> dict[str, Any]:
+    ended = here(
+        *("testbed", "--transport", "memory", "--learner", learner, "--data", data, "--topology", "full"),
+        *("--agents", agents, "--json", *arguments),
+    )
+    assert ended.code == 0, ended.err
+    report = document(ended.out)
+    check_report(report, agents=agents)
+    return report
+
+
+def test_eight_processes_share_one_model_and_their_ledgers_agree_with_the_report(tmp_path: Path) -> None:
+    directory = tmp_path / "fleet"
+    ended = sottovoce(
+        *("testbed", "--json", "--agents", 8, "--learner", "without-replacement", "--data", "digits"),
+        *("--topology", "full", "--cycles", 70, "--period", 0.2, "--epsilon", 8),
+        *("--set", f"testbed.directory={directory}"),
+        seconds=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    report = document(ended.stdout)
+    check_report(report, agents=8)
+    assert report["run"]["transport"] == "grpc"
+    assert report["privacy"]["status"] == "proved"
+    assert report["final"]["accuracy_mean"] > 0.6
+    kept = {}
+    for path in directory.glob(f"agent-*/{LEDGER}"):
+        ledger = Ledger.read(path)
+        kept[ledger.owner] = (ledger.spending().epsilon, ledger.spending().releases)
+        ledger.close()
+    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == kept
+    assert all(0 < spent <= 8.0 and 1 <= releases <= 3 for spent, releases in kept.values())
+    assert not processes_about(str(directory))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--set", "learner.release_every=4", "--set", "learner.batch=5", "--set", "learner.passes=3"),
+        ("--set", "learner.controller=always-global", "--set", "learner.batch=10", "--set", "learner.passes=3"),
+        ("--set", "learner.regularisation=0.001"),
+        ("--model", "logistic"),
+        (*LETTER, "--set", "learner.controller=always-global", "--set", "learner.batch=5", "--set", "learner.passes=3"),
+        (*LETTER, "--set", "learner.controller=deep-q", "--set", "learner.batch=5", "--set", "learner.passes=3"),
+    ],
+)
+def test_every_variant_learns_without_noise_and_all_end_with_one_model(data: str, arguments: tuple[str, ...]) -> None:
+    report = simulated(data, "--epsilon", "inf", "--cycles", "250", *arguments)
+    assert report["privacy"]["status"] == "none"
+    assert report["final"]["accuracy_min"] > 0.85
+
+
+@pytest.mark.parametrize("arguments", [(), (*LETTER, "--set", "learner.batch=20")])
+def test_with_replacement_learns_without_noise(data: str, arguments: tuple[str, ...]) -> None:
+    report = simulated(data, "--epsilon", "inf", "--cycles", "250", *arguments, learner="with-replacement")
+    assert report["final"]["accuracy_min"] > 0.85
+    assert report["final"]["accuracy_min"] == report["final"]["accuracy_max"]
+
+
+@pytest.mark.parametrize(
+    "learner, arguments, relation, releases",
+    [
+        ("without-replacement", (), "add-remove", 12),
+        ("without-replacement", ("--set", "learner.release_every=4", "--set", "learner.batch=5"), "replace-one", 16),
+        ("with-replacement", (), "add-remove", 12),
+    ],
+)
+def test_what_is_proved_is_charged(
+    data: str, learner: str, arguments: tuple[str, ...], relation: str, releases: int
+) -> None:
+    report = simulated(data, "--epsilon", "4", "--cycles", "60", *arguments, learner=learner)
+    privacy = report["privacy"]
+    assert (privacy["status"], privacy["neighbouring"], privacy["releases"]) == ("proved", relation, releases)
+    assert 3.9 < privacy["spent_epsilon_max"] <= 4.0
+
+
+@pytest.mark.parametrize("controller", ["deep-q", "always-global", "schedule"])
+def test_the_letter_is_refuted_and_says_by_how_much(data: str, controller: str) -> None:
+    asked = (
+        "--epsilon",
+        "1",
+        "--cycles",
+        "20",
+        "--set",
+        "learner.batch=10",
+        "--set",
+        f"learner.controller={controller}",
+    )
+    report = simulated(data, *LETTER, *asked)
+    privacy = report["privacy"]
+    assert (privacy["status"], privacy["epsilon"], privacy["spent_epsilon_max"]) == ("refuted", 1.0, None)
+    assert ("2.94" if controller == "deep-q" else "2.85") in privacy["reason"]
+
+
+def test_where_all_steps_are_local_nothing_is_asked_or_sent(data: str) -> None:
+    report = simulated(data, "--cycles", "10", "--set", "learner.controller=always-local")
+    assert (report["privacy"]["releases"], report["traffic"]["messages"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments, code, words",
+    [
+        (("--set", "learner.controller=deep-q"), 3, "fidelity = paper"),
+        (("--set", "learner.release_every=4", "--set", "learner.batch=5", "--model", "mlp"), 5, "no bound is proved"),
+        (("--set", "learner.release_every=4", "--set", "learner.batch=50"), 4, "make no chain"),
+        (("--set", "learner.release_every=2", "--set", "learner.batch=5", "--set", "learner.step_size=3"), 5, "1/(2μ)"),
+        (
+            (
+                "--set",
+                "learner.release_every=2",
+                "--set",
+                "learner.batch=5",
+                "--set",
+                "privacy.neighbouring=add-remove",
+            ),
+            5,
+            "replace-one",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(data: str, arguments: tuple[str, ...], code: int, words: str) -> None:
+    asked = ("testbed", "--transport", "memory", "--learner", "without-replacement", "--data", data, "--agents", 4)
+    ended = here(*asked, *arguments)
+    assert (ended.code, ended.err.count("\n")) == (code, 1), ended.err
+    assert words in ended.err

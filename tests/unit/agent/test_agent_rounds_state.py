@@ -1,0 +1,62 @@
+"""The durable part of the state of a learner in rounds: a restart finds the model, and the next round."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.states.rounds import RoundsCodec
+from sottovoce.errors import DataError
+from sottovoce.learners.rounds import DpDpsgd, RoundMessage, Rounds, RoundsSchedule, RoundsState
+
+
+def learner(size: int = 3) -> Rounds:
+    return Rounds(RoundsSchedule("dp-dpsgd", size, 1.0, 9, 0.5, 0.5, 4.0, 3.0), DpDpsgd(), np.zeros(size))
+
+
+def opened(directory: Path, size: int = 3) -> SqliteStore:
+    return SqliteStore(directory, learner(size), RoundsCodec(learner(size)), 0)
+
+
+def some_state(phase: int) -> RoundsState:
+    rng, fresh = np.random.default_rng(1), learner().fresh()
+    work = replace(
+        fresh.work, round=4, model=rng.normal(size=3), direction=rng.normal(size=3), kept=rng.normal(size=3)
+    )
+    came = {(4, 0, "a"): RoundMessage(4, 0, 1, np.zeros((1, 3), dtype=np.float32))}
+    return replace(fresh, work=work, phase=phase, exhausted=True, came=came)
+
+
+@pytest.mark.parametrize("phase, turn", [(-1, 4), (0, 5)])
+def test_a_restart_finds_the_vectors_and_the_round_after_the_one_begun(tmp_path: Path, phase: int, turn: int) -> None:
+    store, state = opened(tmp_path), some_state(phase)
+    store.commit(state, [], [], None)
+    store.close()
+    again = opened(tmp_path)
+    found: RoundsState = learner().resumed(again.load().state, frozenset())
+    again.close()
+    for name in ("model", "direction", "kept"):
+        assert getattr(found.work, name).tolist() == getattr(state.work, name).tolist()
+    assert (found.work.round, found.cycle, found.phase, found.exhausted) == (turn, turn, -1, True)
+    assert found.work.rate == learner().schedule.rate(turn)
+    assert found.joining
+    assert found.came == {}
+
+
+def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.commit(some_state(0), [], [], None)
+    store.close()
+    other = opened(tmp_path, 4)
+    with pytest.raises(DataError, match="model of 3 numbers"):
+        other.load()
+    other.close()
+
+
+def test_a_damaged_state_is_refused() -> None:
+    raw = RoundsCodec(learner()).encode(some_state(0))
+    broken = replace(some_state(0), work=replace(some_state(0).work, direction=np.array([1.0, np.inf, 0.0])))
+    assert RoundsCodec(learner()).decode(raw).work.round == 5
+    with pytest.raises(ValueError, match="not a number"):
+        RoundsCodec(learner()).decode(RoundsCodec(learner()).encode(broken))

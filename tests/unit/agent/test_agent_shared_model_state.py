@@ -1,0 +1,61 @@
+"""The durable part of the state of a device that shares a model."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.states.shared_model import SharedModelCodec
+from sottovoce.errors import DataError
+from sottovoce.learners import SharedModel, SharedModelSchedule, SharedModelState
+from sottovoce.learners.shared_model_messages import Head
+from sottovoce.learners.shared_model_state import Held
+
+
+def learner(size: int = 4) -> SharedModel:
+    return SharedModel(SharedModelSchedule("with-replacement", 1.0, 5, "gradient", 3, 0.5), "b", np.zeros(size))
+
+
+def opened(directory: Path, size: int = 4, released: int = 0) -> SqliteStore:
+    return SqliteStore(directory, learner(size), SharedModelCodec(learner(size)), released)
+
+
+def some_state() -> SharedModelState:
+    model = Held(Head(7, "a"), np.array([0.5, 0.25, -1.0, 3.0]))
+    return replace(
+        learner().fresh(),
+        model=model, own=np.array([1.0, 2.0, 3.0, 4.0]), heard=Head(9, "c"), told=Head(6, "b"), cycle=33, turn=3,
+        exhausted=True, forks=2, lost=1, written={"a": 4, "b": 3},
+    )  # fmt: skip
+
+
+def test_what_is_committed_is_loaded_with_what_was_seen(tmp_path: Path) -> None:
+    store, state = opened(tmp_path), some_state()
+    store.commit(state, [Outgoing("a", 1, b"x")], [], ("c", Seen(1, 5)))
+    store.close()
+    again = opened(tmp_path)
+    found: SharedModelState = again.load().state
+    assert found.traced() == state.traced()
+    for name in ("told", "exhausted", "written"):
+        assert getattr(found, name) == getattr(state, name)
+    assert again.load().seen == {"c": Seen(1, 5)}
+    again.close()
+
+
+def test_a_lost_state_repeats_no_turn(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    (tmp_path / "state.db").unlink()
+    store = opened(tmp_path, released=2)
+    state: SharedModelState = store.load().state
+    assert (state.turn, state.model.head) == (2, Head(0, ""))
+    store.close()
+
+
+def test_a_model_of_another_size_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    store = opened(tmp_path, size=5)
+    with pytest.raises(DataError, match="4 numbers"):
+        store.load()
+    store.close()

@@ -1,0 +1,112 @@
+"""From a configuration to push-sum's learners: what each name means, sound and to the letter."""
+
+import math
+from typing import Any
+
+import pytest
+from sottovoce.agent.families.adad2p import published_sigma, true_epsilon
+from sottovoce.agent.families.push_sum import schedule_of
+from sottovoce.agent.family import family_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.errors import ConfigError
+from sottovoce.vault import GradientTerms, NormalisedTerms, PublishedTerms
+
+SIZE = 650
+
+
+def config(name: str, epsilon: float = 2.0, unit: str = "record", **learner: Any) -> AgentConfig:
+    return checked(
+        {
+            "agent": {"state": "."},
+            "data": {"source": "digits", "features": 64, "classes": 10, "expected_records": 180.0},
+            "learner": {"name": name, **learner},
+            "privacy": {"epsilon": epsilon, "unit": unit},
+        },
+        "test",
+    )
+
+
+@pytest.mark.parametrize(
+    "name, learner, rule, clip",
+    [
+        ("clipd2p", {}, None, 0.5),
+        ("clipd2p", {"clipping": "decay"}, "decay", 1.0),
+        ("constd2p", {}, None, 0.5),
+        ("constd2p", {"gradient_bound": 0.9}, None, 0.9),
+        ("adad2p", {}, "quantile", 1.0),
+        ("adad2p", {"clipping": "automatic"}, "automatic", 1.0),
+        ("adad2p", {"clipping": "constant", "clip": 0.2}, None, 0.2),
+    ],
+)
+def test_what_each_name_means_by_default(name: str, learner: dict[str, Any], rule: str | None, clip: float) -> None:
+    terms = family_of(config(name, **learner)).terms
+    if rule is None:
+        assert isinstance(terms, GradientTerms)
+        assert terms.clip == clip
+    else:
+        assert isinstance(terms, NormalisedTerms)
+        assert (terms.rule, terms.sums.clip, terms.learner) == (rule, clip, name)
+
+
+@pytest.mark.parametrize("batch, expected", [(60, 60), (1000, 180)])
+def test_a_random_batch_is_what_a_step_is_divided_by(batch: int, expected: int) -> None:
+    """A batch larger than a device's records is all of them."""
+    chosen = config("clipd2p", sampling="poisson", batch=batch)
+    terms = family_of(chosen).terms
+    assert isinstance(terms, GradientTerms)
+    assert (terms.sampling, terms.batch, terms.of) == ("poisson", expected, 180)
+    assert schedule_of(chosen, SIZE).expected_records == expected
+
+
+def test_the_step_size_follows_the_noise_of_the_budget() -> None:
+    """Half the noise allows twice the step, up to a limit; who says a step size gets it; without noise nothing binds."""
+    small, large = (schedule_of(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))
+    assert large / small == pytest.approx(0.268051 / 0.142193, rel=1e-2), "as μ of the two budgets"
+    assert small * 0.5 == pytest.approx(2.5, rel=0.05), "γC"
+    assert schedule_of(config("clipd2p", 100.0), SIZE).step_size == 40.0
+    assert schedule_of(config("clipd2p", math.inf), SIZE).step_size == 20.0
+    assert schedule_of(config("clipd2p", 0.5, step_size=7.0), SIZE).step_size == 7.0
+    assert schedule_of(config("clipd2p", 0.5, clip=0.25), SIZE).step_size == pytest.approx(2 * small)
+    assert schedule_of(config("clipd2p", 0.5, unit="device"), SIZE).step_size == 20.0
+
+
+def test_models_with_a_start_of_their_own_begin_there_on_every_device() -> None:
+    family = family_of(config("clipd2p", model="mlp", hidden=4))
+    first, second = (family.learner(name, None, ())[0].fresh() for name in "ab")  # type: ignore[arg-type]
+    assert first.numerator.any()
+    assert first.numerator.tolist() == second.numerator.tolist()
+
+
+@pytest.mark.parametrize("sigma, epsilon", [(0.5, 31.5), (1.0, 2.48), (2.0, 0.126)])
+def test_true_epsilon_of_clipd2p(sigma: float, epsilon: float) -> None:
+    """ALGORITHMS §4b.6, at J = 2,500 and K = 3,500; ours is rounded up, by a few parts in a hundred at most."""
+    assert epsilon <= true_epsilon(sigma, 3500, 2500, 1e-5) <= 1.03 * epsilon
+
+
+@pytest.mark.parametrize("name", ["adad2p", "constd2p", "clipd2p"])
+def test_to_the_letter_one_random_record_a_step(name: str) -> None:
+    chosen = config(name, fidelity="paper", sigma=0.05, gradient_bound=3.5, clip=2.0)
+    terms, schedule = family_of(chosen).terms, schedule_of(chosen, SIZE)
+    assert isinstance(terms, PublishedTerms)
+    assert (terms.batch, terms.scaled) == (1, name == "adad2p")
+    assert terms.sigma == pytest.approx({"adad2p": 0.05, "constd2p": 0.05 * 3.5, "clipd2p": 0.05 * 2.0}[name])
+    assert terms.clip == (2.0 if name == "clipd2p" else None)
+    assert terms.claim.refuted == (name != "clipd2p")
+    assert (schedule.expected_records, schedule.step_decay, schedule.step_size) == (1.0, 0.0, 0.03)
+    assert chosen.unproved
+    assert chosen.neighbouring == "replace-one"
+
+
+def test_without_a_sigma_the_papers_formula_says_one() -> None:
+    chosen = config("clipd2p", 2.0, fidelity="paper", steps=400)
+    assert published_sigma(chosen) == pytest.approx(math.sqrt(400 * math.log(1e5)) / (180 * 2.0))
+    claim = family_of(chosen).terms.claim  # type: ignore[attr-defined]
+    assert claim.epsilon == pytest.approx(2.0)
+    assert "c₂ = 1" in claim.composition
+    assert published_sigma(config("clipd2p", math.inf, fidelity="paper")) == 0.0
+
+
+def test_a_bound_that_nobody_declared_is_asked_for() -> None:
+    with pytest.raises(ConfigError, match=r"learner\.gradient_bound"):
+        family_of(config("constd2p", fidelity="paper"))
+    assert isinstance(family_of(config("constd2p", math.inf, fidelity="paper")).terms, PublishedTerms)

@@ -1,0 +1,67 @@
+"""Rows in units of their threshold: never longer than 1, each by itself, and read back as clipped gradients."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, Rule, normalised, numbers, undone
+
+RULES: tuple[Rule, ...] = ("decay", "quantile", "automatic")
+THRESHOLDS = st.floats(1e-300, 1e300, allow_nan=False, allow_infinity=False)
+
+
+def rows(seed: int, scale: float, count: int = 5) -> np.ndarray:  # type: ignore[type-arg]
+    return np.random.default_rng(seed).normal(size=(count, 7)) * scale
+
+
+@given(st.sampled_from(RULES), THRESHOLDS, st.integers(0, 99), st.sampled_from([0.0, 1e-100, 1e-3, 1.0, 1e100]))
+def test_no_row_is_longer_than_one_whatever_the_threshold(
+    rule: Rule, threshold: float, seed: int, scale: float
+) -> None:
+    found = normalised(rows(seed, scale), rule, threshold)
+    assert found.shape == (5, numbers(rule, 7))
+    assert (np.linalg.norm(found, axis=1) <= 1 + 1e-12).all()
+
+
+@given(st.sampled_from(RULES), st.integers(0, 99))
+def test_a_row_depends_on_itself_alone_to_the_last_bit(rule: Rule, seed: int) -> None:
+    gradients = rows(seed, 3.0, 40)
+    whole = normalised(gradients, rule, 0.7)
+    for place in (0, 17, 39):
+        np.testing.assert_array_equal(whole[place], normalised(gradients[place : place + 1], rule, 0.7)[0])
+
+
+def test_clipped_gradients_and_bits_are_read_back() -> None:
+    """3-4-5: clipped at 2, one gradient of length 5 counts 2; one of length 1 stays, and says so."""
+    gradients = np.array([[3.0, 4.0], [0.6, 0.8]])
+    clipped = np.array([1.2 + 0.6, 1.6 + 0.8])
+    decay = undone(normalised(gradients, "decay", 2.0).sum(axis=0), "decay", 2.0)
+    np.testing.assert_allclose(decay.gradient, clipped, rtol=1e-14)
+    assert decay.bits is None
+    total = normalised(gradients, "quantile", 2.0).sum(axis=0)
+    quantile = undone(total, "quantile", 2.0)
+    np.testing.assert_allclose(quantile.gradient, clipped, rtol=1e-14)
+    assert quantile.bits == pytest.approx(1 - 1)
+    both = undone(normalised(gradients, "quantile", 6.0).sum(axis=0), "quantile", 6.0)
+    assert both.bits == pytest.approx(2)
+    np.testing.assert_allclose(both.gradient, gradients.sum(axis=0), rtol=1e-14)
+
+
+def test_automatic_divides_by_the_length() -> None:
+    found = normalised(np.array([[3.0, 4.0], [0.0, 0.0]]), "automatic", 1.0)
+    np.testing.assert_allclose(found, [[3 / 5.01, 4 / 5.01], [0.0, 0.0]], rtol=1e-14)
+
+
+def test_gradient_and_bit_share_the_length_of_one() -> None:
+    row = normalised(np.array([[30.0, 40.0]]), "quantile", 1.0)[0]
+    assert abs(row[-1]) == BIT_SHARE
+    assert np.linalg.norm(row[:-1]) == pytest.approx(math.sqrt(1 - BIT_SHARE**2))
+
+
+def test_what_is_not_finite_stays_recognisable() -> None:
+    """The mechanism counts a row that is not finite as zero."""
+    found = normalised(np.array([[np.nan, 1.0], [1e200, 1e200]]), "decay", 1.0)
+    assert np.isnan(found[0]).any()
+    assert np.isfinite(found[1]).all()

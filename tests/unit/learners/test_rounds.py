@@ -1,0 +1,271 @@
+"""A learner in rounds by hand: what neighbours may make of it, and when it speaks."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.door import Query
+from sottovoce.errors import ConfigError, MessageRefused
+from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Send, SetTimer, Timer
+from sottovoce.learners.rounds import (
+    DpDpsgd,
+    Mixing,
+    Muffliato,
+    Pdsl,
+    Rationing,
+    RoundMessage,
+    Rounds,
+    RoundsSchedule,
+    RoundsState,
+    Weighing,
+    Work,
+)
+from sottovoce.learners.rounds.links import MOST_QUEUED, delivered, sent
+from sottovoce.learners.rounds.schedule import MOST_BEHIND
+
+from tests.unit.learners.support import FakeRelease
+
+SIZE, FAR = 2, 10**9
+PEERS = ("a", "b", "c")
+
+
+def message(turn: int = 0, phase: int = 0, *values: float, degree: int = 3, rows: int = 1) -> RoundMessage:
+    vectors = np.array([values or (0.0,) * SIZE] * rows, dtype=np.float32).reshape(rows, -1)
+    return RoundMessage(turn, phase, degree, vectors)
+
+
+class Hand:
+    """A device with neighbours, on its first beat; and the effects of the last event."""
+
+    def __init__(self, algorithm: Any = None, *, steps: int = 50, peers: tuple[str, ...] = PEERS) -> None:
+        schedule = RoundsSchedule("pdsl", SIZE, 8.0, steps, 1.0, 0.0, 1.0, 3.0)
+        self.learner = Rounds(schedule, algorithm or DpDpsgd(), np.zeros(SIZE))
+        self.state, self.effects = self.learner.start(self.learner.fresh(), 0.0)
+        self.on(PeersChanged(peers))
+
+    def on(self, event: Event, now: float = 0.0) -> "Hand":
+        self.state, self.effects = self.learner.on(self.state, event, now)
+        return self
+
+    def beat(self, now: float) -> "Hand":
+        return self.on(Timer("beat"), now)
+
+    def answer(self, *values: int, now: float = 0.0) -> "Hand":
+        assert self.state.asked is not None
+        return self.on(FakeRelease(self.state.asked, np.array(values or (0,) * SIZE), 1.0), now)
+
+    def sends(self) -> dict[str, RoundMessage]:
+        return {effect.recipient: effect.message for effect in self.effects if isinstance(effect, Send)}  # type: ignore[misc]
+
+    def asks(self) -> list[Query]:
+        return [effect.query for effect in self.effects if isinstance(effect, Ask)]
+
+
+def test_it_speaks_on_its_own_beat_alone() -> None:
+    hand = Hand().beat(0.0)
+    assert set(hand.sends()) == set(PEERS)
+    assert [query.slot for query in hand.asks()] == [0]
+    quiet: list[Effect] = []
+    hand.answer()
+    quiet += hand.effects
+    for peer in PEERS:
+        hand.on(Delivered(peer))
+        quiet += hand.effects
+        hand.on(Received(peer, message()))
+        quiet += hand.effects
+    assert quiet == [], "neither the vault nor a neighbour makes it speak"
+    hand.beat(4.0)
+    assert hand.state.work.round == 1
+    assert hand.sends() == {}, "the next round is due at 8"
+    assert set(hand.beat(8.0).sends()) == set(PEERS)
+    assert [effect.at for effect in hand.effects if isinstance(effect, SetTimer)] == [12.0]
+
+
+def test_a_slow_vault_costs_whole_beats() -> None:
+    hand = Hand().beat(0.0)
+    for peer in PEERS:
+        hand.on(Received(peer, message()))
+    for now in (4.0, 8.0, 100.0):
+        assert hand.beat(now).sends() == {}
+    hand.answer(now=101.0)
+    assert hand.effects == []
+    assert set(hand.beat(104.0).state.work.mixing.others) == set(PEERS)
+
+
+def test_a_missing_neighbours_weight_is_ones_own() -> None:
+    hand = Hand().beat(0.0).answer()
+    hand.on(Received("a", message(0, 0, 1.0, 1.0, degree=1))).on(Received("b", message(0, 0, 1.0, 1.0, degree=7)))
+    hand.beat(20.0)
+    assert hand.state.phase == 0
+    hand.beat(24.0)
+    assert hand.state.work.mixing == Mixing(1 - 1 / 4 - 1 / 8, {"a": 1 / 4, "b": 1 / 8})
+    assert hand.state.work.model.tolist() == [0.375, 0.375]
+    assert hand.state.absent == {"c"}
+    assert hand.state.expected == {"a", "b"}
+    hand.on(Received("c", message(0)))
+    assert hand.state.absent == {"c"}, "what it said of an older round is no sign of presence"
+    assert hand.on(Received("c", message(1))).state.absent == frozenset()
+
+
+def test_one_neighbour_far_ahead_moves_nobody() -> None:
+    hand = Hand().beat(0.0).answer()
+    before = hand.state
+    hand.on(Received("a", message(FAR)))
+    assert hand.state.came == before.came, "nothing of it is kept"
+    assert hand.state.drift == FAR
+    hand.on(Received("b", message(0))).on(Received("c", message(0))).beat(4.0)
+    assert hand.state.work.round == 0, "it is waited for"
+    hand.beat(24.0)
+    assert hand.state.work.round == 1
+
+
+@pytest.mark.parametrize("others, turn", [((7, 0, 0), 0), ((7, 9, 0), 8), ((7, 8, 9), 9), ((3, 3, 3), 4), ((2, 2, 2), 0)])
+def test_more_than_half_of_the_neighbours_say_which_round_it_is(others: tuple[int, ...], turn: int) -> None:
+    hand = Hand().beat(0.0).answer()
+    for peer, other in zip(PEERS, others, strict=True):
+        hand.on(Received(peer, message(other)))
+    hand.beat(4.0)
+    assert hand.state.work.round == turn
+    assert (hand.asks() != []) == (turn > 0), "a round it joins is a round to learn in"
+    assert all(query.slot == turn for query in hand.asks())
+
+
+def test_memory_is_bounded_whatever_a_neighbour_sends() -> None:
+    hand = Hand(Muffliato((0.0, 0.0))).beat(0.0)
+    for turn in range(40):
+        for phase in (1, 2):
+            for _ in range(3):
+                hand.on(Received("a", message(turn, phase)))
+    assert len(hand.state.came) <= 2 * (MOST_BEHIND + 1)
+    assert len(hand.state.heard) == 1
+
+
+def test_what_waits_for_a_confirmation_is_bounded_and_of_the_newest_round() -> None:
+    state, effects = sent(Hand().state, "a", message(0))
+    assert [type(effect) for effect in effects] == [Send]
+    for turn in (0, 1):
+        for phase in range(9):
+            state, effects = sent(state, "a", message(turn, phase))
+            assert effects == [], "one message is on its way at a time"
+    waiting = [(kept.round, kept.phase) for kept in state.queue["a"]]
+    assert waiting == [(1, phase) for phase in range(9 - MOST_QUEUED, 9)]
+    for expected in waiting:
+        state, effects = delivered(state, "a")
+        assert [(effect.message.round, effect.message.phase) for effect in effects if isinstance(effect, Send)] == [
+            expected
+        ]
+        assert state.pending == {"a"}
+    state, effects = delivered(state, "a")
+    assert (state.pending, effects) == (frozenset(), [])
+
+
+@pytest.mark.parametrize(
+    "sender, refused, reason",
+    [
+        ("x", message(), "neighbour"),
+        ("a", message(0, 0, 1.0), "shape"),
+        ("a", message(0, 0, 1.0, 2.0, 3.0), "shape"),
+        ("a", message(0, 1), "phase"),
+        ("a", message(0, 0, 1.0, 2.0, rows=2), "phase"),
+        ("a", message(60, 1), "phase"),
+        ("a", message(0, 0, 1.0, float("nan")), "range"),
+        ("a", message(0, 0, 1.0, 1e20), "range"),
+        ("a", message(-1), "range"),
+        ("a", message(degree=0), "range"),
+    ],
+)
+def test_what_no_neighbour_may_send(sender: str, refused: RoundMessage, reason: str) -> None:
+    hand = Hand().beat(0.0)
+    before = hand.state
+    with pytest.raises(MessageRefused) as refusal:
+        hand.on(Received(sender, refused))
+    assert refusal.value.reason == reason
+    assert hand.state is before
+
+
+def test_the_first_message_of_a_phase_counts() -> None:
+    hand = Hand(peers=("a",)).beat(0.0).answer()
+    hand.on(Received("a", message(0, 0, 1.0, 1.0, degree=1))).on(Received("a", message(0, 0, 9.0, 9.0, degree=1)))
+    assert hand.beat(4.0).state.work.model.tolist() == [0.5, 0.5]
+
+
+def test_an_answer_that_is_not_awaited_changes_nothing() -> None:
+    hand = Hand().beat(0.0)
+    before = hand.state
+    stale = Query("pdsl", "gradient", 7, np.zeros(SIZE))
+    assert hand.on(FakeRelease(stale.id, np.array([1, 1]), 1.0)).state is before
+
+
+def test_after_the_last_private_round_nothing_is_asked() -> None:
+    hand = Hand(steps=1, peers=("a",)).beat(0.0).answer(4, 4)
+    hand.on(Received("a", message(degree=1))).beat(4.0)
+    assert hand.state.work.model.tolist() == [-4.0, -4.0]
+    hand.on(Delivered("a")).beat(8.0)
+    assert hand.asks() == []
+    assert hand.sends()["a"].round == 1
+    assert hand.learner.progress(hand.state).phase == "mixing"
+    hand.on(Received("a", message(1, 0, 0.0, 0.0, degree=1))).beat(12.0)
+    assert hand.state.work.model.tolist() == [-2.0, -2.0]
+
+
+def test_a_restart_leaves_the_round_that_was_under_way() -> None:
+    hand = Hand().beat(0.0).answer()
+    again = hand.learner.resumed(hand.state, frozenset({"a"}))
+    assert (again.work.round, again.cycle, again.joining, again.pending) == (1, 1, True, {"a"})
+    fresh = hand.learner.resumed(hand.learner.fresh(), frozenset())
+    assert (fresh.work.round, fresh.joining) == (0, False)
+
+
+def work(turn: int, neighbours: int) -> Work:
+    zero = np.zeros(1)
+    return Work(turn, 1.0, zero, zero, zero, neighbours=tuple(f"n{i}" for i in range(neighbours)))
+
+
+@pytest.mark.parametrize("neighbours, answers", [(4, 3), (5, 4), (7, 2), (3, 9), (6, 1), (0, 1)])
+def test_turns_are_fair_and_never_more_than_the_ration(neighbours: int, answers: int) -> None:
+    counts = dict.fromkeys(work(0, neighbours).neighbours, 0)
+    for turn in range(2 * 3 * 5 * 7):
+        positions = Rationing(answers).positions(work(turn, neighbours))
+        assert sorted(positions.values()) == list(range(1, 1 + min(answers - 1, neighbours)))
+        for peer in positions:
+            counts[peer] += 1
+    assert max(counts.values(), default=0) == min(counts.values(), default=0)
+
+
+@pytest.mark.parametrize("how", ["exact", "monte-carlo"])
+def test_shapley_values_need_public_records(how: Any) -> None:
+    with pytest.raises(ConfigError, match=r"learner\.shapley = cosine"):
+        Weighing(how)
+
+
+def test_weights_without_public_records() -> None:
+    gradients = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    assert Weighing("uniform")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [1 / 3] * 3
+    assert Weighing("cosine")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [0.5, 0.5, 0.0]
+
+
+def test_permutations_are_public() -> None:
+    class Game:
+        def worth(self, candidates: Any) -> Any:
+            return lambda masks: masks.astype(np.float64) ** 2
+
+    gradients = np.arange(8.0).reshape(4, 2)
+    one, same, other = (
+        Weighing("monte-carlo", Game(), 5, seed)(np.zeros(2), gradients, 1.0, 3).values for seed in (1, 1, 2)
+    )
+    assert one is not None and same is not None and other is not None
+    assert one.tolist() == same.tolist() != other.tolist()
+
+
+def test_a_device_without_gradients_goes_on_with_its_momentum() -> None:
+    pdsl = Pdsl(Rationing(1), Weighing("uniform"), 0.5)
+    state = replace(work(0, 0), direction=np.array([2.0]), received=({}, {}))
+    stepped = pdsl.combined(state, 1)
+    assert (stepped.direction.tolist(), stepped.model.tolist()) == ([1.0], [-1.0])
+
+
+def test_state_is_frozen() -> None:
+    state: RoundsState = Hand().state
+    with pytest.raises(AttributeError):
+        state.phase = 3  # type: ignore[misc]

@@ -1,0 +1,77 @@
+"""One vector of a whole device, released once."""
+
+import numpy as np
+import pytest
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.vault import Budget, Ledger, MeanTerms, SeededNoise, Vault, build
+
+ASK = Query("average", "mean", 0, np.empty(0))
+
+
+def vault(features: list[list[float]], epsilon: float | None = None, unit: str = "device", clip: float = 5.0) -> Vault:
+    rows = np.array(features).reshape(len(features), 2)
+    return build(
+        records=Records(rows, np.zeros(len(rows), dtype=np.int64)),
+        kernel=None,
+        terms=MeanTerms("average", 2, clip),
+        ledger=Ledger.in_memory("meter-17", Budget(epsilon, 1e-5, unit, "add-remove")),
+        noise=SeededNoise(1),
+    )
+
+
+@pytest.mark.parametrize(
+    "rows, vector",
+    [([[1.0, 2.0], [3.0, 2.0]], [2.0, 2.0]), ([[30.0, 40.0]], [3.0, 4.0]), ([], [0.0, 0.0]), ([[1e300, 0]], [0, 0])],
+    ids=["mean", "clipped", "empty", "beyond floats"],
+)
+def test_the_vector_is_the_clipped_mean(rows: list[list[float]], vector: list[float]) -> None:
+    answer = vault(rows).answer(ASK)
+    assert not isinstance(answer, Refused)
+    np.testing.assert_allclose(answer.value * answer.step, vector, atol=1e-5)
+
+
+def test_it_is_charged_once_and_never_made_again() -> None:
+    held = vault([[1.0, 2.0]], epsilon=1.0)
+    first = held.answer(ASK)
+    again = held.answer(ASK)
+    assert not isinstance(first, Refused)
+    assert not isinstance(again, Refused)
+    np.testing.assert_array_equal(first.value, again.value)
+    assert held.spending().charges == 1
+    assert 0.99 < held.spending().epsilon <= 1.0
+    refused = held.answer(Query("average", "mean", 1, np.empty(0)))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "budget"
+    assert (held.statement.unit, held.statement.status) == ("device", "proved")
+
+
+def test_the_noise_is_the_analytic_gaussian_s() -> None:
+    """ALGORITHMS §7.1: 3.7306 for (1, 1e-5) at sensitivity 1."""
+    terms = MeanTerms("average", 2, 2.5)
+    assert terms.deviation(Budget(1.0, 1e-5, "device", "add-remove")) == pytest.approx(2.5 * 3.730631635, rel=1e-3)
+    assert terms.deviation(Budget(1.0, 1e-5, "device", "replace-one")) == pytest.approx(5 * 3.730631635, rel=1e-3)
+    assert terms.deviation(Budget(None, 1e-5, "device", "add-remove")) == 0
+
+
+@pytest.mark.parametrize(
+    "query", [Query("average", "gradient", 0, np.empty(0)), Query("average", "mean", 0, np.ones(2))]
+)
+def test_nothing_else_is_answered(query: Query) -> None:
+    answer = vault([[1.0, 2.0]]).answer(query)
+    assert isinstance(answer, Refused)
+    assert answer.reason == "query"
+
+
+def test_smaller_units_and_other_widths_are_refused() -> None:
+    with pytest.raises(PrivacyError, match=r"privacy\.unit=device"):
+        vault([[1.0, 2.0]], epsilon=1.0, unit="record")
+    with pytest.raises(DataError, match=r"data\.features"):
+        build(
+            records=Records(np.zeros((1, 3)), np.zeros(1, dtype=np.int64)),
+            kernel=None,
+            terms=MeanTerms("average", 2, 1.0),
+            ledger=Ledger.in_memory("meter-17", Budget(None, 1e-5, "device", "add-remove")),
+            noise=SeededNoise(1),
+        )
