@@ -121,7 +121,7 @@ def test_the_letter_is_refuted_and_says_by_how_much(data: str, controller: str) 
 
 
 def test_where_all_steps_are_local_nothing_is_asked_or_sent(data: str) -> None:
-    report = simulated(data, "--cycles", "10", "--set", "learner.controller=always-local")
+    report = simulated(data, "--epsilon", "inf", "--cycles", "10", "--set", "learner.controller=always-local")
     assert (report["privacy"]["releases"], report["traffic"]["messages"]) == (0, 0)
 
 

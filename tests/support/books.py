@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.families.push_sum import schedule_of
 from sottovoce.config import load
 from sottovoce.door import Query
+from sottovoce.learners import PushSumState as LearnerState
 from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
 from sottovoce.vault import Ledger, Spending
 from sottovoce.wire import decode, unseal
@@ -95,7 +96,8 @@ def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
         for slot in range(steps):
             stored = ledger.stored(Query(schedule.learner, "gradient", slot, np.zeros(0)).id)
             assert stored is not None, "what was applied is in the ledger"
-            total += contribution(schedule, slot, np.frombuffer(stored.value, dtype="<i8"), 2.0**stored.exponent)
+            asking = LearnerState(total, WEIGHT_ONE, step=slot)
+            total += contribution(schedule, asking, np.frombuffer(stored.value, dtype="<i8"), 2.0**stored.exponent)
     finally:
         ledger.close()
     return total

@@ -33,16 +33,22 @@ class Frame:
     message: Message
 
 
-def overheard(learner: Learner[Any], vault: Vault, seconds: float) -> list[Frame]:
-    """Every frame of a device that starts anew and runs so long; its peers confirm each and send nothing."""
-    tap = _Tap(learner, vault)
+Reply = Callable[[Message], Message | None]
+"""What a peer sends back when it has received a message; None for nothing."""
+
+
+def overheard(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
+    """Every frame of a device that starts anew and runs so long; its peers confirm each, and send what they reply."""
+    tap = _Tap(learner, vault, reply)
     tap.run(seconds)
     return tap.frames
 
 
 class _Tap:
-    def __init__(self, learner: Learner[Any], vault: Vault) -> None:
+    def __init__(self, learner: Learner[Any], vault: Vault, reply: Reply) -> None:
         self.frames: list[Frame] = []
+        self._reply = reply
+        self._replies = 0
         self._vault = vault
         self._core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=_sealed)
         self._due: list[tuple[float, int, Callable[[], Sequence[Action]]]] = []
@@ -64,6 +70,13 @@ class _Tap:
                 case Transmit(outgoing):
                     self.frames.append(Frame(outgoing.recipient, _opened(outgoing.parcel)))
                     self._schedule(now, partial(self._core.confirm, outgoing.recipient, outgoing.sequence, now))
+                    self._schedule(now, partial(self._answer, self.frames[-1], now))
+
+    def _answer(self, frame: Frame, now: float) -> Sequence[Action]:
+        if (message := self._reply(frame.message)) is None:
+            return []
+        self._replies += 1
+        return self._core.receive(frame.recipient, 1, self._replies, message, now)[1]
 
     def _schedule(self, at: float, happen: Callable[[], Sequence[Action]]) -> None:
         self._scheduled += 1

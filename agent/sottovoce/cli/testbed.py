@@ -44,7 +44,10 @@ def run_testbed(
     seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
     fault: Annotated[
         list[str] | None,
-        typer.Option(help="loss=0.3, duplicate=0.05, delay=50ms±20ms, kill=0.33@cycle:20, restart=1@cycle:30."),
+        typer.Option(
+            help="loss=0.3, duplicate=0.05, delay=50ms±20ms, reorder=0.2, partition=0.5@cycle:10-20, "
+            "kill=0.33@cycle:20, restart=1@cycle:30, churn=lognormal(2,1), churn=trace:FILE."
+        ),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other key.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,

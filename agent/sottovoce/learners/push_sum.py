@@ -310,7 +310,9 @@ def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int6
     if schedule.thresholds is None or state.threshold is None:
         move = np.rint(value * (rate / schedule.expected_records * step * UNIT))
     else:
-        descent = schedule.thresholds.descent(value * step, state.threshold, rate, schedule.expected_records)
+        descent = schedule.thresholds.descent(
+            value * np.float64(step), state.threshold, rate, schedule.expected_records
+        )
         move = np.rint(descent * UNIT)
     bounded: NDArray[np.int64] = np.clip(move, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
     return bounded

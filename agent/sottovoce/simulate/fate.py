@@ -53,17 +53,17 @@ class Fate:
         if isinstance(faults.churn, Sessions):
             law = LogNormal(_ONLINE, faults.churn.mu, faults.churn.sigma)
             self._churn = Churn(len(names), law, np.random.default_rng(seed))
+        self._online = np.ones(len(names), dtype=np.bool_)
         self._down: frozenset[int] = frozenset()
         self._last = 0
 
     def at(self, cycle: int) -> Turn:
         """What happens now that the fleet has reached this cycle. Cycles come in order; some may be left out."""
         passed, self._last = range(self._last + 1, cycle + 1), cycle
-        gone = self._killed(cycle)
-        down = gone | self._away(cycle)
-        killed, restarted = sorted(down - self._down), sorted(self._down - down)
+        down = self._killed(cycle) | self._away(passed)
+        killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
         self._down = down
-        return Turn(tuple(killed), tuple(restarted), self._cut(cycle), tuple(self._notes(passed, cycle)))
+        return Turn(killed, restarted, self._cut(cycle), tuple(self._notes(passed, cycle)))
 
     def brings_back(self, cycle: int) -> bool:
         """Whether somebody who is down at this cycle will be up again."""
@@ -78,11 +78,13 @@ class Fate:
             return frozenset()
         return frozenset(self._doomed) - (self._spared if restart and cycle >= restart.cycle else frozenset())
 
-    def _away(self, cycle: int) -> frozenset[int]:
+    def _away(self, passed: range) -> frozenset[int]:
         if self._churn is not None:
-            return frozenset(np.flatnonzero(~self._churn.at(cycle)).tolist())
+            for cycle in passed:  # every one, so that the draws are the same
+                self._online = self._churn.at(cycle)
+            return frozenset(np.flatnonzero(~self._online).tolist())
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()
-        return frozenset(absence.agent for absence in absences if absence.down <= cycle < absence.up)
+        return frozenset(absence.agent for absence in absences if absence.down <= self._last < absence.up)
 
     def _cut(self, cycle: int) -> frozenset[int]:
         partition = self._faults.partition

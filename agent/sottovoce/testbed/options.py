@@ -180,7 +180,7 @@ class Options:
     @property
     def _defaults(self) -> dict[str, Any]:
         """What a short run needs, unless the command line says otherwise."""
-        usual = {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
+        usual: dict[str, Any] = {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
         if LEARNERS[self.learner].family == "average":
             usual["data.transform"] = "none"
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual

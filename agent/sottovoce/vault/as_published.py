@@ -61,7 +61,10 @@ class PublishedGaussian:
         if sigma == 0:
             return units
         drawn = DiscreteGaussianSampler(_FINE, noise).draw(self.size)  # one law for every scale: its table is dear
-        return units + np.rint(np.clip(drawn * (sigma / _FINE), -_LARGEST, _LARGEST)).astype(np.int64)
+        released: NDArray[np.int64] = units + np.rint(np.clip(drawn * (sigma / _FINE), -_LARGEST, _LARGEST)).astype(
+            "i8"
+        )
+        return released
 
 
 def _shortened(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ RULES: tuple[Rule, ...] = ("decay", "quantile", "automatic")
 THRESHOLDS = st.floats(1e-300, 1e300, allow_nan=False, allow_infinity=False)
 
 
-def rows(seed: int, scale: float, count: int = 5) -> np.ndarray:  # type: ignore[type-arg]
+def rows(seed: int, scale: float, count: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(count, 7)) * scale
 
 

@@ -21,7 +21,7 @@ def learner(thresholds: Thresholds | None, initial: list[float] | None = None) -
     return PushSum(plan, None if initial is None else np.array(initial))
 
 
-def answered(hand: Hand, total: np.ndarray) -> Hand:  # type: ignore[type-arg]
+def answered(hand: Hand, total: np.ndarray) -> Hand:
     """The release `total` to what was asked last."""
     query = hand.all(Ask)[0].query
     return hand.on(FakeRelease(query.id, np.rint(total / STEP).astype(np.int64), STEP))

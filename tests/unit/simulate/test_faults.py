@@ -1,12 +1,15 @@
 """The `--fault` specifications: every documented form, and one clear answer to every other."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce.simulate import Faults
+from sottovoce.simulate import Faults, on_messages
 from sottovoce.simulate import faults as module
-from sottovoce.simulate.faults import AtCycle
+from sottovoce.simulate.absences import Absence
+from sottovoce.simulate.faults import AtCycle, Partition, Sessions
 
 
 @pytest.mark.parametrize(
@@ -25,13 +28,19 @@ from sottovoce.simulate.faults import AtCycle
         ("delay=2s±2s", Faults(delay=2.0, delay_spread=2.0)),
         ("kill=0.33@cycle:20", Faults(kill=AtCycle(0.33, 20))),
         ("kill=1@cycle:1", Faults(kill=AtCycle(1.0, 1))),
+        ("reorder=0.2", Faults(reorder=0.2)),
+        ("reorder=0", Faults()),
+        ("partition=0.5@cycle:10-20", Faults(partition=Partition(0.5, 10, 20))),
+        ("partition=.25@cycle:1-2", Faults(partition=Partition(0.25, 1, 2))),
+        ("churn=lognormal(2,1)", Faults(churn=Sessions(2.0, 1.0))),
+        ("churn=lognormal(0, 0.5)", Faults(churn=Sessions(0.0, 0.5))),
     ],
 )
 def test_every_form(specification: str, parsed: Faults) -> None:
     found = Faults.parse([specification])
-    assert (found.loss, found.duplicate, found.kill) == (parsed.loss, parsed.duplicate, parsed.kill)
+    assert replace(found, delay=0.0, delay_spread=0.0) == replace(parsed, delay=0.0, delay_spread=0.0)
     assert (found.delay, found.delay_spread) == pytest.approx((parsed.delay, parsed.delay_spread))
-    assert found.on_messages == bool(found.loss or found.duplicate or found.delay)
+    assert found.on_messages == (on_messages([specification]) != [] and found != Faults())
 
 
 def test_faults_add_up() -> None:
@@ -52,8 +61,12 @@ def test_the_documented_forms_parse() -> None:
 
 
 WRONG = [
-    "", "loss", "loss=", "=0.3", "los=0.3", "LOSS=0.3", "partition=0.3", "loss=x", "loss=-0.1", "loss=1.1", "loss=1",
-    "loss=nan", "loss=inf", "loss=30%", "loss= 0.3", "loss=0_1", "loss=0.3@cycle:2", "duplicate=2", "duplicate=",
+    "", "loss", "loss=", "=0.3", "los=0.3", "LOSS=0.3", "partition=0.3", "partition=0.5@cycle:3",
+    "partition=0.5@cycle:4-4", "partition=0.5@cycle:4-3", "partition=0.5@cycle:0-3", "partition=2@cycle:1-3",
+    "partition=0.5@cycle:1-3-5", "partition=@cycle:1-3", "reorder=", "reorder=1.5", "reorder=-1", "churn=", "churn=0.1",
+    "churn=lognormal", "churn=lognormal(1)", "churn=lognormal(-1,1)", "churn=lognormal(1,-1)", "churn=lognormal(99,1)",
+    "churn=lognormal(1,9)", "churn=lognormal(nan,1)", "churn=weibull(1,1)", "churn=trace", "churn=trace:",
+    "loss=x", "loss=-0.1", "loss=1.1", "loss=1", "loss=nan", "loss=inf", "loss=30%", "loss= 0.3", "loss=0_1", "loss=0.3@cycle:2", "duplicate=2", "duplicate=",
     "delay=", "delay=50", "delay=50 ms", "delay=ms", "delay=-5ms", "delay=50ms±", "delay=5ms±2", "delay=5ms±2ms±1ms",
     "delay=50ms±51ms", "delay=1us", "delay=٣ms", "kill=0.3", "kill=0.3@20", "kill=0.3@cycle:", "kill=0.3@cycle:x",
     "kill=0.3@cycle:0", "kill=0.3@cycle:-1", "kill=0.3@cycle:1.5", "kill=1.5@cycle:2", "kill=...@cycle:2",
@@ -68,7 +81,8 @@ def test_every_wrong_form_is_answered_with_one_that_is_right(specification: str)
     message = str(wrong.value)
     assert f"--fault {specification}:" in message
     kind = specification.partition("=")[0]
-    examples = re.findall(r"\b(?:loss|duplicate|delay|kill|restart)=[0-9][^\s,;`]*", message.split(": ", 1)[1])
+    kinds = "|".join(module._KINDS)
+    examples = re.findall(rf"\b(?:{kinds})=(?:[0-9][^\s,;`]*|lognormal\([^)]*\))", message.split(": ", 1)[1])
     assert examples
     for example in examples:
         assert kind not in module._KINDS or example.startswith(kind)
@@ -92,3 +106,56 @@ def test_faults_that_do_not_go_together(specifications: list[str]) -> None:
 def test_a_slip_of_the_finger_is_answered_with_what_was_meant() -> None:
     with pytest.raises(UsageError, match=r"write it like duplicate=0\.05$"):
         Faults.parse(["dupliacte=0.1"])
+
+
+@pytest.mark.parametrize(
+    "words, agents, cycles, named",
+    [
+        (["kill=0.5@cycle:11"], 4, 10, "kill|cycle:11"),
+        (["partition=0.5@cycle:3-11"], 4, 10, "cycle:11"),
+        (["partition=0.1@cycle:3-5"], 4, 10, "partition=0.1"),
+        (["partition=1@cycle:3-5"], 4, 10, "partition=1"),
+        (["partition=0.9@cycle:3-5"], 1, 10, "partition=0.9"),
+    ],
+)
+def test_what_the_run_has_no_room_for_is_refused(words: list[str], agents: int, cycles: int, named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        Faults.parse(words).check(agents, cycles)
+
+
+def test_a_churn_trace_is_read_and_must_fit_the_fleet(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("agent,down_cycle,up_cycle\n0,2,5\n\n3, 1 ,2\n")
+    faults = Faults.parse([f"churn=trace:{file}"])
+    assert faults.churn == (Absence(0, 2, 5), Absence(3, 1, 2))
+    assert not faults.on_messages
+    faults.check(4, 10)
+    with pytest.raises(UsageError, match="no agent 3 among 3"):
+        faults.check(3, 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "agent,down_cycle,up_cycle\n", "1,2\n", "1,2,3,4\n", "a,1,2\n", "1,0,2\n", "1,3,3\n", "-1,1,2\n"),
+        *("1,2.5,3\n", "1,2,3\n1,2\n", "1,2,99999999999\n", "\u0663,1,2\n"),
+    ],
+)
+def test_a_damaged_churn_trace_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=r"churn=trace:.*trace\.csv: .*agent,down_cycle,up_cycle"):
+        Faults.parse([f"churn=trace:{file}"])
+
+
+def test_a_missing_churn_trace_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no churn trace can be read there"):
+        Faults.parse([f"churn=trace:{tmp_path / 'none.csv'}"])
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="no churn trace can be read there"):
+        Faults.parse([f"churn=trace:{tmp_path / 'binary'}"])
+
+
+def test_only_faults_on_messages_go_to_the_agents() -> None:
+    words = ["kill=1@cycle:3", "loss=0.1", "churn=trace:missing.csv", "partition=0.5@cycle:1-3", "reorder=0.1"]
+    assert on_messages(words) == ["loss=0.1", "partition=0.5@cycle:1-3", "reorder=0.1"]

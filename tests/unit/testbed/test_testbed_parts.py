@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.simulate import Faults
 from sottovoce.testbed import process
-from sottovoce.testbed.faulty_transport import FaultyTransport
+from sottovoce.testbed.faulty_transport import FaultyTransport, Reach
 from sottovoce.testbed.measure import Measures
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
@@ -18,6 +19,7 @@ from sottovoce.vault import Budget, Ledger
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
 from tests.support.reports import check_report
+from tests.support.waiting import PATIENCE
 
 PEER = Peer("p" * 32, "127.0.0.1:1", "p.fleet.internal")
 
@@ -27,25 +29,27 @@ class Counting:
     """A transport that delivers everything; implements sottovoce.transport.Transport."""
 
     sent: list[bytes] = field(default_factory=list)
+    meanwhile: Callable[[], None] = lambda: None
 
     async def start(self, receive: Receive) -> None:
         raise NotImplementedError
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         self.sent.append(message)
+        self.meanwhile()
         return b"receipt"
 
     def listener(self) -> Listener:
         return Listener(3, 1)
 
     async def stop(self, grace: float) -> None:
-        raise NotImplementedError
+        """There is nothing to stop."""
 
 
 async def attempts(faults: Faults, count: int, seed: int = 1) -> tuple[Counting, int]:
     """How many messages crossed, and how many attempts failed."""
     inner = Counting()
-    transport, failed = FaultyTransport(inner, faults, seed), 0
+    transport, failed = FaultyTransport(inner, faults, seed, Reach()), 0
     for i in range(count):
         try:
             assert await transport.deliver(PEER, b"%d" % i, 1.0) == b"receipt"
@@ -85,8 +89,54 @@ async def test_messages_are_late_by_as_much_as_asked(monkeypatch: pytest.MonkeyP
     assert 0.065 < max(delays) <= 0.07
 
 
+async def test_messages_held_back_are_overtaken_by_their_own_retries_and_still_arrive() -> None:
+    inner = Counting()
+    transport, held = FaultyTransport(inner, Faults(reorder=0.5), 1, Reach()), 0
+    for i in range(40):
+        while len(set(inner.sent)) == i:
+            try:
+                await transport.deliver(PEER, b"%d" % i, 0.05)
+            except DeliveryFailed as failure:
+                assert "held back on purpose (--fault reorder)" in str(failure)
+                held += 1
+    assert held > 10
+    async with asyncio.timeout(PATIENCE):
+        while len(inner.sent) < 40 + held:
+            await asyncio.sleep(0.001)
+    arrived = [int(message) for message in inner.sent]
+    assert arrived != sorted(arrived)
+
+
+async def test_what_is_still_held_back_at_the_end_is_lost() -> None:
+    inner = Counting()
+    transport = FaultyTransport(inner, Faults(reorder=1.0), 1, Reach())
+    with pytest.raises(DeliveryFailed):
+        await transport.deliver(PEER, b"late", 3600.0)
+    await transport.stop(0.0)
+    assert inner.sent == []
+
+
+async def test_nothing_crosses_a_partition_in_either_direction_until_it_ends() -> None:
+    reach, answers = Reach(), list[bytes]()
+    inner = Counting()
+    transport = FaultyTransport(inner, Faults(), 1, reach)
+    other = Peer("q" * 32, "127.0.0.1:2", "q.fleet.internal")
+    reach.lost = frozenset([PEER.id])
+    with pytest.raises(DeliveryFailed, match=r"the message was cut off on purpose \(--fault partition\)"):
+        await transport.deliver(PEER, b"1", 1.0)
+    answers.append(await transport.deliver(other, b"2", 1.0))
+    reach.lost = frozenset()
+    answers.append(await transport.deliver(PEER, b"3", 1.0))
+    assert inner.sent == [b"2", b"3"]
+    inner.meanwhile = lambda: setattr(reach, "lost", frozenset([PEER.id]))
+    with pytest.raises(DeliveryFailed, match="the answer was cut off"):
+        await transport.deliver(PEER, b"4", 1.0)
+    assert inner.sent == [b"2", b"3", b"4"]
+    assert answers == [b"receipt"] * 2
+
+
 def test_the_listener_is_the_real_one() -> None:
-    assert FaultyTransport(Counting(), Faults(), 0).listener() == Listener(3, 1)
+    assert FaultyTransport(Counting(), Faults(), 0, Reach()).listener() == Listener(3, 1)
 
 
 @pytest.mark.parametrize("name, listen", [("by-hand", "127.0.0.1"), ("testbed-1", "0.0.0.0")])

@@ -32,7 +32,7 @@ def some(count: int, scale: float = 1.0, windows: bool = False) -> Records:
     return Records(rng.normal(size=(count, 3)) * scale, rng.integers(0, 2, count), numbers)
 
 
-def total(records: Records, rule: Rule, threshold: float, unit: str = "record") -> tuple[np.ndarray, float]:  # type: ignore[type-arg]
+def total(records: Records, rule: Rule, threshold: float, unit: str = "record") -> tuple[np.ndarray, float]:
     answer = vault(records, rule, unit=unit).answer(query(threshold))
     assert not isinstance(answer, Refused)
     return answer.value, answer.step

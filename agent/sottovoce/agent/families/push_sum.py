@@ -18,6 +18,7 @@ INITIAL_SEED = 0
 _CLIPPING = {"adad2p": "quantile"}  # what each name means where nothing is said; else constant
 _NOISY = 120.0
 _LARGEST = 2.0
+_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them
 
 
 def family(config: AgentConfig) -> Family:
@@ -99,15 +100,18 @@ def _batch(config: AgentConfig) -> float:
 def step_size(config: AgentConfig, size: int) -> float:
     """γ of the first step: as chosen, or by a public rule of what the noise allows.
 
-    All steps together move the model by γ C K √P z / (B √K) in noise alone, z = √K/μ the multiplier of full batches:
-    the model is best where that is the same for every budget, size and number of records (docs/explanation/push-sum.md).
+    K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model is best where that
+    is some 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md).
     """
     learner, privacy = config.learner, config.privacy
     if learner.fidelity == "paper":
         return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
-    noiseless = math.isinf(privacy.epsilon) or learner.name == "push-sum" or learner.steps == 0
-    if learner.step_size is not None or noiseless or learner.sampling == "poisson" or config.unit != "record":
+    if learner.name == "push-sum" and learner.step_size is None:
+        return _UNCLIPPED.get(learner.chosen_model, learner.rate)
+    if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
+    if math.isinf(privacy.epsilon) or learner.steps == 0:
+        return _LARGEST * learner.rate
     mu = gaussian_mu(privacy.epsilon, privacy.delta)
     allowed = _NOISY * config.data.expected_records * mu / (learner.steps * np.sqrt(size) * _clip(config))
     return float(min(allowed, _LARGEST * learner.rate))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from sottovoce.audit.subject import Subject
-from sottovoce.audit.targets import learners
+from sottovoce.audit.targets import learners, shared_model
 from sottovoce.audit.targets.chains import Chains
 from sottovoce.audit.targets.normalised import NormalisedSums
 from sottovoce.audit.targets.records import CLASSES, FEATURES, PublishedRecords
@@ -61,6 +61,11 @@ def _visits(law: Law, *, wire: bool) -> Made:
     return made
 
 
+def _shared_model(epsilon: float, delta: float) -> Subject:
+    subject = GaussianSums("without-replacement", Budget(epsilon, delta, "record", "add-remove"), blocks=True)
+    return replace(subject, over=shared_model.watch(subject.learner, subject.kernel.size))
+
+
 MECHANISMS: dict[str, Made] = {
     "discrete-gaussian": _sums("clipd2p", wire=False),
     "normalised": _normalised("decay", wire=False),
@@ -84,6 +89,7 @@ LEARNERS: dict[tuple[str, str], Made] = {
     ("golf", "paper"): lambda epsilon, delta: _golf(epsilon, delta, paper=True),
     ("gradient-walk", "sound"): _visits("joint", wire=True),
     ("gradient-walk", "paper"): _visits("copies", wire=True),
+    ("without-replacement", "sound"): _shared_model,
     ("push-sum", "sound"): _sums("push-sum", wire=True, promised=False),
 }
 """By name and fidelity."""

@@ -77,7 +77,8 @@ class NormalisedSums(GaussianSums):
         gradients = self.kernel.gradients(model[np.newaxis], features, labels)[0]
         lengths = np.sqrt((gradients**2).sum(axis=1, keepdims=True))
         if self.rule == "automatic":
-            return gradients / (lengths + 0.01)
+            automatic: Floats = gradients / (lengths + 0.01)
+            return automatic
         rows: Floats = gradients / np.maximum(lengths, threshold)
         if self.rule == "decay":
             return rows

@@ -22,6 +22,7 @@ CLIP = 0.5
 SLOTS = 4
 _KERNEL = Softmax(256, 2)
 _HUGE = 100.0
+_PLACES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,14 @@ class GaussianSums:
         budget: of a device.
         kernel: the model.
         over: what watches a vault; None for asking it.
+        blocks: whether a release is over a block of public places, here one that holds all records, pass after pass.
     """
 
     learner: str
     budget: Budget
     kernel: Softmax = _KERNEL
     over: Watch | None = None
+    blocks: bool = False
 
     @property
     def seen(self) -> str:
@@ -105,6 +108,8 @@ class GaussianSums:
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
         terms = GradientTerms(self.learner, SLOTS, CLIP)
+        if self.blocks:
+            terms = replace(terms, sampling="blocks", batch=_PLACES, of=_PLACES)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:

@@ -1,0 +1,212 @@
+"""Every invariant bites: a fleet with the defect that it is about does not get past it, and one without does."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from sottovoce.agent.core import Action, Core
+from sottovoce.agent.links import Outgoing
+from sottovoce.data import Records
+from sottovoce.door import Answer, PrivacyStatement, Query
+from sottovoce.errors import InternalError
+from sottovoce.learners import Message, PushSum, PushSumState
+from sottovoce.learners.push_sum import Step
+from sottovoce.simulate import Device, Faults, Simulation
+from sottovoce.simulate import simulation as engine
+from sottovoce.simulate.invariants import AppliedOnce, Invariants
+from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Spending, Vault, build
+
+from tests.deterministic.fleet import KERNEL, LEARNER, Fleet, fleet
+
+ROUGH = Faults(loss=0.2, duplicate=0.3, delay=0.3, delay_spread=0.3, reorder=0.2)
+
+
+def run(devices: Fleet) -> Simulation:
+    """Half a minute with faults, a partition, a kill and a restart."""
+    simulation = Simulation(devices.devices, faults=ROUGH, period=1.0, seed=1)
+    simulation.start()
+    simulation.run_until(5.0)
+    simulation.cut_off = frozenset(["device-0", "device-3"])
+    simulation.run_until(9.0)
+    simulation.cut_off = frozenset()
+    simulation.kill("device-1")
+    simulation.run_until(12.0)
+    simulation.restart("device-1")
+    simulation.run_until(30.0)
+    return simulation
+
+
+def test_a_fleet_without_a_defect_passes() -> None:
+    devices = fleet(5, "exponential", seed=1, steps=8)
+    simulation = run(devices)
+    assert simulation.traffic.retries > 20
+    devices.assert_conserved()
+
+
+class Forgetful(Core):
+    """Applies whatever comes, as often as it comes."""
+
+    def receive(
+        self, sender: str, incarnation: int, sequence: int, message: Message, now: float
+    ) -> tuple[bool, list[Action]]:
+        self._seen.pop(sender, None)
+        return super().receive(sender, incarnation, sequence, message, now)
+
+
+class Sly(Forgetful):
+    """The same, and calls it a duplicate."""
+
+    def receive(
+        self, sender: str, incarnation: int, sequence: int, message: Message, now: float
+    ) -> tuple[bool, list[Action]]:
+        duplicate = sender in self._seen and self._seen[sender].sequence >= sequence
+        return duplicate, super().receive(sender, incarnation, sequence, message, now)[1]
+
+
+def test_a_message_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Core", Forgetful)
+    with pytest.raises(InternalError, match=r"applied twice.*`receive` at device-\d, \d+\.\d+ s"):
+        run(fleet(5, "exponential", seed=1, steps=0))
+
+
+def test_a_message_applied_and_called_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Core", Sly)
+    with pytest.raises(InternalError, match=r"a duplicate changed the state .*`receive`"):
+        run(fleet(5, "exponential", seed=1, steps=0))
+
+
+@pytest.mark.parametrize("core, wrong", [(Forgetful, "that was not on its way"), (Sly, "mass changed by more")])
+def test_mass_alone_shows_it_too(monkeypatch: pytest.MonkeyPatch, core: type[Core], wrong: str) -> None:
+    monkeypatch.setattr(engine, "Core", core)
+    monkeypatch.setattr(AppliedOnce, "broken", lambda *_: None)
+    with pytest.raises(InternalError, match=f"{wrong}.*`receive`"):
+        run(fleet(5, "exponential", seed=1, steps=0))
+
+
+class Receipts(Simulation):
+    """Confirms a message that never arrived."""
+
+    def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
+        self._confirm(sender, life, outgoing)
+
+
+def test_a_share_that_vanishes_on_its_way() -> None:
+    simulation = Receipts(fleet(5, "ring", seed=1, steps=0).devices, faults=Faults(), period=1.0, seed=1)
+    simulation.start()
+    with pytest.raises(InternalError, match=r"mass was lost.*`confirm`"):
+        simulation.run_until(30.0)
+
+
+class Careless(PushSum):
+    """Changes the state that an event leads to."""
+
+    spoil: Callable[[PushSumState, PushSumState], PushSumState]
+
+    def on(self, state: PushSumState, event: Any, now: float) -> Step:
+        after, effects = super().on(state, event, now)
+        return type(self).spoil(state, after), effects
+
+
+def _one_bit(before: PushSumState, after: PushSumState) -> PushSumState:
+    grown = after.weight > before.weight
+    return replace(after, numerator=after.numerator + grown * (np.arange(after.numerator.size) == 0))
+
+
+def _weight(before: PushSumState, after: PushSumState) -> PushSumState:
+    return replace(after, weight=after.weight - (after.weight < before.weight))
+
+
+def _release_twice(before: PushSumState, after: PushSumState) -> PushSumState:
+    return replace(after, numerator=2 * after.numerator - before.numerator) if after.step > before.step else after
+
+
+@pytest.mark.parametrize(
+    "spoil, event, steps", [(_one_bit, "receive", 0), (_weight, "cycle", 0), (_release_twice, "answer", 4)]
+)
+def test_one_unit_too_many_or_too_few(
+    spoil: Callable[[PushSumState, PushSumState], PushSumState], event: str, steps: int
+) -> None:
+    devices = fleet(5, "exponential", seed=1, steps=steps)
+    spoilt = type("Spoilt", (Careless,), {"spoil": staticmethod(spoil)})
+    for device in devices.devices:
+        device.learner = spoilt(cast(PushSum, device.learner).schedule)
+    with pytest.raises(InternalError, match=f"mass changed by more.*`{event}`"):
+        run(devices)
+
+
+class Unrecorded:
+    """A vault that hands out what another ledger than its own paid for."""
+
+    def __init__(self, inner: Vault) -> None:
+        self._inner = inner
+        self._other = new_vault(0)
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        return self._inner.statement
+
+    def spending(self) -> Spending:
+        return self._inner.spending()
+
+    def answer(self, query: Query) -> Answer:
+        return self._other.answer(query)
+
+
+class Fickle(Unrecorded):
+    """A vault that draws fresh noise whenever it is asked."""
+
+    seed = 0
+
+    def answer(self, query: Query) -> Answer:
+        self._inner.answer(query)
+        self.seed += 1
+        return new_vault(self.seed).answer(query)
+
+
+class Spendthrift(Unrecorded):
+    """A vault that spends more than it says."""
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        return replace(self._inner.statement, epsilon=1.0)
+
+    def answer(self, query: Query) -> Answer:
+        return self._inner.answer(query)
+
+
+def new_vault(seed: int) -> Vault:
+    return build(
+        records=Records(np.array([[0.5, -0.5], [0.1, 0.3]]), np.array([0, 1])),
+        kernel=KERNEL,
+        terms=GradientTerms(learner=LEARNER, releases=8, clip=0.5),
+        ledger=Ledger.in_memory("device-1", Budget(8.0, 1e-5, "record", "add-remove")),
+        noise=SeededNoise(seed),
+    )
+
+
+@pytest.mark.parametrize(
+    "vault, wrong",
+    [
+        (Unrecorded, "the ledger does not hold"),
+        (Fickle, "answered twice, and differently"),
+        (Spendthrift, "more was spent than the budget allows"),
+    ],
+)
+def test_releases_beyond_the_ledger(vault: type[Unrecorded], wrong: str) -> None:
+    devices = fleet(3, "disconnected", seed=1, steps=8)  # alone, it stores nothing: after a crash it asks all again
+    device = devices.devices[1]
+    device.vault = cast(Vault, vault(new_vault(0)))
+    with pytest.raises(InternalError, match=f"{wrong}.*at device-1"):
+        run(devices)
+
+
+def test_a_learner_without_laws_of_its_own_keeps_the_common_ones() -> None:
+    devices = fleet(2, "ring", seed=1, steps=0)
+    for store in devices.stores.values():
+        store.commit(object(), [], [], None)
+    watching = Invariants(devices.devices)
+    watching.saw("receive", 0.0, "device-0", None, sender="device-1", sequence=3, duplicate=False)
+    with pytest.raises(InternalError, match=r"applied twice.*seen after event 2, `receive` at device-0, 1\.5"):
+        watching.saw("receive", 1.5, "device-0", None, sender="device-1", sequence=2, duplicate=False)

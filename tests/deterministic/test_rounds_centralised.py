@@ -1,0 +1,56 @@
+"""Without noise, learners in rounds come as far as one device that holds all records and takes gradients as often."""
+
+import numpy as np
+import pytest
+from sottovoce.data import apply
+from sottovoce.simulate import Faults
+from sottovoce.testbed import memory
+from sottovoce.testbed.options import Options
+from sottovoce.testbed.plan import plan
+from sottovoce.testbed.progress import Moment
+
+AGENTS, CYCLES, BATCH, RATE, DECAY, CLIP = 8, 60, 64, 30.0, 0.9, 0.5
+
+
+class Nobody:
+    """Implements Watcher."""
+
+    def note(self, text: str) -> None:
+        pass
+
+    def moment(self, moment: Moment) -> None:
+        pass
+
+
+def options(learner: str) -> Options:
+    """Eight devices on a ring with equal shares of digits."""
+    return Options(
+        agents=AGENTS, learner=learner, fidelity="sound", model=None, data="digits", transport="memory", epsilon=None,
+        delta=1e-5, cycles=CYCLES, period=1.0, topology="ring", seed=0, faults=Faults(), fault_words=[],
+        settings={"learner.batch": BATCH, "learner.step_size": RATE, "learner.clip": CLIP, "learner.step_decay": DECAY},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def centralised() -> float:
+    """Accuracy after as many steps along mean gradients over batches eight times as large."""
+    planned, rng = plan(options("dp-dpsgd")), np.random.default_rng(5)
+    x = np.vstack([apply(planned.transform, part.features, planned.bounds) for part in planned.raw])
+    truth = np.eye(10)[np.concatenate([part.labels for part in planned.raw])]
+    model, steps = np.zeros((x.shape[1], 10)), options("dp-dpsgd").steps
+    for step in range(steps):
+        drawn = rng.random(len(x)) < AGENTS * BATCH / len(x)
+        scores = np.exp(x[drawn] @ model)
+        error = scores / scores.sum(axis=1, keepdims=True) - truth[drawn]
+        lengths = np.linalg.norm(error, axis=1) * np.linalg.norm(x[drawn], axis=1)
+        error *= np.minimum(1, CLIP / lengths)[:, np.newaxis]
+        model -= RATE * (1 - DECAY * step / (steps - 1)) / (AGENTS * BATCH) * x[drawn].T @ error
+    return float(np.mean((planned.test.features @ model).argmax(axis=1) == planned.test.labels))
+
+
+@pytest.mark.parametrize("learner", ["dp-dpsgd", "muffliato", "dp-net-fleet", "dp-cga", "pdsl"])
+def test_within_a_point_of_one_device_with_all_records(learner: str, centralised: float) -> None:
+    report = memory.run(plan(options(learner)), Nobody())
+    assert centralised > 0.92
+    assert report.final.accuracy_min >= centralised - 0.01
+    assert report.final.accuracy_max <= centralised + 0.02

@@ -1,0 +1,54 @@
+"""A simulated vault may be looked into; one with real noise may not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.errors import InternalError
+from sottovoce.kernels import Softmax
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, SeededNoise, build
+
+KERNEL = Softmax(3, 2)
+RECORDS = Records(np.eye(3).repeat(20, axis=0), np.arange(60) % 2)
+TERMS = GradientTerms("clipd2p", 5, 1.0, sampling="poisson", batch=10, of=60)
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.taken: list[tuple[Query, dict[str, Any]]] = []
+
+    def computed(self, query: Query, facts: dict[str, Any]) -> None:
+        self.taken.append((query, facts))
+
+
+def ledger() -> Ledger:
+    return Ledger.in_memory("meter", Budget(2.0, 1e-5, "record", "add-remove"))
+
+
+def test_an_observer_is_told_of_the_batch_and_of_the_release() -> None:
+    notes = Notes()
+    vault = build(records=RECORDS, kernel=KERNEL, terms=TERMS, ledger=ledger(), noise=SeededNoise(1), observer=notes)
+    query = Query("clipd2p", "gradient", 0, np.zeros(6))
+    answer = vault.answer(query)
+    assert not isinstance(answer, Refused)
+    ((asked, facts),) = notes.taken
+    assert asked is query
+    assert 0 < len(facts["batch"]) < 60
+    assert facts["batch"] == sorted(set(facts["batch"]))
+    np.testing.assert_allclose(facts["value"], answer.value * answer.step)
+    assert vault.answer(query).value.tolist() == answer.value.tolist()  # type: ignore[union-attr]
+    assert len(notes.taken) == 1, "what is stored is not computed again"
+
+
+def test_the_noise_of_a_device_has_no_observer() -> None:
+    with pytest.raises(InternalError, match="has no observer"):
+        build(
+            records=RECORDS,
+            kernel=KERNEL,
+            terms=TERMS,
+            ledger=ledger(),
+            noise=OperatingSystemNoise(),
+            observer=Notes(),
+        )
