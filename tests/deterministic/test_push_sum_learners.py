@@ -32,7 +32,8 @@ def planned(
     words = how.pop("faults", [])
     options: dict[str, Any] = {
         "agents": AGENTS, "learner": learner, "fidelity": "sound", "model": None, "data": "digits",
-        "transport": "memory", "epsilon": epsilon, "delta": 1e-5, "cycles": cycles, "period": 1.0, "topology": "exponential", "seed": 3,
+        "transport": "memory", "epsilon": epsilon, "delta": 1e-5, "cycles": cycles, "period": 1.0,
+        "topology": "exponential", "seed": 3,
         "settings": {},
     }  # fmt: skip
     return plan(Options(**{**options, **how}, faults=Faults.parse(words), fault_words=words))

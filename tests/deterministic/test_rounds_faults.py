@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.door import Answer, Query, Refused
-from sottovoce.learners.rounds import RoundsState
+from sottovoce.learners.rounds import Rounds, RoundsState
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut
@@ -28,7 +28,8 @@ def asked(devices: list[Device]) -> Iterator[dict[tuple[str, int], set[bytes]]]:
 
         def watched(query: Query, name: str = device.id, answer: Any = answer) -> Answer:
             points.setdefault((name, query.slot), set()).add(query.point.tobytes())
-            return answer(query)
+            given: Answer = answer(query)
+            return given
 
         device.vault.answer = watched  # type: ignore[method-assign]
     yield points
@@ -38,6 +39,12 @@ def state(device: Device) -> RoundsState:
     assert device.core is not None
     found: RoundsState = device.core.state
     return found
+
+
+def questions_of(devices: list[Device]) -> int:
+    learner = devices[0].learner
+    assert isinstance(learner, Rounds)
+    return learner.algorithm.questions
 
 
 def models(devices: list[Device]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -83,7 +90,7 @@ def test_a_restarted_device_joins_the_round_of_its_neighbours(name: str) -> None
         assert max(rounds) - min(rounds) <= 1
         assert all(not state(device).absent for device in devices)
     assert all(len(found) == 1 for found in points.values()), "a slot has one point"
-    questions = devices[1].learner.algorithm.questions
+    questions = questions_of(devices)
     silent = {slot // questions for slot in range(14 * questions)} - {
         slot // questions for device, slot in points if device == "device-1"
     }
@@ -100,7 +107,7 @@ def test_rounds_survive_loss_repetition_and_delay(name: str, topology: str) -> N
     assert all(state(device).work.round > STEPS + 20 for device in devices)
     assert simulation.refused == 0
     assert spread(devices) < 1e-5, "after the last private round all agree"
-    questions = devices[0].learner.algorithm.questions
+    questions = questions_of(devices)
     assert all(0 < device.vault.spending().releases <= STEPS * questions for device in devices)
 
 
@@ -113,7 +120,7 @@ def test_a_late_device_is_waited_for_and_lateness_is_reported() -> None:
         assert device.core is not None
         details = device.core.progress.details
         assert details["missed_phases"] == 0, "a message takes 1.2 periods, the deadline is 3"
-        assert details["late_s"] > 0
+        assert float(details["late_s"]) > 0
         assert set(details) == {"late_s", "drift_rounds", "missed_phases", "absent_neighbours"}
 
 

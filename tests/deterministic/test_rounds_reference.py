@@ -15,7 +15,11 @@ from tests.deterministic.rounds_fleet import KERNEL, MOMENTUM, RATE, fleet, some
 Vector = NDArray[np.float64]
 ROUNDS = 3
 GRAPHS = {"ring": 4, "full": 3, "bipartite": 4, "star": 4}
-CLOSE = {"rtol": 0, "atol": 2e-6}  # messages are float32
+
+
+def assert_close(found: Any, expected: Any, tolerance: float = 2e-6) -> None:
+    """Messages are float32."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
 def gradient(device: int, point: Vector) -> Vector:
@@ -90,16 +94,16 @@ def test_full_rounds_of_pdsl(topology: str) -> None:
             assert state["noted_in"] == turn
             for j in phi:
                 who = "own" if j == i else f"device-{j}"
-                np.testing.assert_allclose(state["gradients"][who], gradients[j], **CLOSE)
-                np.testing.assert_allclose(state["candidates"][who], candidates[j], **CLOSE)
+                assert_close(state["gradients"][who], gradients[j])
+                assert_close(state["candidates"][who], candidates[j])
                 assert state["phi"][who] == pytest.approx(phi[j], abs=1e-12)
                 assert state["weights"][who] == pytest.approx(pi[j], abs=1e-12)
                 assert state["mixing"][who] == pytest.approx(W[i, j], abs=1e-12)
         u = [sum(W[i, j] * hats[j][0] for j in range(n)) for i in range(n)]
         x = [sum(W[i, j] * hats[j][1] for j in range(n)) for i in range(n)]
         for i in range(n):
-            np.testing.assert_allclose(after(events, i, turn)["direction"], u[i], **CLOSE)
-            np.testing.assert_allclose(after(events, i, turn)["model"], x[i], **CLOSE)
+            assert_close(after(events, i, turn)["direction"], u[i])
+            assert_close(after(events, i, turn)["model"], x[i])
 
 
 @pytest.mark.parametrize("topology", GRAPHS)
@@ -109,7 +113,7 @@ def test_rounds_of_dp_dpsgd(topology: str) -> None:
     for turn in range(ROUNDS):
         X = W @ X - RATE * np.array([gradient(i, x) for i, x in enumerate(X)])
         for i in range(len(peers)):
-            np.testing.assert_allclose(after(events, i, turn)["model"], X[i], **CLOSE)
+            assert_close(after(events, i, turn)["model"], X[i])
 
 
 @pytest.mark.parametrize("topology", GRAPHS)
@@ -122,7 +126,7 @@ def test_rounds_of_muffliato_are_a_polynomial_in_the_mixing_matrix(topology: str
     for turn in range(ROUNDS):
         X = third @ (X - RATE * np.array([gradient(i, x) for i, x in enumerate(X)]))
         for i in range(len(peers)):
-            np.testing.assert_allclose(after(events, i, turn)["model"], X[i], **CLOSE)
+            assert_close(after(events, i, turn)["model"], X[i])
 
 
 @pytest.mark.parametrize("topology", ["ring", "full"])
@@ -138,8 +142,8 @@ def test_directions_of_dp_net_fleet_track_the_mean_gradient(topology: str) -> No
         X, V = W @ X, W @ V
         np.testing.assert_allclose(V.mean(axis=0), last.mean(axis=0), rtol=0, atol=1e-12)
         for i in range(n):
-            np.testing.assert_allclose(after(events, i, turn)["model"], X[i], **CLOSE)
-            np.testing.assert_allclose(after(events, i, turn)["direction"], V[i], **CLOSE)
+            assert_close(after(events, i, turn)["model"], X[i])
+            assert_close(after(events, i, turn)["direction"], V[i])
 
 
 @pytest.mark.parametrize("topology", ["ring", "full"])

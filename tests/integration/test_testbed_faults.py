@@ -54,7 +54,7 @@ class Notes:
         self.alive.append(moment.alive)
 
 
-def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 20) -> tuple[str, Notes]:
+def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> tuple[str, Notes]:
     """A digest of what all agents came to, and what was told."""
     options = Options(
         agents=agents, learner="clipd2p", fidelity="sound", model=None, data=data, transport="memory", epsilon=8.0,
@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_bits_whatever_goes_wrong(data: str) -> Non
 
 def test_a_simulated_fleet_follows_its_trace(data: str, trace: str) -> None:
     _, told = in_memory(data, [trace], agents=4)
-    assert told.alive == [4, 4, 3, 1, 3, 4, 3, 2, 2, 3, 3, 3]  # none in cycle 5, of which nothing is told
+    assert told.alive == [4, 4, 3, 1, 3, 4, 3, 2, 2, 3, 3, 3, 3]  # none in cycle 5, of which nothing is told
 
 
 @pytest.mark.parametrize("words", [WORDS, ["churn=lognormal(1,1)"]])

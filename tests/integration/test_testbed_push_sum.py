@@ -28,6 +28,7 @@ def test_eight_processes_with_a_moving_threshold_learn_stop_and_agree_with_their
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     report = reported(
         *("--learner", "adad2p", "--data", f"npz:{path}", "--cycles", 20, "--period", 0.4, "--epsilon", 8),
+        *("--set", "learner.clipping=quantile"),
     )
     assert report["final"]["accuracy_min"] > 0.8
     assert report["privacy"]["status"] == "proved"

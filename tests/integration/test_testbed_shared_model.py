@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
-from sottovoce.vault import Ledger
+from sottovoce.agent.family import family_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.data import Records
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
 
 from tests.support.command import here
 from tests.support.devices import some_records
@@ -118,6 +121,27 @@ def test_the_letter_is_refuted_and_says_by_how_much(data: str, controller: str) 
     privacy = report["privacy"]
     assert (privacy["status"], privacy["epsilon"], privacy["spent_epsilon_max"]) == ("refuted", 1.0, None)
     assert ("2.94" if controller == "deep-q" else "2.85") in privacy["reason"]
+
+
+@pytest.mark.parametrize("epsilon, status", [(1, "as-published"), (20, "refuted")])
+def test_one_model_at_a_public_period_is_what_the_theorem_covers(data: str, epsilon: float, status: str) -> None:
+    family = family_of(configured(data, epsilon))
+    ledger = Ledger.in_memory("m", Budget(None, 1e-5, "record", "replace-one"))
+    records = Records(np.zeros((10, 5)), np.zeros(10, dtype=np.int64))
+    made = build(records=records, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))
+    assert (made.statement.status, made.statement.epsilon) == (status, epsilon)
+
+
+def configured(data: str, epsilon: float) -> AgentConfig:
+    return checked(
+        {
+            "agent": {"state": "."},
+            "data": {"source": data, "features": 4, "classes": 3, "expected_records": 80},
+            "learner": {"name": "without-replacement", "fidelity": "paper", "batch": 10},
+            "privacy": {"epsilon": epsilon, "allow_unproved": True},
+        },
+        "test",
+    )
 
 
 def test_where_all_steps_are_local_nothing_is_asked_or_sent(data: str) -> None:

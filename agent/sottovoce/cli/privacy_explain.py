@@ -21,7 +21,10 @@ def explain(
     fidelity: Annotated[str, typer.Option(help="With --learner: sound or paper.")] = "sound",
     epsilon: Annotated[float, typer.Option(help="With --learner: total ε.")] = 2.0,
     delta: Annotated[float, typer.Option(help="With --learner: total δ.")] = 1e-5,
-    unit: Annotated[str, typer.Option(help="With --learner: record, window or device.")] = "record",
+    unit: Annotated[
+        str | None,
+        typer.Option(help="With --learner: record, window or device.", show_default="record; average: device"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Explain a promise in plain words: what is hidden from whom, the total and why, what is not covered, and left."""

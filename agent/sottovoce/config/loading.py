@@ -133,6 +133,7 @@ def _described(location: KeyPath) -> str:
     hint: Any = _hint(location)
     words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
     inner = get_args(hint)[0] if words else hint
+    inner = next((one for one in get_args(inner) if "Literal" in str(get_origin(one))), inner)  # it may be left out
     if "Literal" in str(get_origin(inner)):
         words.append("one of " + ", ".join(f'"{choice}"' for choice in get_args(inner)))
     return f" ({'; '.join(words)})" if words else ""

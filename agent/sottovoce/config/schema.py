@@ -106,7 +106,7 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = None
     clip_decay: Annotated[
         float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
-    ] = 0.6
+    ] = 0.8
     clip_quantile: Annotated[
         float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
     ] = 0.2
@@ -388,10 +388,10 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """What two data sets may differ in: as configured, or the learner's own relation."""
         learner = self.learner
         averaging = learner.release_every > 1 or learner.controller == "always-global"
-        if learner.name == "without-replacement" and (averaging or learner.fidelity == "paper"):
+        if learner.name == "without-replacement" and averaging:
             return self.privacy.neighbouring or "replace-one"  # chains of disjoint batches have no other bound
-        if learner.fidelity == "paper" and LEARNERS[learner.name].family == "push_sum":
-            return self.privacy.neighbouring or "replace-one"  # one record a step shows how many there are
+        if learner.fidelity == "paper" and LEARNERS[learner.name].family in ("push_sum", "shared_model"):
+            return self.privacy.neighbouring or "replace-one"  # batches of a fixed size show how many there are
         return self.privacy.neighbouring or LEARNERS[learner.name].neighbouring
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
-from sottovoce.kernels.products import inner
+from sottovoce.kernels.products import Float, inner
 from sottovoce.kernels.softmax import cross_entropy_slopes, mean_cross_entropy
 
 Floats = NDArray[np.float64]
@@ -78,10 +78,16 @@ class Perceptron:
         U, a, _, _ = self._layers(parameters)
         return features @ U.swapaxes(1, 2) + a[:, np.newaxis]
 
-    def rest(self, layer: Floats, parameters: Parameters) -> Floats:
-        """The logits float64[N, M, classes] that a first layer float64[N, M, h] leads to."""
-        _, _, V, b = self._layers(parameters)
-        logits: Floats = np.tanh(layer) @ V.swapaxes(1, 2) + b[:, np.newaxis]
+    def rest(self, layer: NDArray[Float], parameters: NDArray[Float]) -> NDArray[Float]:
+        """The logits float[N, M, classes] that a first layer float[N, M, h] leads to.
+
+        Args:
+            layer: from `first_layer`.
+            parameters: float[N, …], of which the last classes · (h + 1) are used: V and b.
+        """
+        V, b = np.split(parameters[:, -self.classes * (self.hidden + 1) :], [self.classes * self.hidden], axis=1)
+        V = V.reshape(len(V), self.classes, self.hidden)
+        logits: NDArray[Float] = np.tanh(layer) @ V.swapaxes(1, 2) + b[:, np.newaxis]
         return logits
 
     def _logits(self, parameters: Parameters, features: Features) -> Floats:

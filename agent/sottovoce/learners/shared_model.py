@@ -269,11 +269,12 @@ def _possible(head: Head, *, start: bool = False) -> Head:
 def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
     """What changes when this is the newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
+    known = {head.writer} & set(state.peers)  # nobody fills this device's memory with names
     return {
         "heard": head,
         "source": source,
         "recent": tuple(writer for writer in earlier if writer not in ("", head.writer))[:_REMEMBERED],
-        "written": {**state.written, head.writer: state.written.get(head.writer, 0) + 1},
+        "written": {**state.written, **{writer: state.written.get(writer, 0) + 1 for writer in known}},
         "waited": 0,
         "tries": 0,
         "resolved": False,

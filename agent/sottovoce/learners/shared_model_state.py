@@ -87,7 +87,7 @@ class SharedModelState:
         exhausted: the vault has refused for good.
         forks: heads heard of that another head of the same step beat, or was beaten by.
         lost: updates known to be in no newer model.
-        written: heads heard of, by writer.
+        written: heads heard of, by those of their writers that are peers.
         waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
         source: who told of it.
         recent: writers of the heads before it, the newest first.

@@ -152,10 +152,10 @@ class Options:
         """The learner's own relation, as AgentConfig.neighbouring says."""
         paper = self.fidelity == "paper"
         averaging = self.settings.get("learner.controller") == "always-global"
-        chains = self.settings.get("learner.release_every", 1) != 1 or averaging or paper
+        chains = self.settings.get("learner.release_every", 1) != 1 or averaging
         if self.learner == "without-replacement" and chains:
             return "replace-one"
-        if paper and LEARNERS[self.learner].family == "push_sum":
+        if paper and LEARNERS[self.learner].family in ("push_sum", "shared_model"):
             return "replace-one"
         return LEARNERS[self.learner].neighbouring
 

@@ -21,9 +21,7 @@ def opened(directory: Path, size: int = 3) -> SqliteStore:
 
 def some_state(phase: int) -> RoundsState:
     rng, fresh = np.random.default_rng(1), learner().fresh()
-    work = replace(
-        fresh.work, round=4, model=rng.normal(size=3), direction=rng.normal(size=3), kept=rng.normal(size=3)
-    )
+    work = replace(fresh.work, round=4, model=rng.normal(size=3), direction=rng.normal(size=3), kept=rng.normal(size=3))
     came = {(4, 0, "a"): RoundMessage(4, 0, 1, np.zeros((1, 3), dtype=np.float32))}
     return replace(fresh, work=work, phase=phase, exhausted=True, came=came)
 

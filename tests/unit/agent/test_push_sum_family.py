@@ -33,7 +33,7 @@ def config(name: str, epsilon: float = 2.0, unit: str = "record", **learner: Any
         ("clipd2p", {"clipping": "decay"}, "decay", 1.0),
         ("constd2p", {}, None, 0.5),
         ("constd2p", {"gradient_bound": 0.9}, None, 0.9),
-        ("adad2p", {}, "quantile", 1.0),
+        ("adad2p", {}, "decay", 1.0),
         ("adad2p", {"clipping": "automatic"}, "automatic", 1.0),
         ("adad2p", {"clipping": "constant", "clip": 0.2}, None, 0.2),
     ],

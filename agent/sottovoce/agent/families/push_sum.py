@@ -15,7 +15,7 @@ from sottovoce.vault import GradientTerms, NormalisedTerms, Terms, gaussian_mu
 INITIAL_SEED = 0
 """Of every fleet's public start."""
 
-_CLIPPING = {"adad2p": "quantile"}  # what each name means where nothing is said; else constant
+_CLIPPING = {"adad2p": "decay"}  # what each name means where nothing is said; else constant
 _NOISY = 120.0
 _LARGEST = 2.0
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from sottovoce.audit.subject import Subject
-from sottovoce.audit.targets import learners, shared_model
+from sottovoce.audit.targets import learners, rounds, shared_model
 from sottovoce.audit.targets.chains import Chains
 from sottovoce.audit.targets.normalised import NormalisedSums
 from sottovoce.audit.targets.records import CLASSES, FEATURES, PublishedRecords
@@ -66,6 +66,14 @@ def _shared_model(epsilon: float, delta: float) -> Subject:
     return replace(subject, over=shared_model.watch(subject.learner, subject.kernel.size))
 
 
+def _rounds(name: str) -> Made:
+    def made(epsilon: float, delta: float) -> Subject:
+        subject = GaussianSums(name, Budget(epsilon, delta, "record", "add-remove"))
+        return replace(subject, over=rounds.watch(name, subject.kernel.size))
+
+    return made
+
+
 MECHANISMS: dict[str, Made] = {
     "discrete-gaussian": _sums("clipd2p", wire=False),
     "normalised": _normalised("decay", wire=False),
@@ -91,5 +99,10 @@ LEARNERS: dict[tuple[str, str], Made] = {
     ("gradient-walk", "paper"): _visits("copies", wire=True),
     ("without-replacement", "sound"): _shared_model,
     ("push-sum", "sound"): _sums("push-sum", wire=True, promised=False),
+    ("pdsl", "sound"): _rounds("pdsl"),
+    ("dp-cga", "sound"): _rounds("dp-cga"),
+    ("dp-dpsgd", "sound"): _rounds("dp-dpsgd"),
+    ("muffliato", "sound"): _rounds("muffliato"),
+    ("dp-net-fleet", "sound"): _rounds("dp-net-fleet"),
 }
 """By name and fidelity."""

@@ -1,11 +1,14 @@
 """The accuracy of every coalition's mean of candidates, eqs. (16), (17) of PDSL, for many coalitions at once.
 
 What records give in a first layer is linear in its parameters: the layer of a mean is the mean of the layers. So
-records go through the first layer once for each candidate, and not once for each of 2ⁿ coalitions.
+records go through the first layer once for each candidate, and not once for each of 2ⁿ coalitions. Coalitions are
+scored in float32, a hundred times as fast where there is a tanh; wherever a record's label wins or loses by so little
+that rounding could decide it, in float64 again. So the outcome is that of float64.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +19,10 @@ from sottovoce.kernels.mlp import Perceptron
 from sottovoce.kernels.softmax import Softmax
 
 Floats = NDArray[np.float64]
+_Rest = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
-_CHUNK = 2**20  # numbers in the layer of a few coalitions: 8 MiB
+_CHUNK = 2**17  # numbers in the layer of a few coalitions, so that it stays in the cache
+_CLOSE = 2.0**-14  # of the largest logit: far more than float32 loses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,9 +44,10 @@ class AccuracyGame:
         match self.model:
             case Softmax(features=d, classes=c):
                 logits = self.features @ candidates.reshape(-1, d, c)
-                return self._averaged(candidates, logits, lambda logits, parameters: logits)
-            case Perceptron() as model:
-                return self._averaged(candidates, model.first_layer(candidates, self.features), model.rest)
+                return _Layered(logits, candidates[:, :0], lambda layer, head: layer, self.labels)
+            case Perceptron(classes=c, hidden=h) as model:
+                layer = model.first_layer(candidates, self.features)
+                return _Layered(layer, candidates[:, -c * (h + 1) :], model.rest, self.labels)
             case _:
                 return stacked(candidates, self._accuracy)
 
@@ -49,20 +55,45 @@ class AccuracyGame:
         accuracy: Floats = (self.model.predict(parameters, self.features) == self.labels).mean(axis=1)
         return accuracy
 
-    def _averaged(self, candidates: Floats, layer: Floats, rest: Callable[[Floats, Floats], Floats]) -> Worth:
-        """For a first layer float64[n, M, h] of the candidates; `rest` gives logits from one of averages."""
-        count, records, width = layer.shape
-        flat = layer.reshape(count, -1)
-        rows = max(1, _CHUNK // flat.shape[1])
 
-        def worth(masks: NDArray[np.int64]) -> Floats:
-            values = np.zeros(len(masks))
-            filled = np.flatnonzero(masks)
-            for chosen in (filled[start : start + rows] for start in range(0, len(filled), rows)):
-                members = masks[chosen, np.newaxis] >> np.arange(count) & 1
-                shares = members / members.sum(axis=1, keepdims=True)
-                logits = rest((shares @ flat).reshape(len(chosen), records, width), shares @ candidates)
-                values[chosen] = (logits.argmax(axis=2) == self.labels).mean(axis=1)
-            return values
+class _Layered:
+    """Implements Worth for a model whose first layer is linear in its parameters.
 
-        return worth
+    Args:
+        layer: float64[n, M, h], the first layer of each candidate.
+        head: float64[n, H], the other parameters.
+        rest: logits from a layer and a head, in their precision.
+        labels: int64[M].
+    """
+
+    def __init__(self, layer: Floats, head: Floats, rest: _Rest, labels: NDArray[np.int64]) -> None:
+        self._layer, self._head, self._rest, self._labels = layer, head, rest, labels
+        with np.errstate(over="ignore"):  # what overflows is scored again
+            self._coarse = layer.reshape(len(layer), -1).astype(np.float32)
+        self._rows = max(1, _CHUNK // max(1, self._coarse.shape[1]))
+
+    def __call__(self, masks: NDArray[np.int64]) -> Floats:
+        values, filled = np.zeros(len(masks)), np.flatnonzero(masks)
+        for chosen in (filled[start : start + self._rows] for start in range(0, len(filled), self._rows)):
+            members = masks[chosen, np.newaxis] >> np.arange(len(self._layer)) & 1
+            values[chosen] = self._right(members / members.sum(axis=1, keepdims=True)).mean(axis=1)
+        return values
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _right(self, shares: Floats) -> NDArray[np.bool_]:
+        """Whether each mean, of weights float64[m, n], finds each label: bool[m, M]."""
+        heads = shares @ self._head
+        layer = (shares.astype(np.float32) @ self._coarse).reshape(-1, *self._layer.shape[1:])
+        logits = self._rest(layer, heads.astype(np.float32))
+        own = np.broadcast_to(self._labels[np.newaxis, :, np.newaxis], (*logits.shape[:2], 1))
+        found = np.take_along_axis(logits, own, 2)[:, :, 0]
+        largest = np.abs(logits).max()
+        np.put_along_axis(logits, own, -np.inf, 2)
+        lead = found - logits.max(axis=2)
+        right: NDArray[np.bool_] = lead > 0
+        doubtful = ~(np.abs(lead) > _CLOSE * largest)
+        rows, places = np.nonzero(doubtful)
+        exact = np.einsum("kn,nkh->kh", shares[rows], self._layer[:, places])
+        winners = self._rest(exact[:, np.newaxis], heads[rows])[:, 0].argmax(axis=1)
+        right[rows, places] = winners == self._labels[places]
+        return right

@@ -52,8 +52,8 @@ def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
         threshold: C, positive and finite.
 
     Returns:
-        float64[n, numbers(rule, P)], rows no longer than 1 up to rounding and underflow, each a function of its gradient
-        alone, to the last bit. One whose gradient is not finite need not be finite.
+        float64[n, numbers(rule, P)], rows no longer than 1 up to rounding and underflow, each a function of its own
+        gradient alone, to the last bit. One whose gradient is not finite need not be finite.
     """
     rows = np.ascontiguousarray(gradients)
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))

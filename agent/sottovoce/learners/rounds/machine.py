@@ -6,7 +6,7 @@ the beats of its own clock alone, so that the moment of sending says nothing abo
 that a vault slower than a beat costs whole beats, which do show. Choose a period that it keeps.
 
 Whoever was missing is not waited for again until it is heard of in the present round. A device that is far behind, or
-starts again, goes on with the model it has in the round after the one that more than half of its neighbours have reached.
+starts again, goes on with the model it has in the round after the one that more than half of its neighbours are in.
 
 A gradient of round t has a slot of its own, t · questions + position, so that a vault rations what a round may cost. A
 device that starts again leaves the round that it was in: no slot is asked for again at another point.

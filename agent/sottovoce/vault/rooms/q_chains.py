@@ -7,12 +7,9 @@ import numpy as np
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError
 from sottovoce.kernels import Kernel
-from sottovoce.kernels.decentralised.controller import Controller
-from sottovoce.kernels.decentralised.controller import Terms as ControllerTerms
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
-from sottovoce.vault.programs.q_chain import QChain
 from sottovoce.vault.rooms.chains import unpromised
 from sottovoce.vault.rooms.published import Claim
 from sottovoce.vault.rooms.terms import unit_records
@@ -47,6 +44,10 @@ class QChainTerms:
         """See Terms.room. One controller decides for all binary models together; its randomness is the vault's."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: report this defect")
+        # numpy.random is 7 MiB, and no other learner has a controller.
+        from sottovoce.kernels.decentralised.controller import Controller, Terms
+        from sottovoce.vault.programs.q_chain import QChain
+
         unpromised(self.learner, ledger.budget)
         if 0 < len(records) < self.batch:
             raise DataError(
@@ -55,7 +56,7 @@ class QChainTerms:
         generator = np.random.default_rng(noise.words(4))
         program = QChain(
             steps=ChainSteps(kernel, self.sizes, self.batch),
-            controller=Controller.new(ControllerTerms(kernel.size + 1, self.exploration_steps), generator),
+            controller=Controller.new(Terms(kernel.size + 1, self.exploration_steps), generator),
             generator=generator,
             deviations=self.multiplier * 2 * self.lipschitz / self.batch,
             passes=self.passes,

@@ -1,0 +1,80 @@
+"""What neighbours make of the messages of a learner in rounds: every release behind them.
+
+The emulated neighbours send each message back. A mean of equal vectors is that vector, so from round to round the model
+moves by the device's own gradient alone; and what it answers a neighbour is a gradient at the model that it sent.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sottovoce.audit.subject import Floats, Sighting, Watch
+from sottovoce.audit.targets import sums
+from sottovoce.audit.wiretap import Frame, overheard
+from sottovoce.errors import InternalError
+from sottovoce.learners import Message
+from sottovoce.learners.rounds import (
+    Algorithm,
+    DpCga,
+    DpDpsgd,
+    DpNetFleet,
+    Muffliato,
+    Pdsl,
+    Rationing,
+    RoundMessage,
+    Rounds,
+    RoundsSchedule,
+    Weighing,
+)
+from sottovoce.vault import Vault
+
+_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
+_ANSWERED = Rationing(2)  # one's own gradient, and one of the two neighbours' in turn
+_ALGORITHMS: dict[str, Algorithm] = {
+    "pdsl": Pdsl(_ANSWERED, Weighing("uniform"), 0.0),
+    "dp-cga": DpCga(_ANSWERED, 0.0),
+    "dp-dpsgd": DpDpsgd(),
+    "muffliato": Muffliato((0.0,)),
+    "dp-net-fleet": DpNetFleet(1),
+}
+_STEP_FIRST = ("muffliato", "dp-net-fleet")  # what they send at first is a step along already
+
+
+def watch(learner: str, size: int) -> Watch:
+    """Undoes a learner in rounds. Messages are float32, so a release is known to a millionth of its noise."""
+    algorithm = _ALGORITHMS[learner]
+    rounds = sums.SLOTS // algorithm.questions
+    schedule = RoundsSchedule(learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
+    answering = isinstance(algorithm, Pdsl | DpCga)
+
+    def echoed(message: Message) -> Message | None:
+        if not isinstance(message, RoundMessage) or message.round > rounds:
+            return None
+        return replace(message, vectors=message.vectors[:0]) if answering and message.phase == 1 else message
+
+    def watched(vault: Vault, count: int) -> Sighting:
+        del count  # private
+        zeros = np.zeros(size)
+        models: dict[int, Floats] = {0: zeros} if learner in _STEP_FIRST else {}
+        answers: dict[int, Floats] = {}
+        for frame in overheard(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echoed):
+            message = _message(frame)
+            vectors = message.vectors.astype(np.float64)
+            if answering and message.phase == 1 and message.round < rounds:
+                answers.update({message.round: vectors[0]} if len(vectors) else {})
+            elif message.phase == (1 if learner in _STEP_FIRST and message.round < rounds else 0):
+                models.setdefault(message.round + (learner in _STEP_FIRST), vectors[0])
+        values, points = [], []
+        for turn in range(rounds):
+            seen = [(models[turn] - models[turn + 1]) / _RATE, *([answers[turn]] if answering else [])]
+            values += seen
+            points += [models[turn]] * len(seen)
+        return Sighting(np.array(values), np.array(points))
+
+    return watched
+
+
+def _message(frame: Frame) -> RoundMessage:
+    if not isinstance(frame.message, RoundMessage):
+        raise InternalError(f"a learner sent a message of another kind to {frame.recipient}: report this")
+    return frame.message
