@@ -65,9 +65,9 @@ LEARNERS: dict[str, LearnerInfo] = {
         "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=100.0, batch=50
     ),
     "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, step_size=10.0, batch=128),
-    "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, step_size=30.0, batch=128),
+    "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
     "dp-cga": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, step_size=10.0, batch=128),
-    "muffliato": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, step_size=30.0, batch=128),
-    "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, step_size=30.0, batch=128),
+    "muffliato": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
+    "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
     "average": LearnerInfo("average", models=("mean",), unit="device", clip=2.5),
 }

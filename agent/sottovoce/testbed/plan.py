@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.agent.families.push_sum import step_size
-from sottovoce.agent.families.rounds import scored
+from sottovoce.agent.families.rounds import check, scored
 from sottovoce.agent.family import Family, family_of, records_of
 from sottovoce.config import LEARNERS, AgentConfig
 from sottovoce.data import (
@@ -173,9 +173,10 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
     """The parts of a learner, which scores models on these public records if it scores any."""
-    if public is None or LEARNERS[config.learner.name].family != "rounds":
+    if LEARNERS[config.learner.name].family != "rounds":
         return family_of(config)
-    return scored(config, public)
+    check(config)
+    return family_of(config) if public is None else scored(config, public)
 
 
 def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:

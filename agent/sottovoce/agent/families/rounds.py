@@ -34,19 +34,12 @@ _SCORED = ("exact", "monte-carlo")
 
 def family(config: AgentConfig) -> Family:
     """Learners in rounds; records by which models are scored are read where a learner is made."""
-    _check(config)
     return _family(config, None)
 
 
 def scored(config: AgentConfig, public: Records) -> Family:
     """The same with these public records, transformed, in place of those that data.public names."""
-    _check(config)
     return _family(config, public)
-
-
-def needs_public(config: AgentConfig) -> bool:
-    """Whether the learner scores models on public records."""
-    return config.learner.name == "pdsl" and config.learner.shapley in _SCORED
 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
@@ -59,6 +52,7 @@ def _family(config: AgentConfig, public: Records | None) -> Family:
         from sottovoce.agent.states.rounds import RoundsCodec
 
         del owner, provenance, kept  # rounds have no author
+        check(config)
         rounds = Rounds(schedule, _algorithm(config, kernel, public), start)
         return rounds, RoundsCodec(rounds)
 
@@ -92,14 +86,19 @@ def questions(config: AgentConfig) -> int:
             return 1
 
 
-def _check(config: AgentConfig) -> None:
+def check(config: AgentConfig) -> None:
+    """Refuse what a learner in rounds cannot go on.
+
+    Raises:
+        ConfigError: its neighbours are not fixed, too many for exact values, or models cannot be scored.
+    """
     learner = config.learner
     if config.membership.sampling != "static":
         raise ConfigError(
             f"membership.sampling: learner {learner.name} has the same neighbours in every round: set it to "
             '"static" and list each device under the other\'s transport.peers'
         )
-    if needs_public(config) and config.data.public is None:
+    if learner.name == "pdsl" and learner.shapley in _SCORED and config.data.public is None:
         raise ConfigError(
             f"data.public: learner.shapley = {learner.shapley} scores models on public labelled records: name them, "
             "or set learner.shapley=cosine, which needs none"

@@ -46,15 +46,21 @@ def _entry(cell: Cell | None, printed: float | None) -> str:
 
 def _guarantees(spec: StudySpec, cells: Cells) -> str:
     rows = ["| series | ε as stated | δ | unit, relation | status | why |", "| --- | --- | --- | --- | --- | --- |"]
-    told: dict[str, None] = {}
+    told: dict[tuple[str, ...], list[str]] = {}
     for (_, series, _), cell in cells.items():
         privacy = cell.privacy
         stated = "none" if privacy["epsilon"] is None else f"{privacy['epsilon']:g}"
         delta = "" if privacy["delta"] is None else f"{privacy['delta']:.3g}"
         unit = f"{privacy['unit']}, {privacy['neighbouring']}"
-        row = [spec.series[series].label, stated, delta, unit, privacy["status"], privacy["reason"]]
-        told["| " + " | ".join(row) + " |"] = None
-    return "\n".join([*rows, *told])
+        where = (spec.series[series].label, delta, unit, privacy["status"], privacy["reason"])
+        epsilons = told.setdefault(where, [])
+        if stated not in epsilons:
+            epsilons.append(stated)
+    rows += [
+        f"| {label} | {', '.join(epsilons)} | {delta} | {unit} | {status} | {reason} |"
+        for (label, delta, unit, status, reason), epsilons in told.items()
+    ]
+    return "\n".join(rows)
 
 
 def _findings(findings: list[Finding]) -> str:

@@ -18,10 +18,12 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         label: in words.
         set: dotted keys and values.
+        at: more of them for a value of the axis, as a string.
     """
 
     label: str
     set: dict[str, Any] = {}
+    at: dict[str, dict[str, Any]] = {}
 
 
 class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

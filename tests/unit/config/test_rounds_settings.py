@@ -1,0 +1,69 @@
+"""What learners in rounds ask of a configuration: fixed neighbours, and public records where models are scored."""
+
+from typing import Any
+
+import pytest
+from sottovoce.agent.family import Family, family_of
+from sottovoce.agent.provenance import Unsigned
+from sottovoce.config import checked
+from sottovoce.errors import ConfigError
+from sottovoce.vault import GradientTerms
+
+
+def family(peers: int = 2, public: str | None = "digits", sampling: str = "static", **learner: Any) -> Family:
+    tables = {
+        "agent": {"state": "."},
+        "data": {"source": "digits", "features": 64, "classes": 10, "expected_records": 180.0},
+        "learner": {"name": "pdsl", "steps": 20, **learner},
+        "membership": {"sampling": sampling},
+        "transport": {
+            "peers": [{"id": "a" * 31 + "bcdefghijklmnop"[i], "address": f"10.0.0.{i}:1"} for i in range(peers)]
+        },
+    }
+    if public is not None:
+        tables["data"]["public"] = public
+    return family_of(checked(tables, "test"))
+
+
+def releases(found: Family) -> int:
+    assert isinstance(found.terms, GradientTerms)
+    return found.terms.releases
+
+
+@pytest.mark.parametrize(
+    "settings, count",
+    [
+        ({}, 60),
+        ({"answers": 2}, 40),
+        ({"name": "dp-cga"}, 60),
+        ({"name": "dp-dpsgd"}, 20),
+        ({"name": "muffliato", "gossip_steps": 9}, 20),
+        ({"name": "dp-net-fleet", "local_steps": 4}, 80),
+    ],
+)
+def test_the_budget_is_spread_over_all_answers_of_the_run(settings: dict[str, Any], count: int) -> None:
+    assert releases(family(**settings)) == count
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"public": None}, r"data\.public.*learner\.shapley=cosine"),
+        ({"public": None, "shapley": "monte-carlo"}, r"data\.public"),
+        ({"sampling": "newscast"}, 'set it to "static"'),
+        ({"peers": 12}, "at most 11 neighbours"),
+    ],
+)
+def test_what_cannot_learn_is_refused_where_it_is_made(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        family(**settings).learner("me", Unsigned(), ())
+
+
+def test_weights_from_cosines_need_no_public_records() -> None:
+    learner, _ = family(public=None, shapley="cosine", peers=12).learner("me", Unsigned(), ())
+    assert learner.progress(learner.fresh()).steps == 20
+
+
+def test_acceleration_needs_the_gap() -> None:
+    with pytest.raises(ConfigError, match="spectral_gap"):
+        family(name="muffliato", chebyshev=True)
