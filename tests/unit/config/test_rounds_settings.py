@@ -11,7 +11,7 @@ from sottovoce.vault import GradientTerms
 
 
 def family(peers: int = 2, public: str | None = "digits", sampling: str = "static", **learner: Any) -> Family:
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "agent": {"state": "."},
         "data": {"source": "digits", "features": 64, "classes": 10, "expected_records": 180.0},
         "learner": {"name": "pdsl", "steps": 20, **learner},

@@ -65,8 +65,9 @@ def test_a_cell_has_its_runs_in_the_order_of_seeds_and_their_mean_curve() -> Non
     assert cell.half == pytest.approx(4.303 * 0.02 / math.sqrt(3), rel=1e-3)
 
 
-def test_one_seed_has_no_confidence_interval() -> None:
+def test_few_seeds_have_no_confidence_interval() -> None:
     assert math.isnan(half_interval(np.array([0.5])))
+    assert math.isnan(half_interval(np.array([0.5, 0.6])))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ _T = (
     *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 _NORMAL = 1.960
+FEWEST = 3
+"""Seeds from which a confidence interval is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Cell:
 
     @property
     def half(self) -> float:
-        """Half the 95 % confidence interval of the mean over seeds; NaN from one seed."""
+        """Half the 95 % confidence interval of the mean over seeds; NaN from fewer than three, which say too little."""
         return half_interval(self.measures)
 
 
@@ -56,9 +58,9 @@ def cells(outcomes: Mapping[Place, Outcome]) -> Cells:
 
 
 def half_interval(numbers: NDArray[np.float64]) -> float:
-    """t · s/√n at 95 %; NaN from one number."""
+    """t · s/√n at 95 %; NaN from fewer than three numbers."""
     n = len(numbers)
-    if n < 2:
+    if n < FEWEST:
         return math.nan
     quantile = _T[n - 2] if n - 2 < len(_T) else _NORMAL
     return quantile * float(numbers.std(ddof=1)) / math.sqrt(n)

@@ -70,7 +70,8 @@ def _checked(claim: Claim, panel: str, label: str, values: list[Any], cells: Cel
                 lead = np.mean(paired, axis=0)
                 half = half_interval(lead)
                 holds &= float(lead.mean()) - (0.0 if math.isnan(half) else half) > claim.margin
-                leads_by.append(f"{lead.mean():+.3f} ± {half:.3f} against {other}")
+                words = "" if math.isnan(half) else f" ± {half:.3f}"
+                leads_by.append(f"{lead.mean():+.3f}{words} against {other}")
             return Finding(claim.claim, label, holds, "; ".join(leads_by))
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,7 +91,7 @@ def _document(
                 "value": "inf" if value == float("inf") else value,
                 "seeds": len(cell.measures),
                 "mean": cell.mean,
-                "half_interval_95": None if len(cell.measures) < 2 else cell.half,
+                "half_interval_95": None if math.isnan(cell.half) else cell.half,
                 "measures": cell.measures.tolist(),
                 "paper": spec.paper_values.get(panel, {}).get(series, {}).get(str(value)),
                 "privacy": cell.privacy,

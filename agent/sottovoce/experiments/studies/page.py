@@ -3,14 +3,15 @@
 import math
 from typing import Any
 
-from sottovoce.experiments.studies.cells import Cell, Cells
+from sottovoce.experiments.studies.cells import FEWEST, Cell, Cells
 from sottovoce.experiments.studies.findings import Finding
 from sottovoce.experiments.studies.specification import Extent, StudySpec
 
 
 def markdown(name: str, spec: StudySpec, extent: Extent, cells: Cells, findings: list[Finding]) -> str:
     """The whole page."""
-    over = "1 seed" if extent.seeds == 1 else f"{extent.seeds} paired seeds, ± 95 % confidence of the mean"
+    over = "1 seed" if extent.seeds == 1 else f"{extent.seeds} paired seeds"
+    over += ", ± 95 % confidence of the mean" if extent.seeds >= FEWEST else ""
     parts = [
         f"# {spec.title}",
         f"{spec.paper}. {spec.shows.strip()}",

@@ -40,6 +40,8 @@ def draw(spec: StudySpec, cells: Cells, panel: str, path: Path) -> None:
         axes.set_xticks(values, [f"{value:g}" for value in values])
         axes.minorticks_off()
     axes.set_ylabel(spec.measure.removesuffix("_mean"))
+    if spec.measure.startswith("accuracy"):
+        axes.set_ylim(0, 1)
     axes.legend(fontsize="small")
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     figure.savefig(path.with_suffix(".png"), dpi=120)
