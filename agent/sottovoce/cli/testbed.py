@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sottovoce.cli.simulate import one_blas_thread
 from sottovoce.errors import UsageError
 
 _LARGEST_TRACE = 2000
@@ -39,8 +40,12 @@ def run_testbed(
     cycles: Annotated[int, typer.Option(help="Cycles of each agent.")] = 60,
     period: Annotated[float, typer.Option(help="Seconds between cycles.")] = 0.5,
     topology: Annotated[
-        str, typer.Option(help="exponential, ring, star, full, bipartite, random-regular(K), disconnected or newscast.")
-    ] = "exponential",
+        str | None,
+        typer.Option(
+            help="exponential, ring, star, full, bipartite, random-regular(K), disconnected or newscast.",
+            show_default="exponential; rounds and shared models: full",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
     fault: Annotated[
         list[str] | None,
@@ -59,12 +64,14 @@ def run_testbed(
     ] = False,
 ) -> None:
     """Let a fleet of agents on this machine learn a data set under a privacy budget, and report."""
+    if transport == "memory":
+        one_blas_thread()
     from sottovoce.cli.output import check_writable, write
     from sottovoce.cli.table import ConsoleWatcher
     from sottovoce.config import LEARNERS
     from sottovoce.simulate import Faults, Trace
     from sottovoce.testbed import memory, processes
-    from sottovoce.testbed.options import Options, settings
+    from sottovoce.testbed.options import Options, settings, topology_of
     from sottovoce.testbed.plan import plan
 
     if epsilon is None:
@@ -81,7 +88,7 @@ def run_testbed(
         delta=delta,
         cycles=cycles,
         period=period,
-        topology=topology,
+        topology=topology or topology_of(learner),
         seed=seed,
         faults=Faults.parse(words),
         fault_words=words,

@@ -23,6 +23,8 @@ class LearnerInfo:
         step_decay: share of it that is lost by the last step, likewise.
         batch: records in a batch, or messages' records for golf, likewise.
         noiseless: it adds no noise, so that nothing can be promised.
+        topology: who sends to whom in a testbed, unless it is asked for another; links of rounds and of a shared model
+            go both ways.
     """
 
     family: str
@@ -36,6 +38,7 @@ class LearnerInfo:
     step_decay: float = 0.9
     batch: int = 64
     noiseless: bool = False
+    topology: str = "exponential"
 
 
 LEARNERS: dict[str, LearnerInfo] = {
@@ -59,15 +62,16 @@ LEARNERS: dict[str, LearnerInfo] = {
         record_level=True,
     ),
     "without-replacement": LearnerInfo(
-        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=36.0, batch=50
+        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=36.0, batch=50, topology="full"
     ),
     "with-replacement": LearnerInfo(
-        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=100.0, batch=50
+        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=100.0, batch=50, topology="full"
     ),
-    "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, step_size=10.0, batch=128),
-    "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
-    "dp-cga": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, step_size=10.0, batch=128),
-    "muffliato": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
-    "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
+    "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
+    "dp-cga": LearnerInfo(
+        "rounds", to_the_letter="as-published", record_level=True, step_size=10.0, batch=128, topology="full"
+    ),
+    "muffliato": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
+    "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
     "average": LearnerInfo("average", models=("mean",), unit="device", clip=2.5),
 }

@@ -11,7 +11,7 @@ from sottovoce.data import DataSet
 from sottovoce.errors import ConfigError, UsageError
 from sottovoce.simulate import Faults, Trace
 from sottovoce.testbed import memory
-from sottovoce.testbed.options import Options, check_key
+from sottovoce.testbed.options import Options, check_key, topology_of
 from sottovoce.testbed.plan import plan
 from sottovoce.testbed.progress import Watcher
 
@@ -26,7 +26,7 @@ _DEFAULTS: dict[str, Any] = {
     "epsilon": 2.0,
     "delta": 1e-5,
     "fidelity": "sound",
-    "topology": "exponential",
+    "topology": None,
     "learner.name": "clipd2p",
     "learner.model": None,
     "data.source": "digits",
@@ -37,8 +37,8 @@ _SYNTHETIC = ("data.features", "data.classes", "data.records")
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("agents", "cycles", "seed"), (int,)),
     **dict.fromkeys(("period", "epsilon", "delta"), (int, float)),
-    **dict.fromkeys(("fidelity", "topology", "learner.name", "data.source"), (str,)),
-    "learner.model": (str, type(None)),
+    **dict.fromkeys(("fidelity", "learner.name", "data.source"), (str,)),
+    **dict.fromkeys(("learner.model", "topology"), (str, type(None))),
     "faults": (list,),
 }
 
@@ -78,7 +78,7 @@ def options(values: Mapping[str, Any], origin: str) -> Options:
         delta=float(chosen["delta"]),
         cycles=chosen["cycles"],
         period=float(chosen["period"]),
-        topology=chosen["topology"],
+        topology=chosen["topology"] or topology_of(chosen["learner.name"]),
         seed=chosen["seed"],
         faults=Faults.parse(words),
         fault_words=words,

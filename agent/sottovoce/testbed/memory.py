@@ -21,6 +21,7 @@ from sottovoce.vault import Ledger, SeededNoise, build
 
 _BYTES_PER_NUMBER = 8
 _MOST_EXTRA = 4
+_MOST_POINTS = 200  # of a curve: measuring would take longer than learning
 
 
 def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
@@ -33,6 +34,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
     names = [device.id for device in devices]
     fate = Fate(options.faults, names, options.seed)
     curve = []
+    every = -(-options.cycles // _MOST_POINTS)
     simulation.start()
     for cycle in range(1, options.cycles + 1):
         turn = fate.at(cycle)
@@ -44,8 +46,8 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
         for note in turn.notes:
             watcher.note(note)
         simulation.run_until(cycle * options.period)
-        if not (models := _models(devices)):
-            continue  # all are down
+        if (cycle % every and cycle != options.cycles) or not (models := _models(devices)):
+            continue  # not now, or all are down
         traffic = _traffic(simulation)
         moment = Moment(
             cycle, options.cycles, time.monotonic() - began, sum(device.core is not None for device in devices),

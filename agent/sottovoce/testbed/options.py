@@ -210,6 +210,11 @@ class Options:
         return checked(tables, "--set")
 
 
+def topology_of(learner: str) -> str:
+    """Who sends to whom when nobody says so; of a name that there is not, too, which is refused elsewhere."""
+    return LEARNERS[learner].topology if learner in LEARNERS else "exponential"
+
+
 def settings(assignments: Sequence[str]) -> dict[str, Any]:
     """Dotted keys and TOML values from `--set KEY=VALUE`.
 

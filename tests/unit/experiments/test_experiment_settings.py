@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, SottovoceError, UsageError
-from sottovoce.experiments import KEYS, from_assignments, from_file, named, names, settings
+from sottovoce.experiments import KEYS, events, from_assignments, from_file, named, names, settings
 from sottovoce.simulate.vector import LogNormal, Network
 
 
@@ -117,8 +117,12 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_every_built_in_experiment_is_valid() -> None:
     assert {"golf", "gradient-walk", "sequential-sgd"} <= set(names())
+    assert {"without-replacement", "pdsl", "push-sum", "average"} <= set(names())
     for name in names():
-        settings(named(name), name)
+        if name in ("golf", "gradient-walk", "sequential-sgd"):
+            settings(named(name), name)
+        else:
+            assert events.options(named(name, None), name).learner == name
 
 
 def test_keys_are_dotted_and_complete() -> None:
