@@ -67,7 +67,8 @@ LEARNERS: dict[str, LearnerInfo] = {
     "with-replacement": LearnerInfo(
         "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=100.0, batch=50, topology="full"
     ),
-    "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128),
+    "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
+    "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
     "dp-cga": LearnerInfo(
         "rounds", to_the_letter="as-published", record_level=True, step_size=10.0, batch=128, topology="full"
     ),
