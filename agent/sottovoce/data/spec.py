@@ -4,18 +4,13 @@ digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLU
 """
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
-from sottovoce.data.covertype import load_covertype
-from sottovoce.data.csv_file import load_csv
 from sottovoce.data.dataset import DataSet
-from sottovoce.data.demo import breast_cancer, digits
-from sottovoce.data.idx import load_idx
-from sottovoce.data.meters import load_meters
-from sottovoce.data.npz import load_npz
-from sottovoce.data.synthetic import synthetic
 from sottovoce.errors import DataError
 
 
@@ -36,32 +31,43 @@ class DataSpec:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
+    """A kind of source.
+
+    Attributes:
+        example: of a SPEC.
+        loader: file and function in this folder, imported when such data is loaded; the function takes the path if
+            there is one, and the options if there are any.
+        has_path: whether a path is given.
+        options: that it takes.
+        required: of these, those that it needs.
+    """
+
     example: str
-    load: Callable[[Path, Mapping[str, str]], DataSet]
+    loader: str
     has_path: bool = True
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
 
 
 _KINDS: dict[str, _Kind] = {
-    "digits": _Kind("digits", lambda path, options: digits(), has_path=False),
-    "breast-cancer": _Kind("breast-cancer", lambda path, options: breast_cancer(), has_path=False),
-    "idx": _Kind("idx:/data/mnist", lambda path, options: load_idx(path)),
+    "digits": _Kind("digits", "demo.digits", has_path=False),
+    "breast-cancer": _Kind("breast-cancer", "demo.breast_cancer", has_path=False),
+    "idx": _Kind("idx:/data/mnist", "idx.load_idx"),
     "csv": _Kind(
         "csv:/data/meters.csv#label=tariff",
-        load_csv,
+        "csv_file.load_csv",
         options=("label", "group", "header", "delimiter", "bounds", "test"),
         required=("label",),
     ),
     "synthetic": _Kind(
         "synthetic#features=20&classes=2&records=2000&seed=0",
-        lambda path, options: _synthetic(options),
+        "synthetic.from_options",
         has_path=False,
         options=("features", "classes", "records", "seed"),
     ),
-    "covertype": _Kind("covertype:/data/covtype_sample.npz", lambda path, options: load_covertype(path)),
-    "meters": _Kind("meters:/data/meters.npz", lambda path, options: load_meters(path)),
-    "npz": _Kind("npz:/data/records.npz#bounds=0:255", load_npz, options=("bounds",)),
+    "covertype": _Kind("covertype:/data/covtype_sample.npz", "covertype.load_covertype"),
+    "meters": _Kind("meters:/data/meters.npz", "meters.load_meters"),
+    "npz": _Kind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
 }
 
 
@@ -109,16 +115,11 @@ def load(spec: DataSpec | str) -> DataSet:
         DataError: the SPEC is malformed, or its source is missing, damaged or does not hold valid records.
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
-    return _KINDS[parsed.kind].load(parsed.path or Path(), parsed.options)
-
-
-def _synthetic(options: Mapping[str, str]) -> DataSet:
-    numbers = {"features": 20, "classes": 2, "records": 2000, "seed": 0}
-    for option, text in options.items():
-        if not text.isdecimal():
-            raise DataError(f"Option {option!r} of data kind 'synthetic' must be a whole number, not {text!r}.")
-        numbers[option] = int(text)
-    return synthetic(numbers["features"], numbers["classes"], numbers["records"], numbers["seed"])
+    kind = _KINDS[parsed.kind]
+    module, _, function = kind.loader.partition(".")
+    loader = getattr(import_module(f"sottovoce.data.{module}"), function)
+    given = [parsed.path] if kind.has_path else []
+    return cast(DataSet, loader(*given, parsed.options) if kind.options else loader(*given))
 
 
 def _options(name: str, kind: _Kind, text: str) -> dict[str, str]:

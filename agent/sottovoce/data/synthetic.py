@@ -1,5 +1,7 @@
 """Data made on the spot from a seed, for simulations: every device its own record, whatever the size of the fleet."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,6 +35,20 @@ def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
     means *= _SEPARATION / np.sqrt((means * means).sum(axis=1, keepdims=True))
     parts = [_drawn(means, size, generator) for size in (count, _TEST_RECORDS)]
     return DataSet("synthetic", parts[0], classes, None, parts[1])
+
+
+def from_options(options: Mapping[str, str]) -> DataSet:
+    """`synthetic` by the options of a data SPEC: features, classes, records and seed.
+
+    Raises:
+        DataError: one of them is not a whole number, or out of range.
+    """
+    numbers = {"features": 20, "classes": 2, "records": 2000, "seed": 0}
+    for option, text in options.items():
+        if not text.isdecimal():
+            raise DataError(f"Option {option!r} of data kind 'synthetic' must be a whole number, not {text!r}.")
+        numbers[option] = int(text)
+    return synthetic(numbers["features"], numbers["classes"], numbers["records"], numbers["seed"])
 
 
 def two_gaussians(count: int, seed: int) -> DataSet:

@@ -1,14 +1,17 @@
 """Ridge regression on perturbed records: least squares from their debiased moments."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.perturbation import Moments
+if TYPE_CHECKING:  # a device that fits no ridge regression has no use for it
+    from sottovoce.perturbation import Moments
 
 _LARGEST_SHARE = 0.05
 
 
-def ridge(moments: Moments) -> NDArray[np.float64]:
+def ridge(moments: "Moments") -> NDArray[np.float64]:
     """Fit w^(k) = (S₂ + λI)⁻¹ S₁^(k), with S₁ and S₂ the mean y^(k)x and xxᵀ of n records.
 
     Unlike the loss of a model that walks over noisy records, both moments are free of bias: their noise averages out.

@@ -20,7 +20,7 @@ from sottovoce.vault.chain import Tip
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.programs import Program
+from sottovoce.vault.programs.program import Program
 from sottovoce.vault.release import SealedRelease
 
 

@@ -18,7 +18,7 @@ from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise,
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import exact
 from sottovoce.vault.guarantee import guarantee
-from sottovoce.vault.programs import GradientSum
+from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.vault import Room
 
 OWNER = "meter-17"

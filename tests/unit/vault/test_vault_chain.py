@@ -19,7 +19,7 @@ from sottovoce.vault import Budget, ChainTerms, Ledger, OperatingSystemNoise, Se
 from sottovoce.vault.bounded_point import calibrate_point
 from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import Chain
+from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 
 D, C = 4, 3

@@ -15,7 +15,7 @@ from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
 from sottovoce.vault.clipped_sum import Batches, exact
-from sottovoce.vault.programs import GradientSum
+from sottovoce.vault.programs.gradient import GradientSum
 
 KERNEL = Softmax(3, 4)
 POINT = np.zeros(KERNEL.size)

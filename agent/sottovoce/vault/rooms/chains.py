@@ -1,17 +1,19 @@
 """Chains of steps without replacement, at a public period (Jin, He & Dai 2023)."""
 
+import math
 from dataclasses import dataclass
 
 from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.vault.bounded_point import BoundedPoint, calibrate_point
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.guarantee import chain_guarantee
+from sottovoce.vault.guarantee import THREAT_MODEL, nothing
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import Chain
+from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 from sottovoce.vault.rooms.published import Claim
 from sottovoce.vault.rooms.terms import check_unit, unit_records
@@ -158,3 +160,24 @@ def whole(program: Chain, learner: str) -> Chain:
             f"{program.steps.batch}: take smaller batches or a shorter period"
         )
     return program
+
+
+def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, passes: int) -> PrivacyStatement:
+    """The guarantee of all chains of steps without replacement, over every pass."""
+    if not isinstance(mechanism, BoundedPoint):
+        return nothing(budget, "the exact ends of chains of steps")
+    over = "one pass" if passes == 1 else f"{passes} passes"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
+            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on the end of a chain of steps"
+        ),
+        composition=f"a record is in one release a pass, {over}; Gaussian closed form, releases of a pass in parallel",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; how many records there are is public",
+        status=Status.PROVED,
+        reason="docs/decisions/0016-chains.md (Jin, He & Dai 2023, Lemma 4, at a public period)",
+    )

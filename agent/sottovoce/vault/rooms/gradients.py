@@ -13,7 +13,7 @@ from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import Blocks, GradientSum
+from sottovoce.vault.programs.gradient import Blocks, GradientSum
 from sottovoce.vault.rooms.terms import check_unit, unit_records
 from sottovoce.vault.sampled_sum import calibrate_sampled
 from sottovoce.vault.sampling import Poisson, Sampling

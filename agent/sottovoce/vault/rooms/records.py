@@ -4,14 +4,15 @@ import math
 from dataclasses import dataclass
 
 from sottovoce.data import Records
-from sottovoce.errors import DataError, PrivacyError
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.perturbation import Scheme
+from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.guarantee import Scaling, record_guarantee
+from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import RecordRelease
+from sottovoce.vault.programs.record import RecordRelease
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.rooms.terms import check_unit, unit_records
 from sottovoce.vault.vault import Room
@@ -74,3 +75,45 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
             f"one release of a record costs ε = {scheme.epsilon:g} and the budget is {budget.epsilon:g}: "
             "make the scheme for the budget's ε"
         )
+
+
+def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
+    """The guarantee of every record's release by `scheme`, one each; where refuted, the claim that does not hold."""
+    if scheme.epsilon is None:
+        return nothing(budget, "every record as it is, scaled to length 1")
+    refuted = scaling == "training-min-max"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=f"{_words(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
+        composition="each record is released once: parallel over records",
+        epsilon=scheme.epsilon if refuted else budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; how many records there are is public",
+        status=Status.REFUTED if refuted else Status.PROVED,
+        reason=REFUTED if refuted else "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md",
+    )
+
+
+def _words(scheme: Scheme) -> str:
+    match scheme:
+        case LaplaceCopies():
+            law, where = _laplace(scheme), f"on {scheme.copies} copies of a record of L1 length 1"
+        case Laplace():
+            law, where = _laplace(scheme), "on record ⊗ label, of L1 length 1"
+        case PrivUnit():
+            law, where = _priv_unit(scheme.cap), "on record ⊗ label"
+        case LabelledPrivUnit():
+            law = f"randomised response on the label at ε = {scheme.label.epsilon:g} and {_priv_unit(scheme.cap)}"
+            where = "on the features"
+        case _:
+            raise InternalError(f"no words for scheme `{scheme.name}`: report this")
+    return f"{law} {where}, on the grid 2^{scheme.exponent}"
+
+
+def _laplace(scheme: Laplace | LaplaceCopies) -> str:
+    return f"exact discrete Laplace, scale {math.ldexp(scheme.scale, scheme.exponent):.6g},"
+
+
+def _priv_unit(cap: Cap) -> str:
+    return f"exact PrivUnit, γ = {cap.gamma:.6g}, p = {cap.probability:.6g},"

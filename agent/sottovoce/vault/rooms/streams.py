@@ -1,17 +1,20 @@
 """A statistic that is published window by window, for ever."""
 
+import math
 from dataclasses import dataclass
 
 from sottovoce.accounting.streams import coefficients
 from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.vault.guarantee import stream_guarantee
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.guarantee import THREAT_MODEL
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import WindowTotals
+from sottovoce.vault.programs.stream import WindowTotals
 from sottovoce.vault.rooms.terms import unit_records
-from sottovoce.vault.stream_sum import STREAM_BITS, calibrate_stream
+from sottovoce.vault.stream_sum import STREAM_BITS, StreamSum, calibrate_stream
 from sottovoce.vault.vault import Room
 
 
@@ -52,3 +55,22 @@ class StreamTerms:
         )
         program, statement = WindowTotals(mechanism, self.windows), stream_guarantee(budget, mechanism, self.clip)
         return Room(unit_records(records, "window"), program, ledger, noise, statement)
+
+
+def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> PrivacyStatement:
+    """The guarantee of all totals of a stream, however long."""
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
+            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on Toeplitz-weighted sums of "
+            f"{len(mechanism.coefficients)} windows, each window's total clipped at {clip:g}"
+        ),
+        composition="one Gaussian release for all that a window is ever in; windows compose in parallel",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; which windows there are is public",
+        status=Status.PROVED,
+        reason="docs/explanation/privacy-model.md#a-statistic-for-ever",
+    )

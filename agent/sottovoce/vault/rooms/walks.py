@@ -6,14 +6,15 @@ from fractions import Fraction
 from typing import Literal
 
 from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import SLOPES, Kernel, copies
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.guarantee import Scaling, walk_guarantee
+from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.programs import VisitGradient
-from sottovoce.vault.pure_sum import pure_sum
+from sottovoce.vault.programs.walk import VisitGradient
+from sottovoce.vault.pure_sum import PureSum, pure_sum
 from sottovoce.vault.rooms.terms import check_unit, unit_records
 from sottovoce.vault.vault import Room
 
@@ -98,3 +99,30 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
             f"all visits together cost ε = {terms.epsilon:g} and the budget is {budget.epsilon:g}: "
             "spread the budget's ε over them"
         )
+
+
+_WALK_LAWS = {
+    "joint": "exact discrete noise of the K-norm mechanism, one law for the copies of a feature,",
+    "copies": "exact discrete Laplace on each one-vs-all copy, at ε/copies,",
+}
+
+
+def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, scaling: Scaling) -> PrivacyStatement:
+    """The guarantee of all visits together, which cost `epsilon`; where refuted, the claim that does not hold."""
+    if math.isinf(epsilon):
+        return nothing(budget, "exact sums of gradients")
+    refuted, words = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"{_WALK_LAWS[visits[0].law]} on sums of loss gradients of records of L1 length 1; pure, "
+            f"ε = {epsilon:g} over {words}"
+        ),
+        composition="sequential over the visits to a device, whose number is public: ε adds up, fully adaptive",
+        epsilon=epsilon if refuted else budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; how many records there are is public",
+        status=Status.REFUTED if refuted else Status.PROVED,
+        reason=REFUTED if refuted else "docs/explanation/golf.md#the-gradient-walk-for-comparison",
+    )
