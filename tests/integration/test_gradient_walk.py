@@ -152,4 +152,4 @@ def test_a_run_is_traced(tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
     events = json.loads(path.read_text())["events"]
     assert sum(event["event"] == "answer" for event in events) >= 2
-    assert max(walk["age"] for event in events if event["state"] for walk in event["state"]["walks"]) >= 2
+    assert max(walk["age"] for event in events if event.get("state") for walk in event["state"]["walks"]) >= 2

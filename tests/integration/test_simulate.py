@@ -130,7 +130,6 @@ def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
     "arguments, code, problem",
     [
         (["gulf"], 2, "no such experiment"),
-        (["golf", "--engine", "events"], 2, "testbed --transport memory"),
         (["golf", "--engine", "quantum"], 2, "Try --help"),
         (["golf", "--set", "epsilo=1"], 2, "Did you mean `epsilon`?"),
         (["golf", "--set", "epsilon=0"], 3, "epsilon"),

@@ -8,10 +8,12 @@ import pytest
 from tests.support.command import here
 
 
-def test_the_list_names_every_figure() -> None:
+def test_the_list_names_every_figure_and_every_study() -> None:
     ended = here("reproduce", "--list")
     assert ended.code == 0
-    assert [line.split("  ")[0] for line in ended.out.splitlines()] == [f"golf-figure-{n}" for n in range(1, 6)]
+    names = [line.split("  ")[0] for line in ended.out.splitlines()]
+    assert names[:5] == [f"golf-figure-{n}" for n in range(1, 6)]
+    assert {"jin-study-a", "pdsl-equal-privacy", "adad2p-sigma", "average-profile"} <= set(names)
 
 
 def test_what_cannot_be_reproduced_is_refused(tmp_path: Path) -> None:

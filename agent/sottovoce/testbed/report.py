@@ -71,14 +71,16 @@ class Report:
     def document(self) -> dict[str, Any]:
         """The JSON document."""
         statement = self.statement.as_dict()
-        spent = [agent.epsilon_spent for agent in self.agents if agent.epsilon_spent is not None]
+        spent = [agent.epsilon_spent for agent in self.agents]
+        known = [epsilon for epsilon in spent if epsilon is not None]
+        promised = bool(known) and len(known) == len(spent) and self.statement.epsilon is not None
         turns = sum(agent.cycles for agent in self.agents)
         return {
             "schema": SCHEMA,
             "run": self.run,
             "privacy": {
                 **statement,
-                "spent_epsilon_max": max(spent) if spent and self.statement.epsilon is not None else None,
+                "spent_epsilon_max": max(known) if promised else None,
                 "releases": sum(agent.releases for agent in self.agents),
                 "ledgers_agree": self.ledgers_agree,
             },

@@ -202,6 +202,12 @@ def test_where_nothing_is_promised_nothing_is_called_spent() -> None:
     assert document["privacy"]["spent_epsilon_max"] is None
 
 
+def test_a_device_whose_turn_never_came_does_not_hide_what_the_others_were_charged() -> None:
+    document = report(2.0, AgentReport("a", True, 5, 1, None, 3), AgentReport("b", True, 5, 1, 0.0, 0)).document()
+    check_report(document, agents=2)
+    assert document["privacy"]["spent_epsilon_max"] is None
+
+
 def test_a_fleet_that_never_began_a_cycle_has_used_no_bytes_for_one() -> None:
     document = report(2.0, AgentReport("a", False, 0, 1, 0.0, 0)).document()
     assert document["traffic"]["wire_bytes_per_agent_cycle"] == 0.0
