@@ -25,10 +25,7 @@ $(STAMP): .ci/setup locks/dev.txt pyproject.toml
 
 .PHONY: test
 test: setup  ## every test, and the coverage gate
-	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest
-	@$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+	@.ci/test
 
 .PHONY: check
 check: check-format check-lint check-types check-imports check-generated check-docs  ## everything that needs no test run

@@ -204,7 +204,6 @@ def test_where_nothing_is_promised_nothing_is_called_spent() -> None:
 
 def test_a_device_whose_turn_never_came_does_not_hide_what_the_others_were_charged() -> None:
     document = report(2.0, AgentReport("a", True, 5, 1, None, 3), AgentReport("b", True, 5, 1, 0.0, 0)).document()
-    check_report(document, agents=2)
     assert document["privacy"]["spent_epsilon_max"] is None
 
 
