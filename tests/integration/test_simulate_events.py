@@ -48,10 +48,11 @@ def test_the_same_seed_gives_the_same_run() -> None:
         (["push-sum", "--engine", "vector"], 2, "leave --engine out"),
         (["push-sum", "--set", "learner.clop=1"], 2, "Did you mean `learner.clip`?"),
         (["push-sum", "--set", 'agents="many"'], 3, "agents"),
-        (["push-sum", "--set", "data.features=3"], 2, "data = synthetic"),
+        (["push-sum", "--set", "data.features=3"], 3, "data = synthetic"),
+        (["push-sum", "--set", "agents=0"], 3, "push-sum: agents 0"),
         (["push-sum", "--set", "epsilon=2"], 5, "adds no noise"),
         (["clipd2p", "--set", "fidelity=paper"], 5, "privacy.allow_unproved=true"),
-        (["clipd2p", "--set", 'learner="sgd"'], 2, "no such learner"),
+        (["clipd2p", "--set", 'learner="sgd"'], 3, "no such learner"),
         (["clipd2p", "--set", 'data="synthetic#features=x"'], 4, "must be a whole number"),
     ],
 )
@@ -59,6 +60,14 @@ def test_wrong_words_are_named(words: list[str], code: int, says: str) -> None:
     ended = here("simulate", *words)
     assert ended.code == code, ended.err
     assert says in ended.err.replace("\n", " ")
+
+
+def test_a_key_that_a_file_has_wrong_is_an_error_of_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('learner = "clipd2p"\nfoo = 3\n')
+    ended = here("simulate", path)
+    assert ended.code == 3
+    assert f"{path}: the key foo: there is no such key" in ended.err
 
 
 def test_a_trace_holds_all_that_a_step_by_step_comparison_needs(tmp_path: Path) -> None:

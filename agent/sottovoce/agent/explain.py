@@ -113,7 +113,7 @@ def _statement(config: AgentConfig, budget: Budget, family: Family) -> PrivacySt
 
 def _promise(statement: PrivacyStatement) -> str:
     if statement.epsilon is None or statement.status is not Status.PROVED:
-        return f"nothing is promised: {statement.reason}"
+        return f"nothing is promised: {statement.reason.removeprefix('refuted: ')}"
     odds = math.exp(statement.epsilon)
     certain = odds / (1 + odds)
     return (

@@ -51,7 +51,7 @@ def run_simulate(
             values = {**named(experiment), **from_assignments(set_ or [])}
             document, steps = run(settings(values, experiment), watcher, traced=trace is not None)
         else:
-            asked = events.options(values, experiment)
+            asked = events.options(values, experiment, from_assignments(set_ or [], None))
             document, steps = events.run(asked, watcher, traced=trace is not None)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:

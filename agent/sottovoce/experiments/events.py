@@ -4,7 +4,7 @@ An experiment file has, beside the keys below, any key of an agent: `learner.ste
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sottovoce.data import DataSet
@@ -43,19 +43,33 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def options(values: Mapping[str, Any], origin: str) -> Options:
+def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
     """What a run is asked to do, from dotted keys.
 
+    Args:
+        values: by key.
+        origin: the experiment, to be named in an error.
+        typed: keys that were given on the command line rather than by the experiment.
+
     Raises:
-        ConfigError: a value is of the wrong kind.
+        ConfigError: a value is impossible, or the experiment has a key that there is not; the message names it.
         PrivacyError: no ε holds, and the values do not allow that.
-        UsageError: there is no such key, or a value is impossible; the message names the key.
+        UsageError: there is no key of that name to be typed.
     """
+    try:
+        return _options(values, origin, {_ALIASES.get(key, key) for key in typed})
+    except UsageError as error:
+        if str(error).startswith("--set"):
+            raise
+        raise ConfigError(f"{origin}: {str(error).replace('--', '')}") from error
+
+
+def _options(values: Mapping[str, Any], origin: str, typed: Collection[str]) -> Options:
     named = {_ALIASES.get(key, key): value for key, value in values.items()}
     synthetic = {key.partition(".")[2]: named.pop(key) for key in _SYNTHETIC if key in named}
     for key, value in named.items():
         if key not in _DEFAULTS:
-            check_key(key, origin)
+            check_key(key, "--set" if key in typed else "the key")
         elif not isinstance(value, _KINDS[key]) or isinstance(value, bool):
             raise ConfigError(
                 f"{origin}: {key}: {value!r} is not of the kind that it takes, such as {_DEFAULTS[key]!r}"
@@ -65,7 +79,7 @@ def options(values: Mapping[str, Any], origin: str) -> Options:
     if source == "synthetic" and synthetic:
         source = "synthetic#" + "&".join(f"{key}={value}" for key, value in synthetic.items())
     elif synthetic:
-        raise UsageError(f"{origin}: data.{next(iter(synthetic))} is for data = synthetic alone; leave it out")
+        raise UsageError(f"data.{next(iter(synthetic))} is for data = synthetic alone; leave it out")
     words = [str(word) for word in chosen["faults"]]
     return Options(
         agents=chosen["agents"],

@@ -100,9 +100,8 @@ class Options:
             near = get_close_matches(self.learner, LEARNERS, 1) or sorted(LEARNERS)
             raise UsageError(f"--learner {self.learner}: there is no such learner; did you mean {', '.join(near)}?")
         if self.unproved and self.epsilon is not None and not allowed:
-            worth = LEARNERS[self.learner].to_the_letter
             raise PrivacyError(
-                f"--learner {self.learner} --fidelity paper: the paper's claim is {worth}, so no ε holds for it: leave "
+                f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: leave "
                 "--fidelity out, or take --epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
             )
         if self.ranges_from_training and self.epsilon is not None and not allowed:

@@ -21,6 +21,8 @@ from sottovoce.vault.unproved_point import Told, UnprovedPoint
 
 Floats = NDArray[np.float64]
 
+_LARGEST_TOLD = 100  # inputs of a Q-network whose parameters a trace shows
+
 
 @dataclass(slots=True)
 class QChain:
@@ -101,6 +103,7 @@ class QChain:
             earlier, action, place = self._before
             reward = -self.steps.loss(local, records, place)
             self.controller.observe(earlier, action, reward, state)
+        networks = self._networks()
         learnt = self.controller.learn(self.generator)
         exploration = self.controller.exploration
         action = self.controller.decide(state, self.generator)
@@ -117,9 +120,17 @@ class QChain:
             "reward": reward,
             "exploration": exploration,
             "replay": self._replay(),
+            "networks": networks,
             "learnt": None if learnt is None else _told(learnt),
         }
         return action
+
+    def _networks(self) -> dict[str, list[Any]] | None:
+        """θ and θ' before this turn's learning, where they are small enough to be written down at every turn."""
+        if self.controller.terms.state_size > _LARGEST_TOLD:
+            return None
+        networks = {"theta": self.controller.network, "theta_target": self.controller.target}
+        return {name: [array.tolist() for array in network.arrays] for name, network in networks.items()}
 
     def _replay(self) -> list[dict[str, Any]]:
         """What the controller remembers, the oldest first."""
