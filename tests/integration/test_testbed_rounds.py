@@ -113,7 +113,7 @@ def test_the_same_seed_gives_the_same_report(data: str) -> None:
         (("--agents", 13, "--topology", "full"), 3, "choose monte-carlo"),
         (("--set", "data.public=npz:nowhere"), 4, "nowhere"),
         (("--set", "learner.answers=0"), 3, "learner.answers"),
-        (("--fidelity", "paper"), 5, "no ε holds"),
+        (("--fidelity", "paper"), 5, "no ε is proved"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(data: str, arguments: tuple[str, ...], code: int, words: str) -> None:

@@ -19,7 +19,6 @@ from sottovoce.vault import (
     OperatingSystemNoise,
     Vault,
     clipped_sum,
-    construction,
     discrete_gaussian,
     discrete_laplace,
     pure_sum,
@@ -27,6 +26,7 @@ from sottovoce.vault import (
 )
 from sottovoce.vault.clipping import clipped_units
 from sottovoce.vault.release import SealedRelease
+from sottovoce.vault.rooms import gradients
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 Values = NDArray[np.int64]
@@ -68,7 +68,7 @@ def sensitivity_halved(patch: pytest.MonkeyPatch) -> None:
         fitting = calibrate(clip=clip / 2, **named)
         return replace(fitting, clip_squared=4 * fitting.clip_squared)
 
-    patch.setattr(construction, "calibrate", calibrated)
+    patch.setattr(gradients, "calibrate", calibrated)
     patch.setattr(pure_sum, "_sensitivity", lambda *law: sensitivity(*law) // 2)
     patch.setattr(Laplace, "sensitivity", property(lambda self: self.unit))
 

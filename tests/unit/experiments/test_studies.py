@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sottovoce.errors import UsageError
 from sottovoce.experiments import events
+from sottovoce.experiments.studies import output, studies, study_named
 from sottovoce.experiments.studies import runs as runs_module
-from sottovoce.experiments.studies import studies, study_named
 from sottovoce.experiments.studies.cells import Cells, cells, half_interval
 from sottovoce.experiments.studies.findings import checked
 from sottovoce.experiments.studies.page import markdown
@@ -169,6 +169,25 @@ def test_every_study_that_comes_along_asks_for_runs_that_there_are(tmp_path: Pat
             for claim in study.findings:
                 assert {claim.series, *claim.than} <= study.series.keys(), name
                 assert set(claim.panels) <= study.panels.keys(), name
+
+
+def test_a_study_becomes_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = spec(Claim(claim="good beats bad", series="good", check="above", than=["bad"]))
+    monkeypatch.setattr(output, "study_named", lambda name: study)
+    lead = {"good": 0.7, "bad": 0.5}
+    monkeypatch.setattr(
+        output,
+        "conducted",
+        lambda runs, measure, kept, say: {place: outcome(lead[place.series] + place.seed / 100) for place in runs},
+    )
+    out = tmp_path / "out"
+    (found,) = output.conduct("made", quick=False, folder=tmp_path, out=out, say=lambda text: None)
+    assert found.holds
+    document = json.loads((out / "made.json").read_text())
+    assert (document["schema"], len(document["cells"])) == ("sottovoce.study/1", 4)
+    assert len((out / "made.csv").read_text().splitlines()) == 1 + 2 * 2 * 3
+    assert {path.name for path in out.iterdir()} >= {"made.md", "made-made.svg", "made-made.png"}
+    assert (out / "made-made.svg").read_text().lstrip().startswith("<?xml")
 
 
 def test_an_unknown_study_is_refused() -> None:
