@@ -106,8 +106,8 @@ def check(config: AgentConfig) -> None:
     players = max(questions(config), 1 + len(config.transport.peers))
     if learner.name == "pdsl" and learner.shapley == "exact" and players > EXACT_AT_MOST:
         raise ConfigError(
-            f"learner.shapley: exact values are for at most {EXACT_AT_MOST - 1} neighbours, and as many answers: choose "
-            "monte-carlo or cosine, or a sparser graph"
+            f"learner.shapley: exact values are for at most {EXACT_AT_MOST - 1} neighbours, and as many answers: "
+            "choose monte-carlo or cosine, or a sparser graph"
         )
 
 
