@@ -36,6 +36,8 @@ def checked(spec: StudySpec, cells: Cells) -> list[Finding]:
                 continue
             there = [value for at, series, value in cells if (at, series) == (panel, claim.series)]
             values = [value for value in there if not claim.values or value in claim.values]
+            if claim.check == "rises" and len(values) < 2:
+                continue  # one value rises nowhere
             if values and all((panel, other, values[0]) in cells for other in claim.than):
                 found.append(_checked(claim, panel, spec.panels[panel].label, values, cells))
     return found + _met(spec, cells)

@@ -51,7 +51,7 @@ def asked(spec: StudySpec, extent: Extent, folder: Path, say: Callable[[str], No
             for value in extent.values if spec.axis else [None]:
                 for seed in range(extent.seeds):
                     own = {**keys, **spec.series[series].set, "data.source": source, "seed": seed}
-                    own.update(spec.series[series].at.get(str(value), {}))
+                    own |= spec.series[series].at.get(panel, {}) | spec.series[series].at.get(str(value), {})
                     if spec.axis:
                         own.setdefault(spec.axis, value)  # a series may stand still: without noise, say
                     found[Place(panel, series, value, seed)] = {**own, "privacy.allow_unproved": True}

@@ -18,7 +18,7 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         label: in words.
         set: dotted keys and values.
-        at: more of them for a value of the axis, as a string.
+        at: more of them for a panel, by its name, or for a value of the axis, as a string.
     """
 
     label: str
