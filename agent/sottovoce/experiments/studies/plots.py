@@ -32,7 +32,7 @@ def draw(spec: StudySpec, cells: Cells, panel: str, path: Path) -> None:
         halves = [0.0 if math.isnan(mine[series, value].half) else mine[series, value].half for value in there]
         places = there if numbers else [str(value) for value in there]
         axes.errorbar(places, means, halves, fmt="o-", color=colour, markersize=3, capsize=2, label=label)
-    axes.set_title(f"{spec.title}: {spec.panels[panel].label}", fontsize="medium")
+    axes.set_title(spec.panels[panel].label, fontsize="medium")
     over_cycles = spec.plot == "cycles" or not spec.axis
     axes.set_xlabel("cycle" if over_cycles else spec.axis_label)
     if not over_cycles and numbers and min(values) > 0 and max(values) >= 8 * min(values):
