@@ -78,20 +78,22 @@ class GradientSum:
     def compute(self, query: Query, records: Records) -> Batches:
         """One row a unit: its gradients at the query's point, summed. The rows come in batches of about a megabyte."""
         if self.unit == "record":
-            yield from self._gradients(query.point, records)
+            yield from gradients_at(self.kernel, query.point, records)
             return
         for part in _by_unit(records):
             row = np.zeros((1, self.kernel.size))
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
-                for gradients in self._gradients(query.point, part):
+                for gradients in gradients_at(self.kernel, query.point, part):
                     row += np.add.reduce(gradients, axis=0)
             yield row
 
-    def _gradients(self, point: NDArray[np.float64], records: Records) -> Batches:
-        batch = max(1, _BATCH_NUMBERS // self.kernel.size)
-        for start in range(0, len(records), batch):
-            features, labels = records.features[start : start + batch], records.labels[start : start + batch]
-            yield self.kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
+
+def gradients_at(kernel: Kernel, point: NDArray[np.float64], records: Records) -> Batches:
+    """One row a record: its gradient at a point. The rows come in batches of about a megabyte."""
+    batch = max(1, _BATCH_NUMBERS // kernel.size)
+    for start in range(0, len(records), batch):
+        features, labels = records.features[start : start + batch], records.labels[start : start + batch]
+        yield kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
 
 
 def _by_unit(records: Records) -> Iterator[Records]:

@@ -10,10 +10,9 @@ from sottovoce.door import Query, Refused
 from sottovoce.kernels import Kernel
 from sottovoce.vault.as_published import PublishedGaussian
 from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.programs.gradient import gradients_at
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.sampling import Sampling
-
-_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,4 @@ class PublishedSum:
 
     def compute(self, query: Query, records: Records) -> Batches:
         """Rows of gradients, in batches of about a megabyte."""
-        rows = max(1, _BATCH_NUMBERS // self.kernel.size)
-        for start in range(0, len(records), rows):
-            features, labels = records.features[start : start + rows], records.labels[start : start + rows]
-            yield self.kernel.gradients(query.point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
+        return gradients_at(self.kernel, query.point, records)
