@@ -1,6 +1,6 @@
 """The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
 
-from sottovoce.config.learners import LEARNERS, LearnerInfo
+from sottovoce.config.learners import LEARNERS, LearnerInfo, relation_of
 from sottovoce.config.loading import checked, load
 from sottovoce.config.schema import (
     AgentConfig,
@@ -30,4 +30,5 @@ __all__ = [
     "VaultSection",
     "checked",
     "load",
+    "relation_of",
 ]

@@ -76,3 +76,20 @@ LEARNERS: dict[str, LearnerInfo] = {
     "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
     "average": LearnerInfo("average", models=("mean",), unit="device", clip=2.5),
 }
+
+
+def relation_of(name: str, fidelity: str, controller: object, release_every: object) -> str:
+    """A learner's own neighbouring relation, as its options make it.
+
+    Args:
+        name: of the learner.
+        fidelity: `sound` or `paper`.
+        controller: `learner.controller`.
+        release_every: `learner.release_every`.
+    """
+    learner = LEARNERS[name]
+    if name == "without-replacement" and (release_every != 1 or controller == "always-global"):
+        return "replace-one"  # chains of disjoint batches have no other bound
+    if fidelity == "paper" and learner.family in ("push_sum", "shared_model"):
+        return "replace-one"  # batches of a fixed size show how many there are
+    return learner.neighbouring

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sottovoce.config.learners import LEARNERS
+from sottovoce.config.learners import LEARNERS, relation_of
 
 _MOST_EPSILON = 500.0
 _MOST_GOLF_RECORDS = 4096
@@ -387,12 +387,8 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def neighbouring(self) -> str:
         """What two data sets may differ in: as configured, or the learner's own relation."""
         learner = self.learner
-        averaging = learner.release_every > 1 or learner.controller == "always-global"
-        if learner.name == "without-replacement" and averaging:
-            return self.privacy.neighbouring or "replace-one"  # chains of disjoint batches have no other bound
-        if learner.fidelity == "paper" and LEARNERS[learner.name].family in ("push_sum", "shared_model"):
-            return self.privacy.neighbouring or "replace-one"  # batches of a fixed size show how many there are
-        return self.privacy.neighbouring or LEARNERS[learner.name].neighbouring
+        own = relation_of(learner.name, learner.fidelity, learner.controller, learner.release_every)
+        return self.privacy.neighbouring or own
 
     @property
     def unproved(self) -> bool:

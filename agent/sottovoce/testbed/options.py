@@ -19,6 +19,7 @@ from sottovoce.config import (
     PrivacySection,
     TransportSection,
     checked,
+    relation_of,
 )
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.simulate import NEWSCAST, Faults, known
@@ -148,15 +149,9 @@ class Options:
 
     @property
     def _relation(self) -> str:
-        """The learner's own relation, as AgentConfig.neighbouring says."""
-        paper = self.fidelity == "paper"
-        averaging = self.settings.get("learner.controller") == "always-global"
-        chains = self.settings.get("learner.release_every", 1) != 1 or averaging
-        if self.learner == "without-replacement" and chains:
-            return "replace-one"
-        if paper and LEARNERS[self.learner].family in ("push_sum", "shared_model"):
-            return "replace-one"
-        return LEARNERS[self.learner].neighbouring
+        """The learner's own relation."""
+        controller, every = self.settings.get("learner.controller"), self.settings.get("learner.release_every", 1)
+        return relation_of(self.learner, self.fidelity, controller, every)
 
     @property
     def partition(self) -> str:
