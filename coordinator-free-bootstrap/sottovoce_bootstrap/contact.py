@@ -11,6 +11,7 @@ MAX_TRANSPORTS = 4
 
 _NODE_ID = re.compile(r"[a-z2-7]{32}")
 _TRANSPORT = re.compile(r"[a-z][a-z0-9-]{0,15}")
+_BROKERED = re.compile(r"mqtt:[a-z0-9][a-z0-9-]{0,31}")
 _ENDPOINT = re.compile(
     r"(?:\[(?P<six>[0-9a-fA-F:.]{2,45})\]|(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,251})):(?P<port>[1-9][0-9]{0,4})"
 )
@@ -24,7 +25,8 @@ class Contact:
 
     Attributes:
         node_id: who must answer.
-        endpoints: host:port, the one to try first at the front; 1 to 5.
+        endpoints: host:port, or mqtt:REALM for whom a broker of that public name reaches, the one to try first at the
+            front; 1 to 5.
 
     Raises:
         MessageRefused: for `record`: one of them is malformed.
@@ -55,10 +57,12 @@ def check_transport(transport: str) -> None:
 
 
 def check_endpoint(endpoint: str) -> None:
-    """Raises MessageRefused (`record`) unless it is host:port and can be an address of one device."""
+    """Raises MessageRefused (`record`) unless it is mqtt:REALM, or host:port and can be an address of one device."""
+    if _BROKERED.fullmatch(endpoint):
+        return
     match = _ENDPOINT.fullmatch(endpoint)
     if not match or int(match["port"]) > 65_535:
-        raise MessageRefused("record", "an endpoint is host:port, the port from 1 to 65535")
+        raise MessageRefused("record", "an endpoint is host:port, the port from 1 to 65535, or mqtt:REALM")
     try:
         address = ipaddress.ip_address(match["six"] or match["host"])
     except ValueError as error:
@@ -72,7 +76,7 @@ def check_endpoint(endpoint: str) -> None:
 def prefix(endpoint: str) -> Network | None:
     """The network that an endpoint in the global Internet shares with its neighbours: IPv4 /24, IPv6 /48.
 
-    None for private, loopback and other local addresses, and for host names: these are not resolved here.
+    None for private, loopback and other local addresses, for host names, which are not resolved here, and for brokers.
     """
     host = endpoint.rpartition(":")[0].strip("[]")
     try:

@@ -40,6 +40,10 @@ class Issue(Protocol):
         ...
 
 
+def _everywhere(_: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class _Pending:
     deadline: float
@@ -59,6 +63,8 @@ class Membership:
         book: the address book's contacts.
         dice: all randomness.
         now: seconds.
+        reaches: whether a transport of this device leads to an endpoint. Whom none leads to is known of and told of to
+            others, and not sent to.
 
     Attributes:
         due: when `tick` is to be called next. It may change with every call of any method.
@@ -78,6 +84,7 @@ class Membership:
         book: Sequence[Contact],
         dice: random.Random,
         now: float,
+        reaches: Callable[[str], bool] = _everywhere,
     ) -> None:
         self.due = now
         self.traffic: Counter[str] = Counter()
@@ -87,6 +94,7 @@ class Membership:
         self._issue = issue
         self._verify = verify
         self._dice = dice
+        self._reaches = reaches
         self._contacts = Contacts(seeds, book, node_id)
         self._view = View(node_id, settings, verify, dice, self.refused)
         self._failures = Failures(settings.backoff, dice)
@@ -206,7 +214,11 @@ class Membership:
 
     def peers(self, now: float) -> tuple[Contact, ...]:
         """Everybody worth sending to: the view, and seeds of whom nothing has been heard yet."""
-        unheard = (seed for seed in self._contacts.unheard if not self._failures.shunned(seed.node_id, now))
+        unheard = (
+            seed
+            for seed in self._contacts.unheard
+            if self._leads_to(seed.node_id) and not self._failures.shunned(seed.node_id, now)
+        )
         return (*self._reach(peer for peer in self._view.ids if self._ready(peer, now)), *unheard)
 
     def sample(self, count: int, now: float) -> tuple[Contact, ...]:
@@ -275,7 +287,11 @@ class Membership:
         return peer not in self._pending and self._ready(peer, now)
 
     def _ready(self, peer: str, now: float) -> bool:
-        return now >= self._failures.retry_at(peer)
+        return now >= self._failures.retry_at(peer) and self._leads_to(peer)
+
+    def _leads_to(self, peer: str) -> bool:
+        contact = self.find(peer)
+        return contact is not None and any(map(self._reaches, contact.endpoints))
 
     def _reach(self, peers: Iterable[str]) -> list[Contact]:
         return [contact for peer in peers if (contact := self.find(peer)) is not None]
@@ -300,6 +316,6 @@ class Membership:
         """Somebody who knows nobody tries again as soon as a pause is over."""
         if self._view.ids or self._pending or self._record.leaving:
             return
-        retries = [self._failures.retry_at(peer) for peer in self._contacts]
+        retries = [self._failures.retry_at(peer) for peer in self._contacts if self._leads_to(peer)]
         if retries:
             self.due = min(self.due, max(now + min(1.0, self._settings.period), min(retries)))

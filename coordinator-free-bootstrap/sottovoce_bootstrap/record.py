@@ -37,7 +37,7 @@ class PeerRecord:
         node_id: its device.
         incarnation: how often the device has started, from 1; see sottovoce_bootstrap.boot_counter.
         sequence: how many records it had issued since then, this one included.
-        endpoints: 1 to 4 times host:port.
+        endpoints: 1 to 4 times host:port or mqtt:REALM.
         transports: 1 to 4 names, for example "grpc".
         leaving: the device is going; it wants no more visits.
         certificate: the device's certificate, DER: the fleet's word that it belongs here.
@@ -106,7 +106,7 @@ class Author:
 
     Args:
         identity: signs them.
-        endpoints: 1 to 4 times host:port, as others reach this device.
+        endpoints: 1 to 4 times host:port or mqtt:REALM, as others reach this device.
         transports: 1 to 4 names.
 
     Raises:

@@ -1,0 +1,98 @@
+"""A real Mosquitto on a port of its own, for tests that need a broker."""
+
+import getpass
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from tests.support.waiting import PATIENCE, until
+
+MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
+
+
+class Broker:
+    """A Mosquitto that this test starts, ends and kills. A context manager: it runs inside the `with`.
+
+    Args:
+        directory: of its own, made when missing; configuration, log and, where configured, persistence.
+        config_lines: of mosquitto.conf. Without any `listener` among them, one for plain MQTT on 127.0.0.1 at `port`
+            to which everybody may connect stands before them. `{port}` and `{directory}` are filled in.
+    """
+
+    def __init__(self, directory: Path, *, config_lines: Sequence[str] = ()) -> None:
+        if MOSQUITTO is None:
+            pytest.skip("mosquitto is not installed")
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = _free_port()
+        self.url = f"mqtt://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._log = directory / "mosquitto.log"
+        self._file = directory / "mosquitto.conf"
+        lines = [line.replace("{port}", str(self.port)).replace("{directory}", str(directory)) for line in config_lines]
+        if not any(line.startswith("listener ") for line in lines):
+            lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", *lines]
+        if not any(line.startswith("user ") for line in lines):
+            lines.insert(0, f"user {getpass.getuser()}")  # else root becomes somebody who may not read the directory
+        self._file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> Self:
+        """Start it, and wait until it accepts connections."""
+        assert self.process is None, "it runs already"
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(MOSQUITTO), "-c", str(self._file)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        until(self._accepts, f"the broker accepts connections; it said:\n{self.log()}")
+        return self
+
+    def stop(self) -> None:
+        """End it by SIGTERM, so that it saves what it persists. One that does not run stays so."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it by SIGKILL. One that does not run stays so."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it and start it again, at the same port."""
+        self.stop()
+        self.start()
+
+    def log(self) -> str:
+        """What it has said so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.process.wait(timeout=PATIENCE)
+        self.process = None
+
+    def _accepts(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the broker ended at once:\n{self.log()}"
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1.0):
+                return True
+        except OSError:
+            return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
