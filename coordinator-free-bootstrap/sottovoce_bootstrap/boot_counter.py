@@ -51,6 +51,7 @@ class BootCounter:
         draft = self._path.with_name(self._path.name + ".new")
         try:
             draft.write_text(str(incarnation), encoding="ascii")
+            draft.chmod(0o600)
             rename(draft, self._path)
         except OSError as error:
             raise self._unusable(error) from error

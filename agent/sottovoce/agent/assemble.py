@@ -23,15 +23,15 @@ from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_here import budget_of as budget_of
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
+from sottovoce.agent.ways import carrier_of
 from sottovoce.agent.witness import Witness
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, IdentityError, LedgerError
-from sottovoce.identity import Identity, peer_dns_name, verify_peer_certificate
+from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
-from sottovoce.transport.grpc import GrpcTransport
 from sottovoce.vault import Ledger, VaultFront
 from sottovoce.wire import MAX_PARAMETERS, encode, seal
 
@@ -111,16 +111,9 @@ def _with_vault(
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
     counters = Counters()
     core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters))
-    transport = GrpcTransport(
-        listen=config.transport.listen,
-        key=identity.tls_key_pem,
-        chain=identity.tls_cert_pem,
-        roots=identity.ca_pem,
-        expires=identity.not_after,
-        authenticate=lambda pem: verify_peer_certificate(pem, identity),
-        reconnect=config.transport.backoff_max,
-    )
-    carrier = variant.transport(transport)
+    boots = BootCounter(config.agent.state / "boots")
+    incarnation = boots.begin()
+    carrier = variant.transport(carrier_of(config, identity, incarnation))
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
         return _enveloped(identity, store.incarnation, recipient, 1, kind, payload)
@@ -138,7 +131,7 @@ def _with_vault(
         sealed=sealed,
         herald=_herald(config, identity, vault, voice),
         book=book,
-        overlay=_overlay(config, identity, carrier, counters),
+        overlay=_overlay(config, identity, carrier, counters, boots, incarnation),
         waits=waits,
     )
 
@@ -187,26 +180,33 @@ def _enveloped(
     )
 
 
-def _overlay(config: AgentConfig, identity: Identity, transport: Transport, counters: Counters) -> Overlay | None:
+def _overlay(
+    config: AgentConfig,
+    identity: Identity,
+    transport: Transport,
+    counters: Counters,
+    boots: BootCounter,
+    incarnation: int,
+) -> Overlay | None:
     """Peer sampling, unless the configuration keeps to its own list of peers."""
     chosen, now = config.membership, time.monotonic()
     if chosen.sampling == "static":
         return None
-    author = Author(identity, [config.transport.announced], ["grpc"])
+    author = Author(identity, config.transport.announced, config.transport.use)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:
         _log.warning("address-book-replaced %s", book.replaced)
-    boots = BootCounter(config.agent.state / "boots")
     membership = Membership(
         node_id=identity.node_id,
         settings=Settings(chosen.period, chosen.view_size, chosen.warm_size),
-        incarnation=boots.begin(),
+        incarnation=incarnation,
         issue=author.issue,
         verify=Verifier(identity).verify,
         seeds=[Contact(peer.id, (peer.address,)) for peer in config.transport.peers],
         book=book.contacts(),
         dice=random.Random(),  # noqa: S311 - whom to ask next is no secret, and is seen
         now=now,
+        reaches=transport.reaches,
     )
     return Overlay(
         membership=membership,

@@ -187,23 +187,18 @@ class Overlay:
     async def _request(self, request: Request) -> None:
         contact = request.contact
         raw = self._door.seal(contact.node_id, PEER_EXCHANGE, encode_exchange(request.exchange))
-        trouble = Trouble()
-        for endpoint in contact.endpoints:
-            peer = self._door.peer(Contact(contact.node_id, (endpoint,)))
-            try:
-                self._counters.wire_bytes += len(raw)
-                answer = await self._transport.deliver(peer, raw, self._timeout)
-                effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
-            except (DeliveryFailed, MessageRefused) as failure:
-                trouble = self._failed(contact.node_id, failure)
-                continue
-            self.troubles.pop(contact.node_id, None)
-            self._perform(effects)
+        try:
+            self._counters.wire_bytes += len(raw)
+            answer = await self._transport.deliver(self._door.peer(contact), raw, self._timeout)
+            effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
+        except (DeliveryFailed, MessageRefused) as failure:
+            self.troubles[contact.node_id] = self._failed(contact.node_id, failure)
+            if len(self.troubles) > _MOST_TROUBLES:
+                self.troubles.popitem(last=False)
+            self._perform(self.membership.on_failure(contact.node_id, self._loop.time()))
             return
-        self.troubles[contact.node_id] = trouble
-        if len(self.troubles) > _MOST_TROUBLES:
-            self.troubles.popitem(last=False)
-        self._perform(self.membership.on_failure(contact.node_id, self._loop.time()))
+        self.troubles.pop(contact.node_id, None)
+        self._perform(effects)
 
     def _failed(self, node: str, failure: DeliveryFailed | MessageRefused) -> "Trouble":
         """Count it, and say each cause once a minute."""

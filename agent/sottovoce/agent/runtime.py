@@ -115,7 +115,7 @@ class Agent:
             await self._serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
             if self.overlay is not None:
                 self._spawn(self.overlay.run(self._door()))
-            _log.info("ready id=%s listen=%s", self.identity.node_id, self.config.transport.listen)
+            _log.info("ready id=%s at=%s", self.identity.node_id, ",".join(self.config.transport.announced))
             await self._stopping.wait()
         finally:
             await self._close(control)
@@ -160,7 +160,8 @@ class Agent:
         return Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
 
     def _peer(self, contact: Contact) -> Peer:
-        return Peer(contact.node_id, contact.endpoints[0], peer_dns_name(contact.node_id, self.identity.fleet))
+        first, *others = contact.endpoints
+        return Peer(contact.node_id, first, peer_dns_name(contact.node_id, self.identity.fleet), tuple(others))
 
     async def _meet(self, peers: list[Peer]) -> None:
         """These are the peers from now on. A link that still has something to deliver outlives its peer's leaving."""

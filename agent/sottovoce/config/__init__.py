@@ -9,11 +9,10 @@ from sottovoce.config.schema import (
     LearnerSection,
     LedgerSection,
     MembershipSection,
-    PeerSection,
     PrivacySection,
-    TransportSection,
     VaultSection,
 )
+from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 
 __all__ = [
     "LEARNERS",
@@ -24,6 +23,7 @@ __all__ = [
     "LearnerSection",
     "LedgerSection",
     "MembershipSection",
+    "MqttSection",
     "PeerSection",
     "PrivacySection",
     "TransportSection",

@@ -6,15 +6,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from sottovoce.config.learners import LEARNERS, relation_of
+from sottovoce.config.transport import TransportSection
+from sottovoce.config.wrong import LARGEST, wrong
 
 _MOST_EPSILON = 500.0
 _MOST_GOLF_RECORDS = 4096
-_LARGEST = 1e9  # keeps infinities and NaN out of ordinary numbers
-
-Address = Annotated[
-    str, Meta(pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$", description="host:port, for example 10.0.0.7:7400")
-]
-NodeId = Annotated[str, Meta(pattern=r"^[a-z2-7]{32}$", description="as `sottovoce fleet show` prints it")]
 
 
 class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -31,7 +27,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns of the feature matrix, public")]
     classes: Annotated[int, Meta(ge=2, le=10_000, description="labels are 0 … classes-1, public")]
     expected_records: Annotated[
-        float, Meta(gt=0, le=_LARGEST, description="records a device of this fleet is expected to hold, public")
+        float, Meta(gt=0, le=LARGEST, description="records a device of this fleet is expected to hold, public")
     ]
     bounds: Annotated[
         tuple[float, float] | None, Meta(description="declared range of every feature; values are clamped to it")
@@ -54,10 +50,10 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """The bounds are a range."""
-        if self.bounds is not None and not (-_LARGEST <= self.bounds[0] < self.bounds[1] <= _LARGEST):
-            raise _wrong("bounds", "must be two finite numbers, the lower first")
+        if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
+            raise wrong("bounds", "must be two finite numbers, the lower first")
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
-            raise _wrong("windows", "must be two numbers of windows, from 0, the lower first")
+            raise wrong("windows", "must be two numbers of windows, from 0, the lower first")
 
 
 class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -78,11 +74,11 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
     ] = 48
     clip: Annotated[
-        Annotated[float, Meta(gt=0, le=_LARGEST)] | None,
+        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
         Meta(description="per-example L2 clipping threshold C; without it the learner's own"),
     ] = None
     step_size: Annotated[
-        Annotated[float, Meta(gt=0, le=_LARGEST)] | None,
+        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
         Meta(description="learning rate of the first step; without it the learner's own"),
     ] = None
     step_decay: Annotated[
@@ -111,11 +107,11 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
     ] = 0.2
     sigma: Annotated[
-        Annotated[float, Meta(ge=0, le=_LARGEST)] | None,
+        Annotated[float, Meta(ge=0, le=LARGEST)] | None,
         Meta(description="to the letter: the noise scale that the paper gives instead of an ε"),
     ] = None
     gradient_bound: Annotated[
-        Annotated[float, Meta(gt=0, le=_LARGEST)] | None,
+        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
         Meta(description="constd2p to the letter: G; without it five runs without privacy say it, marked"),
     ] = None
 
@@ -177,19 +173,19 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Models belong to learners, some of which are there to the letter."""
         known = LEARNERS[self.name]
         if self.model is not None and self.model not in known.models:
-            raise _wrong("model", f"learner {self.name} has the models {', '.join(known.models)}")
+            raise wrong("model", f"learner {self.name} has the models {', '.join(known.models)}")
         if self.fidelity == "paper" and known.to_the_letter is None:
-            raise _wrong("fidelity", f"learner {self.name} exists in its sound variant only")
+            raise wrong("fidelity", f"learner {self.name} exists in its sound variant only")
         if self.fidelity == "paper" and self.perturbation != "best":
-            raise _wrong("perturbation", "to the letter there is one perturbation; leave it out")
+            raise wrong("perturbation", "to the letter there is one perturbation; leave it out")
         if self.budget == "once" and self.visits != 1:
-            raise _wrong("visits", "budget once is one visit; choose k-times or halving for more")
+            raise wrong("visits", "budget once is one visit; choose k-times or halving for more")
         if self.chebyshev and self.spectral_gap is None:
-            raise _wrong("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
+            raise wrong("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
         if self.name == "golf" and self.batch_size > _MOST_GOLF_RECORDS:
-            raise _wrong("batch", f"a message holds at most {_MOST_GOLF_RECORDS} published records")
+            raise wrong("batch", f"a message holds at most {_MOST_GOLF_RECORDS} published records")
         if self.name == "without-replacement" and self.fidelity == "sound" and self.controller == "deep-q":
-            raise _wrong("controller", "deep-q tells what nobody pays for; it exists to the letter: fidelity = paper")
+            raise wrong("controller", "deep-q tells what nobody pays for; it exists to the letter: fidelity = paper")
 
     @property
     def chosen_model(self) -> str:
@@ -244,7 +240,7 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def __post_init__(self) -> None:
         """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
         if _MOST_EPSILON < self.epsilon < float("inf"):
-            raise _wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
+            raise wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
 
 
 class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -291,14 +287,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """A separate vault has all that it needs."""
         if (self.socket is None) != (self.directory is None):
             missing = "socket" if self.socket is None else "directory"
-            raise _wrong(missing, "a separate vault needs both socket and directory; without one leave out [vault]")
-
-
-class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[[transport.peers]]`: one peer this device sends to."""
-
-    id: NodeId
-    address: Address
+            raise wrong(missing, "a separate vault needs both socket and directory; without one leave out [vault]")
 
 
 class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -313,49 +302,6 @@ class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = 60.0
     view_size: Annotated[int, Meta(ge=20, le=100, description="entries of the view, c")] = 30
     warm_size: Annotated[int, Meta(ge=1, le=12, description="sampled peers that the learner sends to at a time")] = 6
-
-
-class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[transport]`: where to listen, whom to send to, and how long to wait."""
-
-    listen: Address = "127.0.0.1:7400"
-    announce: Annotated[Address | None, Meta(description="where peers reach this device, if not at `listen`")] = None
-    peers: tuple[PeerSection, ...] = ()
-    timeout: Annotated[
-        float, Meta(gt=0, le=_LARGEST, description="seconds a call may take, by gRPC's own deadline")
-    ] = 10.0
-    backoff: Annotated[
-        float, Meta(gt=0, le=_LARGEST, description="first pause after a failed call, seconds, before jitter")
-    ] = 1.0
-    backoff_max: Annotated[float, Meta(gt=0, le=_LARGEST, description="longest pause after failed calls, seconds")] = (
-        300.0
-    )
-
-    def __post_init__(self) -> None:
-        """Ports exist, and nobody is listed twice."""
-        addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers)}
-        announced = {} if self.announce is None else {"announce": self.announce}
-        for key, address in {"listen": self.listen, **announced, **addresses}.items():
-            if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
-                raise _wrong(key, "the port must lie between 1 and 65535")
-        ids = [peer.id for peer in self.peers]
-        for i, node in enumerate(ids):
-            if node in ids[:i]:
-                raise _wrong(f"peers[{i}].id", "this peer is listed twice; keep one of them")
-        if self.announce is None and self.listen.rpartition(":")[0] in ("0.0.0.0", "[::]"):  # noqa: S104
-            raise _wrong("announce", f"{self.listen} is everywhere and nowhere; say where peers reach this device")
-        if self.backoff > self.backoff_max:
-            raise _wrong("backoff", "longer than backoff_max; the first pause is the shortest")
-
-    @property
-    def announced(self) -> str:
-        """Where peers reach this device."""
-        return self.announce or self.listen
-
-
-def _wrong(key: str, what: str) -> ValueError:
-    """An error that says where in its table it is, in msgspec's own words."""
-    return ValueError(f"{what} - at `$.{key}`")
 
 
 class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -374,9 +320,9 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """A unit is one that the learner bounds, and windows are declared."""
         unit = self.unit
         if unit != "record" and LEARNERS[self.learner.name].record_level:
-            raise _wrong("privacy.unit", f"learner {self.learner.name} bounds what one record adds; choose record")
+            raise wrong("privacy.unit", f"learner {self.learner.name} bounds what one record adds; choose record")
         if unit == "window" and self.data.windows is None:
-            raise _wrong("data.windows", "declare the first and the last window: which have records is private")
+            raise wrong("data.windows", "declare the first and the last window: which have records is private")
 
     @property
     def unit(self) -> str:

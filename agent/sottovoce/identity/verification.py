@@ -11,9 +11,11 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity.binding import BINDING_OID, verify_binding
 from sottovoce.identity.certificates import common_name, device_names, fleet_of
 from sottovoce.identity.keys import node_id
+from sottovoce.identity.names import device_uri, peer_dns_name
 
-_ENROL = "enrol the device again with `sottovoce fleet join`"
-_UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.ExtensionNotFound)
+ENROL = "enrol the device again with `sottovoce fleet join`"
+_RENEW = "renew it with `sottovoce fleet renew`"
+UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.ExtensionNotFound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def decode_certificate(pem: bytes, source: object) -> x509.Certificate:
     try:
         (certificate,) = x509.load_pem_x509_certificates(pem)
     except ValueError as error:
-        raise IdentityError(f"{source} is not one PEM certificate: {_ENROL}") from error
+        raise IdentityError(f"{source} is not one PEM certificate: {ENROL}") from error
     return certificate
 
 
@@ -59,42 +61,59 @@ def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
         certificate.verify_directly_issued_by(certificate)
         is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         fleet_of(certificate)
-    except (*_UNREADABLE, InvalidSignature, IdentityError) as error:
-        raise IdentityError(f"{source} is not the certificate of a fleet: {_ENROL}") from error
+    except (*UNREADABLE, InvalidSignature, IdentityError) as error:
+        raise IdentityError(f"{source} is not the certificate of a fleet: {ENROL}") from error
     if not is_authority:
-        raise IdentityError(f"{source} is the certificate of a device, not of a fleet: {_ENROL}")
+        raise IdentityError(f"{source} is the certificate of a device, not of a fleet: {ENROL}")
     return certificate
 
 
-def verify_device_certificate(
-    certificate: x509.Certificate, authority: x509.Certificate, now: datetime | None, source: object
+def check_issuer(
+    certificate: x509.Certificate, authority: x509.Certificate, fleet: str, now: datetime | None, source: object
+) -> None:
+    """Checks who issued a certificate, and that both hold.
+
+    Raises:
+        IdentityError: another did, or one of them does not hold at `now`.
+    """
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature) as error:
+        raise IdentityError(f"{source} was not issued by fleet {fleet!r}: {ENROL}") from error
+    if now is not None:
+        check_validity(authority, now, f"the certificate of fleet {fleet!r}")
+        check_validity(certificate, now, source)
+
+
+def subject_in(
+    certificate: x509.Certificate, fleet: str, authority: x509.Certificate, source: object, *, exact: bool = True
 ) -> Subject:
-    """Checks all that a device's certificate claims: issuer, validity, names and binding.
+    """Checks what a certificate says of its device: names and binding.
 
     Args:
-        certificate: the device's certificate.
-        authority: the certificate of the fleet, already trusted.
-        now: an aware datetime; None if what the certificate vouches for outlives it.
+        certificate: the device's certificate, whose issuer is trusted.
+        fleet: the fleet it must be of.
+        authority: the issuer's certificate, which bounds the time in which both hold.
         source: names the certificate in the error.
+        exact: it carries no other names than a fleet gives; otherwise the fleet's may be among other DNS names.
 
     Raises:
         IdentityError: something does not hold.
     """
     try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature) as error:
-        raise IdentityError(f"{source} was not issued by fleet {fleet_of(authority)!r}: {_ENROL}") from error
-    if now is not None:
-        _check_validity(authority, now, f"the certificate of fleet {fleet_of(authority)!r}")
-        _check_validity(certificate, now, source)
-    try:
         public_key = _bound_key(certificate)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except _UNREADABLE as error:
-        raise IdentityError(f"{source} does not bind its TLS key to a device key: {_ENROL}") from error
-    device, fleet = node_id(public_key), fleet_of(authority)
-    if certificate.subject != common_name(device) or names != device_names(device, fleet):
-        raise IdentityError(f"{source} names another device or fleet than its device key does: {_ENROL}")
+    except UNREADABLE as error:
+        raise IdentityError(f"{source} does not bind its TLS key to a device key: {ENROL}") from error
+    device = node_id(public_key)
+    if exact:
+        right = certificate.subject == common_name(device) and names == device_names(device, fleet)
+    else:
+        right = peer_dns_name(device, fleet) in names.get_values_for_type(x509.DNSName) and (
+            names.get_values_for_type(x509.UniformResourceIdentifier) == [device_uri(device, fleet)]
+        )
+    if not right:
+        raise IdentityError(f"{source} names another device or fleet than its device key does: {ENROL}")
     return Subject(
         node_id=device,
         fleet=fleet,
@@ -111,10 +130,20 @@ def _bound_key(certificate: x509.Certificate) -> bytes:
     return verify_binding(certificate.extensions.get_extension_for_oid(BINDING_OID).value.public_bytes(), tls_key)
 
 
-def _check_validity(certificate: x509.Certificate, now: datetime, source: object) -> None:
+def check_validity(certificate: x509.Certificate, now: datetime, source: object) -> None:
+    """Checks that a certificate holds at `now`.
+
+    Raises:
+        IdentityError: it does not yet, or not any more.
+    """
     if now < certificate.not_valid_before_utc:
         begin = certificate.not_valid_before_utc
-        raise IdentityError(f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC: set the clock of this device")
+        raise IdentityError(
+            f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC: set the clock of this device, which says "
+            f"{now:%Y-%m-%d %H:%M}"
+        )
     if now > certificate.not_valid_after_utc:
         end = certificate.not_valid_after_utc
-        raise IdentityError(f"{source} expired on {end:%Y-%m-%d %H:%M} UTC: {_ENROL}, or set the clock of this device")
+        raise IdentityError(
+            f"{source} expired on {end:%Y-%m-%d %H:%M} UTC: {_RENEW}, or set the clock of this device"
+        )

@@ -37,6 +37,15 @@ class FaultyTransport:
         self._reach = reach
         self._held: set[asyncio.Task[None]] = set()
 
+    @property
+    def largest(self) -> int:
+        """The real one's."""
+        return self._inner.largest
+
+    def reaches(self, address: str) -> bool:
+        """Whether the real one does."""
+        return self._inner.reaches(address)
+
     async def start(self, receive: Receive) -> None:
         """Listen, undisturbed."""
         await self._inner.start(receive)

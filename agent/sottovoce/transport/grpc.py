@@ -15,6 +15,7 @@ from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receiv
 SERVICE = "sottovoce.v1.Peer"
 METHOD = f"/{SERVICE}/Deliver"
 _MAX_MESSAGE = 4 * 2**20
+_LARGEST = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
 _MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps nobody out
@@ -84,6 +85,15 @@ class GrpcTransport:
         self._admitted = 0
         self._calls: Counter[str] = Counter()
         self._connections: OrderedDict[str, float] = OrderedDict()
+
+    @property
+    def largest(self) -> int:
+        """256 KiB: whoever tries again repeats no more than that."""
+        return _LARGEST
+
+    def reaches(self, address: str) -> bool:
+        """Whatever is host:port."""
+        return not address.startswith("mqtt:")
 
     async def start(self, receive: Receive) -> None:
         """Listen; see Transport.start."""

@@ -18,13 +18,15 @@ class Peer:
 
     Attributes:
         id: node id.
-        address: host:port.
+        address: host:port, or mqtt:REALM, the one to try first.
         name: the DNS name its certificate must carry.
+        others: addresses to try after it.
     """
 
     id: str
     address: str
     name: str
+    others: tuple[str, ...] = ()
 
 
 class DeliveryFailed(NetworkError):
@@ -53,7 +55,16 @@ class Listener:
 
 
 class Transport(Protocol):
-    """Send, receive, nothing else."""
+    """Send, receive, nothing else: in any order, once, twice or not at all, but never altered or from somebody else."""
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest message it takes at once."""
+        ...
+
+    def reaches(self, address: str) -> bool:
+        """Whether it leads to addresses of this kind."""
+        ...
 
     async def start(self, receive: Receive) -> None:
         """Listen.
@@ -68,7 +79,7 @@ class Transport(Protocol):
 
         Args:
             peer: the recipient, whose identity is verified.
-            message: at most the wire's largest envelope.
+            message: at most `largest` bytes.
             timeout: seconds, kept by the transport itself.
 
         Raises:

@@ -5,24 +5,29 @@ from sottovoce.wire.envelope import Opened, seal, unseal
 from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
+from sottovoce.wire.parts import Assembly, Cut, decode_part, is_part
 from sottovoce.wire.published import from_wire, to_wire
 
 __all__ = [
     "LEDGER_HEAD",
     "MAX_PARAMETERS",
     "PEER_EXCHANGE",
+    "Assembly",
+    "Cut",
     "Heads",
     "Opened",
     "SignedHead",
     "decode",
     "decode_exchange",
     "decode_heads",
+    "decode_part",
     "decode_receipt",
     "encode",
     "encode_exchange",
     "encode_heads",
     "encode_receipt",
     "from_wire",
+    "is_part",
     "seal",
     "to_wire",
     "unseal",

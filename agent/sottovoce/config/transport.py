@@ -1,0 +1,131 @@
+"""The sections of the schema about the way to peers."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta, Struct
+
+from sottovoce.config.wrong import LARGEST, wrong
+
+HOST_AND_PORT = r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$"
+Address = Annotated[str, Meta(pattern=HOST_AND_PORT, description="host:port, for example 10.0.0.7:7400")]
+NodeId = Annotated[str, Meta(pattern=r"^[a-z2-7]{32}$", description="as `sottovoce fleet show` prints it")]
+
+
+class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[transport.peers]]`: one peer this device sends to."""
+
+    id: NodeId
+    address: Annotated[
+        str, Meta(pattern=rf"{HOST_AND_PORT}|^mqtt:[a-z0-9][a-z0-9-]{{0,31}}$", description="host:port, or mqtt:REALM")
+    ]
+
+    @property
+    def brokered(self) -> bool:
+        """Whether a broker leads to it."""
+        return self.address.startswith("mqtt:")
+
+
+class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[transport.mqtt]`: the broker, which carries messages and is trusted with nothing."""
+
+    url: Annotated[
+        Annotated[str, Meta(pattern=r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@\s]+)(:[0-9]{1,5})?/?$")] | None,
+        Meta(description="mqtts://HOST:PORT, or mqtt:// without TLS"),
+    ] = None
+    realm: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="public name of the broker, the same on all its devices"
+        ),
+    ] = "main"
+    version: Annotated[Literal["5", "3.1.1"], Meta(description="of the protocol that the broker speaks")] = "5"
+    ca: Annotated[
+        Path | None, Meta(description="certificates, PEM, that vouch for the broker; without it the fleet's own")
+    ] = None
+    plaintext: Annotated[
+        bool,
+        Meta(description="allow mqtt:// to another host: the network then sees who talks to whom, when and how much"),
+    ] = False
+    username: Annotated[str | None, Meta(description="if the broker wants one; it sees the device's certificate")] = (
+        None
+    )
+    password_file: Annotated[Path | None, Meta(description="file with the password, for its owner alone")] = None
+
+    def __post_init__(self) -> None:
+        """Nothing leaves in the clear unless that is said."""
+        if self.url is not None and not self.encrypted and not self.loopback and not self.plaintext:
+            raise wrong(
+                "url", "without TLS only a broker on this host may be used; write mqtts://, or plaintext = true"
+            )
+        if self.url is not None and not 1 <= self.address[1] <= 65_535:
+            raise wrong("url", "the port must lie between 1 and 65535")
+        if self.password_file is not None and self.username is None:
+            raise wrong("username", "needed with password_file")
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the connection is TLS."""
+        return self.url is not None and self.url.startswith("mqtts:")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the broker."""
+        split = urlsplit(self.url or "")
+        return split.hostname or "", split.port or (8883 if self.encrypted else 1883)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the broker is on this host."""
+        host = self.address[0]
+        return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[transport]`: where to listen, whom to send to, and how long to wait."""
+
+    use: Annotated[
+        tuple[Literal["grpc", "mqtt"], ...],
+        Meta(min_length=1, description="grpc: directly; mqtt: through a broker; the preferred one first"),
+    ] = ("grpc",)
+    listen: Address = "127.0.0.1:7400"
+    announce: Annotated[Address | None, Meta(description="where peers reach this device, if not at `listen`")] = None
+    peers: tuple[PeerSection, ...] = ()
+    timeout: Annotated[float, Meta(gt=0, le=LARGEST, description="seconds a call may take")] = 10.0
+    backoff: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="first pause after a failed call, seconds, before jitter")
+    ] = 1.0
+    backoff_max: Annotated[float, Meta(gt=0, le=LARGEST, description="longest pause after failed calls, seconds")] = (
+        300.0
+    )
+
+    mqtt: MqttSection = MqttSection()
+
+    def __post_init__(self) -> None:
+        """Ports exist, and nobody is listed twice."""
+        if len(set(self.use)) < len(self.use):
+            raise wrong("use", "a transport is listed twice; keep one of them")
+        if "mqtt" in self.use and self.mqtt.url is None:
+            raise wrong(
+                "mqtt.url", "needed, because transport.use has mqtt: the broker, for example mqtts://broker:8883"
+            )
+        addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers) if not peer.brokered}
+        announced = {} if self.announce is None else {"announce": self.announce}
+        for key, address in {"listen": self.listen, **announced, **addresses}.items():
+            if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
+                raise wrong(key, "the port must lie between 1 and 65535")
+        ids = [peer.id for peer in self.peers]
+        for i, node in enumerate(ids):
+            if node in ids[:i]:
+                raise wrong(f"peers[{i}].id", "this peer is listed twice; keep one of them")
+        if "grpc" in self.use and self.announce is None and self.listen.rpartition(":")[0] in ("0.0.0.0", "[::]"):  # noqa: S104
+            raise wrong("announce", f"{self.listen} is everywhere and nowhere; say where peers reach this device")
+        if self.backoff > self.backoff_max:
+            raise wrong("backoff", "longer than backoff_max; the first pause is the shortest")
+
+    @property
+    def announced(self) -> tuple[str, ...]:
+        """Where peers reach this device, the preferred way first."""
+        ways = {"grpc": self.announce or self.listen, "mqtt": f"mqtt:{self.mqtt.realm}"}
+        return tuple(ways[name] for name in self.use)

@@ -1,0 +1,233 @@
+"""The windows of a home's meters, in one SQLite file. A reading never reaches it."""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sottovoce.data.feed.windows import MISSING, Windows
+from sottovoce.durable import rename
+from sottovoce.errors import DataError
+
+_APPLICATION_ID = 0x50FFFEED
+_SCHEMA_VERSION = 1
+_MOST_WINDOWS = 10_000_000  # 570 years of half-hours: more is damage, not data
+_SCHEMA = """
+CREATE TABLE feed (seconds INTEGER NOT NULL, identifier TEXT NOT NULL);
+CREATE TABLE meter (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE window (
+    meter INTEGER NOT NULL, number INTEGER NOT NULL, wh INTEGER NOT NULL CHECK (wh >= 0), PRIMARY KEY (meter, number)
+) WITHOUT ROWID;
+CREATE TABLE refused (meter TEXT NOT NULL, reason TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (meter, reason));
+"""
+_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One finished window.
+
+    Attributes:
+        meter: its meter's name.
+        number: Unix time at its begin, divided by its length.
+        wh: energy, Wh, from 0.
+    """
+
+    meter: str
+    number: int
+    wh: int
+
+
+class WindowStore:
+    """The writing end: one process has it open.
+
+    Args:
+        path: of the file, made with mode 0600 when it is missing.
+        seconds: length of a window; a file has windows of one length only.
+        keep_days: windows that begin so many days before the newest of all are deleted.
+
+    Raises:
+        DataError: it is damaged, of another version or window length, open in another process, or cannot be written.
+    """
+
+    def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
+        self._path = path
+        self._kept = keep_days * _DAY // seconds
+        try:
+            if not path.exists():
+                _create(path, seconds)
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=10)
+            self._execute = self._connection.execute
+            _check(self._connection)
+            found, self.identifier = self._execute("SELECT seconds, identifier FROM feed").fetchone()
+            if found != seconds:
+                self._connection.close()
+                raise DataError(
+                    f"{path}: has windows of {found} s, not of {seconds} s; put feed.window back, or name another "
+                    "feed.store"
+                )
+            self._execute("PRAGMA journal_mode = WAL")
+            self._execute("PRAGMA synchronous = FULL")
+        except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
+            raise _unusable(path, error) from error
+
+    def write(self, windows: Iterable[Window], refused: Mapping[tuple[str, str], int]) -> None:
+        """Add windows, and refusals since the last time, durably; then forget what is too old.
+
+        Args:
+            windows: finished; one that is there already stays as it was.
+            refused: how often, by meter and reason.
+
+        Raises:
+            DataError: the disk is full or failing; nothing was written.
+        """
+        execute = self._execute
+        try:
+            execute("BEGIN IMMEDIATE")
+            try:
+                for window in windows:
+                    execute("INSERT OR IGNORE INTO meter (name) VALUES (?)", (window.meter,))
+                    execute(
+                        "INSERT OR IGNORE INTO window SELECT number, ?, ? FROM meter WHERE name = ?",
+                        (window.number, window.wh, window.meter),
+                    )
+                for (meter, reason), count in refused.items():
+                    execute(
+                        "INSERT INTO refused VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
+                        (meter, reason, count),
+                    )
+                execute("DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?", (self._kept,))
+                execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    execute("ROLLBACK")
+                raise
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{self._path}: cannot be written ({error}); make room on its disk") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What `feed show` says: counts and times, no energies.
+
+    Attributes:
+        seconds: length of a window.
+        meters: for each name its number of windows, and the first and the last of them.
+        refused: how often, by meter and reason.
+    """
+
+    seconds: int
+    meters: dict[str, tuple[int, int, int]]
+    refused: dict[tuple[str, str], int]
+
+
+def read_windows(path: Path) -> Windows:
+    """All windows of a store, also while the feed writes it.
+
+    Raises:
+        DataError: there is no such store, or it is damaged.
+    """
+    with _Reading(path) as connection:
+        seconds = _seconds(connection)
+        meters = connection.execute("SELECT number, name FROM meter ORDER BY name").fetchall()
+        rows = np.array(
+            connection.execute("SELECT meter, number, wh FROM window").fetchall(), dtype=np.int64
+        ).reshape(-1, 3)
+        if not len(rows):
+            return Windows(tuple(name for _, name in meters), 0, seconds, np.empty((len(meters), 0), dtype=np.int64))
+        first, last = int(rows[:, 1].min()), int(rows[:, 1].max())
+        if first < 0 or last - first >= _MOST_WINDOWS:
+            raise ValueError("its windows are of no time")
+        wh = np.full((len(meters), last - first + 1), MISSING, dtype=np.int64)
+        row_of = {number: row for row, (number, _) in enumerate(meters)}
+        wh[[row_of[number] for number in rows[:, 0].tolist()], rows[:, 1] - first] = rows[:, 2]
+        return Windows(tuple(name for _, name in meters), first, seconds, wh)
+
+
+def summary(path: Path) -> Summary:
+    """Counts and times of a store, also while the feed writes it.
+
+    Raises:
+        DataError: there is no such store, or it is damaged.
+    """
+    with _Reading(path) as connection:
+        found = connection.execute(
+            "SELECT name, COUNT(*), MIN(window.number), MAX(window.number) FROM window JOIN meter "
+            "ON meter.number = window.meter GROUP BY name ORDER BY name"
+        ).fetchall()
+        refused = connection.execute("SELECT meter, reason, count FROM refused ORDER BY meter, reason").fetchall()
+        return Summary(
+            _seconds(connection),
+            {name: (count, first, last) for name, count, first, last in found},
+            {(meter, reason): count for meter, reason, count in refused},
+        )
+
+
+class _Reading:
+    """A store opened for reading; whatever fails inside the `with` is one clear error."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> sqlite3.Connection:
+        if not self._path.exists():
+            raise DataError(f"{self._path}: there are no windows yet; start `sottovoce feed run --config FILE`")
+        try:
+            uri = f"{self._path.absolute().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)
+        except sqlite3.DatabaseError as error:
+            raise _unusable(self._path, error) from error
+        try:
+            _check(self._connection)
+            self._connection.execute("BEGIN")
+        except (sqlite3.DatabaseError, ValueError) as error:
+            self._connection.close()
+            raise _unusable(self._path, error) from error
+        return self._connection
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._connection.close()
+        if isinstance(error, (sqlite3.DatabaseError, OverflowError, KeyError, TypeError, ValueError)):
+            raise _unusable(self._path, error) from error
+
+
+def _create(path: Path, seconds: int) -> None:
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    connection = sqlite3.connect(draft, isolation_level=None)
+    try:
+        connection.executescript(
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; "
+            f"PRAGMA secure_delete = ON; {_SCHEMA}"
+        )
+        connection.execute("INSERT INTO feed VALUES (?, ?)", (seconds, secrets.token_hex(6)))
+    finally:
+        connection.close()
+    rename(draft, path)
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+        raise ValueError("it is no store of windows")
+    if (version := connection.execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
+        raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+
+
+def _seconds(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT seconds FROM feed").fetchone()[0])
+
+
+def _unusable(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{path}: these windows cannot be used ({error}); check the disk and the file's permissions, or move the file "
+        "away and collect anew"
+    )

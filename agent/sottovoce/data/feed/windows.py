@@ -1,0 +1,25 @@
+"""Energies of windows: what is left of a meter's readings."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """Windows of several meters, side by side.
+
+    Attributes:
+        meters: names, in order.
+        first: number of the first column; window w lasts from w · seconds to (w + 1) · seconds of Unix time, UTC.
+        seconds: length of a window.
+        wh: int64[meters, windows], the energy of each window in Wh, -1 where it is missing.
+    """
+
+    meters: tuple[str, ...]
+    first: int
+    seconds: int
+    wh: NDArray[np.int64]

@@ -1,0 +1,196 @@
+"""Whose word a device takes for who is of its fleet: the fleet's own certificate, another CA's, or a list of devices."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sottovoce.errors import IdentityError
+from sottovoce.identity.certificates import fleet_of
+from sottovoce.identity.verification import (
+    ENROL,
+    UNREADABLE,
+    Subject,
+    check_issuer,
+    check_validity,
+    decode_certificate,
+    subject_in,
+)
+
+
+class Authority(Protocol):
+    """Who vouches for the devices of one fleet."""
+
+    @property
+    def fleet(self) -> str:
+        """The fleet's name."""
+        ...
+
+    @property
+    def roots(self) -> bytes:
+        """The certificates that TLS is to trust, PEM; never empty."""
+        ...
+
+    def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
+        """Checks all that a device's certificate claims: issuer, validity, names and binding.
+
+        Args:
+            certificate: the device's certificate.
+            now: an aware datetime; None if what the certificate vouches for outlives it.
+            source: names the certificate in the error.
+
+        Raises:
+            IdentityError: something does not hold.
+        """
+        ...
+
+    def verify_signature(self, message: bytes, signature: bytes) -> None:
+        """Checks what the fleet itself says, not one of its devices: its revocation lists.
+
+        Raises:
+            IdentityError: it did not say this, or there is nobody who could.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetAuthority:
+    """A fleet's own certificate, which `sottovoce fleet init` made."""
+
+    certificate: x509.Certificate
+
+    @property
+    def fleet(self) -> str:
+        """See Authority.fleet."""
+        return fleet_of(self.certificate)
+
+    @property
+    def roots(self) -> bytes:
+        """See Authority.roots."""
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
+        """See Authority.verify."""
+        check_issuer(certificate, self.certificate, self.fleet, now, source)
+        return subject_in(certificate, self.fleet, self.certificate, source)
+
+    def verify_signature(self, message: bytes, signature: bytes) -> None:
+        """See Authority.verify_signature: ECDSA with SHA-256, by the fleet's key."""
+        key = self.certificate.public_key()
+        if not isinstance(key, EllipticCurvePublicKey):
+            raise IdentityError(f"fleet {self.fleet!r} has no ECDSA key: {ENROL}")
+        try:
+            key.verify(signature, message, ECDSA(SHA256()))
+        except InvalidSignature as error:
+            raise IdentityError(f"it was not signed by fleet {self.fleet!r}: get it from whoever has its key") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IssuerAuthority:
+    """A certificate authority that serves others too: it speaks for a fleet only where a certificate names the fleet.
+
+    Attributes:
+        certificate: of the CA that issues the devices' certificates itself, a root or an intermediate.
+        fleet: the SPIFFE trust domain of the devices.
+    """
+
+    certificate: x509.Certificate
+    fleet: str
+
+    @property
+    def roots(self) -> bytes:
+        """See Authority.roots."""
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
+        """See Authority.verify. The one URI must be the device's SPIFFE id; other DNS names and extensions may stand."""
+        check_issuer(certificate, self.certificate, self.fleet, now, source)
+        return subject_in(certificate, self.fleet, self.certificate, source, exact=False)
+
+    def verify_signature(self, message: bytes, signature: bytes) -> None:
+        """See Authority.verify_signature: a CA of somebody else's signs no lists of ours."""
+        raise IdentityError(
+            "a fleet with an external CA has no revocation lists: refuse the device's renewal at the CA, which ends it "
+            "with its certificate"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PinnedAuthority:
+    """A handful of devices that know one another by id, and nobody else.
+
+    An id is a digest of a device's key, and the key has signed the device's self-signed certificate: so the list of
+    ids is what is trusted, and certificates may come by any way.
+
+    Attributes:
+        fleet: the name they gave themselves.
+        leaves: the certificates of the devices that are trusted, by node id.
+    """
+
+    fleet: str
+    leaves: Mapping[str, x509.Certificate]
+
+    @property
+    def roots(self) -> bytes:
+        """See Authority.roots."""
+        return b"".join(leaf.public_bytes(Encoding.PEM) for _, leaf in sorted(self.leaves.items()))
+
+    def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
+        """See Authority.verify."""
+        subject = verify_self_signed(certificate, self.fleet, now, source)
+        if subject.node_id not in self.leaves:
+            raise IdentityError(f"{source} is of {subject.node_id}, which is not pinned: list it under transport.peers")
+        return subject
+
+    def verify_signature(self, message: bytes, signature: bytes) -> None:
+        """See Authority.verify_signature: nobody speaks for all."""
+        raise IdentityError("pinned devices have no revocation lists: take the device out of transport.peers")
+
+
+def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime | None, source: object) -> Subject:
+    """Checks the certificate that a device of a pinned fleet made itself; whether it is trusted is another question.
+
+    Raises:
+        IdentityError: something does not hold.
+    """
+    try:
+        certificate.verify_directly_issued_by(certificate)
+    except (ValueError, TypeError, InvalidSignature) as error:
+        raise IdentityError(f"{source} is not self-signed, as those of pinned devices are: {ENROL}") from error
+    if now is not None:
+        check_validity(certificate, now, source)
+    return subject_in(certificate, fleet, certificate, source)
+
+
+def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
+    """Reads the certificate of an external CA; `source` names it in the error.
+
+    Raises:
+        IdentityError: it cannot be read, or it is no CA's.
+    """
+    certificate = decode_certificate(pem, source)
+    try:
+        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        may_sign = certificate.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+    except UNREADABLE as error:
+        raise IdentityError(f"{source} is not the certificate of a CA: give the one that signs devices") from error
+    if not (is_authority and may_sign):
+        raise IdentityError(f"{source} is not the certificate of a CA: give the one that signs devices")
+    return certificate
+
+
+def pinned(fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object) -> PinnedAuthority:
+    """Those of the certificates whose devices are listed.
+
+    Raises:
+        IdentityError: one of them is not self-signed, or is of another fleet.
+    """
+    trusted = set(peers)
+    subjects = [(verify_self_signed(one, fleet, None, source).node_id, one) for one in certificates]
+    return PinnedAuthority(fleet, {node: one for node, one in subjects if node in trusted})

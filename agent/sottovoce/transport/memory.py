@@ -1,0 +1,93 @@
+"""Within one process: for agents that share an event loop, and for tests of whatever uses a transport."""
+
+import asyncio
+
+from sottovoce.errors import MessageRefused, NetworkError, SottovoceError
+from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
+
+_LARGEST = 2**18
+_MOST_CALLS_OF_ONE = 4
+
+
+class Exchange:
+    """Where the transports of one process find each other."""
+
+    def __init__(self) -> None:
+        self.listening: dict[str, MemoryTransport] = {}
+
+
+class MemoryTransport:
+    """Implements sottovoce.transport.Transport.
+
+    Args:
+        exchange: shared with the peers.
+        node_id: this device.
+        address: where it listens, in whatever form.
+    """
+
+    def __init__(self, exchange: Exchange, node_id: str, address: str) -> None:
+        self._exchange = exchange
+        self._id = node_id
+        self._address = address
+        self._receive: Receive | None = None
+        self._calls: dict[str, int] = {}
+        self._handshakes = 0
+
+    @property
+    def largest(self) -> int:
+        """256 KiB, as gRPC."""
+        return _LARGEST
+
+    def reaches(self, address: str) -> bool:
+        """Whatever is not a broker."""
+        return not address.startswith("mqtt:")
+
+    async def start(self, receive: Receive) -> None:
+        """Listen; see Transport.start."""
+        if self._address in self._exchange.listening:
+            raise NetworkError(f"{self._address}: somebody listens there already; choose another address")
+        self._receive = receive
+        self._exchange.listening[self._address] = self
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        """Hand a message over; see Transport.deliver."""
+        other = self._exchange.listening.get(peer.address)
+        where = f"peer {peer.id} at {peer.address}"
+        if other is None:
+            raise DeliveryFailed("unreachable", f"{where}: nobody listens there")
+        if other._id != peer.id:
+            raise DeliveryFailed("tls", f"{where}: another device answers there")
+        try:
+            async with asyncio.timeout(timeout):
+                return await other._accept(self._id, message)
+        except TimeoutError as error:
+            raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
+        except MessageRefused as refusal:
+            raise DeliveryFailed("refused", f"{where}: refused the message: {refusal.reason}: {refusal}") from refusal
+        except DeliveryFailed as failure:
+            raise DeliveryFailed(failure.cause, f"{where}: {failure}") from failure
+        except SottovoceError as error:
+            raise DeliveryFailed("other", f"{where}: the device failed") from error
+
+    def listener(self) -> Listener:
+        """Nobody is refused within a process."""
+        return Listener(self._handshakes, 0)
+
+    async def stop(self, grace: float) -> None:
+        """Nothing is accepted any more; calls in progress end within `grace` seconds."""
+        if self._exchange.listening.get(self._address) is self:
+            del self._exchange.listening[self._address]
+        for _ in range(100):
+            if not any(self._calls.values()):
+                return
+            await asyncio.sleep(grace / 100)
+
+    async def _accept(self, sender: str, message: bytes) -> bytes:
+        if self._receive is None or self._calls.get(sender, 0) >= _MOST_CALLS_OF_ONE:
+            raise DeliveryFailed("busy", "too many calls at once from this device")
+        self._handshakes += sender not in self._calls
+        self._calls[sender] = self._calls.get(sender, 0) + 1
+        try:
+            return await self._receive(sender, message if len(message) <= _LARGEST else None)
+        finally:
+            self._calls[sender] -= 1

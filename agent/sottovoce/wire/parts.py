@@ -1,0 +1,125 @@
+"""Messages in parts: cut where they are sent, put together again where they are received."""
+
+import hashlib
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+from sottovoce.wire.v1.parts_pb2 import Part, PartReceipt
+
+_M = TypeVar("_M", bound=Message)
+_DIGEST_BYTES = 32
+_PART = b"\x7a"  # the tag of field 15, bytes: what an Envelope cannot begin with
+_RECEIPT = b"\x78"  # the tag of field 15, a number
+_MOST_PARTS = 4096
+
+
+class Cut:
+    """A message that goes out in parts.
+
+    Args:
+        message: all of it.
+        most: bytes of a piece, at most.
+
+    Attributes:
+        digest: SHA-256 of it.
+        count: how many parts there are.
+    """
+
+    def __init__(self, message: bytes, most: int) -> None:
+        self._message = message
+        self._most = most
+        self.digest = hashlib.sha256(message).digest()
+        self.count = -(-len(message) // most)
+
+    def part(self, index: int) -> bytes:
+        """One part, serialised."""
+        piece = self._message[index * self._most : (index + 1) * self._most]
+        part = Part(message=self.digest, index=index, count=self.count, piece=piece)
+        return part.SerializeToString(deterministic=True)
+
+    def wanted(self, answer: bytes) -> int | None:
+        """The part to send next, from the answer to another; None when it is the answer to the whole message.
+
+        Raises:
+            MessageRefused: for `malformed`: it asks for a part that there is not.
+        """
+        if not answer.startswith(_RECEIPT):
+            return None
+        receipt = _decoded(PartReceipt, answer)
+        if receipt.next >= self.count:
+            raise MessageRefused("malformed", "the answer asks for a part that there is not")
+        return int(receipt.next)
+
+
+def is_part(raw: bytes) -> bool:
+    """Whether these bytes are a part of a message, and not one."""
+    return raw.startswith(_PART)
+
+
+def decode_part(raw: bytes) -> Part:
+    """A part.
+
+    Raises:
+        MessageRefused: for `malformed`.
+    """
+    part = _decoded(Part, raw)
+    if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MOST_PARTS or part.index >= part.count:
+        raise MessageRefused("malformed", "a part has the digest of its message, and a place in it")
+    return part
+
+
+class Assembly:
+    """One message of one sender, as far as it has come.
+
+    Args:
+        part: one of its parts, which is not taken in yet.
+
+    Attributes:
+        digest: SHA-256 of the whole, as its parts say.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.digest: bytes = part.message
+        self._count: int = part.count
+        self._pieces: dict[int, bytes] = {}
+        self._bytes = 0
+
+    def fits(self, part: Part) -> bool:
+        """Whether this part belongs to this message."""
+        return bool(part.message == self.digest and part.count == self._count)
+
+    def add(self, part: Part) -> bytes | None:
+        """Take a part of this message in; a repeated one changes nothing.
+
+        Returns:
+            the whole message, once nothing is missing.
+
+        Raises:
+            MessageRefused: for `malformed`, or `size`: it grows beyond what a message may be.
+        """
+        if part.index not in self._pieces:
+            self._bytes += len(part.piece)
+            if self._bytes > MAX_ENVELOPE_BYTES:
+                raise MessageRefused("size", f"its parts are over the limit of {MAX_ENVELOPE_BYTES} bytes")
+            self._pieces[part.index] = part.piece
+        if len(self._pieces) < self._count:
+            return None
+        message = b"".join(self._pieces[index] for index in range(self._count))
+        if hashlib.sha256(message).digest() != self.digest:
+            raise MessageRefused("malformed", "its parts do not make up the message that they say")
+        return message
+
+    def receipt(self) -> bytes:
+        """Which part is missing first."""
+        missing = next(index for index in range(self._count) if index not in self._pieces)
+        return PartReceipt(next=missing).SerializeToString(deterministic=True)
+
+
+def _decoded(kind: type[_M], raw: bytes) -> _M:
+    try:
+        return kind.FromString(raw)
+    except DecodeError as error:
+        raise MessageRefused("malformed", "a part of a message is not a protobuf message of its kind") from error
