@@ -9,7 +9,7 @@ Times are seconds of one monotonic clock. Nothing here blocks; everything is bou
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from sottovoce_bootstrap.effects import DuplicateIdentity, Effect, Remember, Req
 from sottovoce_bootstrap.exchange import MAX_ENTRIES, Entry, Exchange
 from sottovoce_bootstrap.failures import ENOUGH, LONGEST_SECONDS, Failures
 from sottovoce_bootstrap.record import MAX_NUMBER, PeerRecord
+from sottovoce_bootstrap.rhythm import Rhythm
 from sottovoce_bootstrap.settings import Settings
 from sottovoce_bootstrap.view import View
 
@@ -59,7 +60,7 @@ class Membership:
         incarnation: from BootCounter.begin.
         issue: signs this device's records.
         verify: raises MessageRefused for a record that is not of this fleet; Verifier.verify.
-        seeds: peers from the configuration; tried first until a record of theirs has come.
+        seeds: peers from the configuration and the invitation; tried first until a record of theirs has come.
         book: the address book's contacts.
         dice: all randomness.
         now: seconds.
@@ -95,11 +96,13 @@ class Membership:
         self._verify = verify
         self._dice = dice
         self._reaches = reaches
-        self._contacts = Contacts(seeds, book, node_id)
+        self._contacts = Contacts(seeds, book, node_id, dice)
+        self._rhythm = Rhythm(settings.period, now)
         self._view = View(node_id, settings, verify, dice, self.refused)
         self._failures = Failures(settings.backoff, dice)
         self._warm: list[str] = []
         self._pending: dict[str, _Pending] = {}
+        self._expelled: frozenset[str] = frozenset()
         self._ticks = 0
         self._conflict_at = float("-inf")
         self._record = issue(incarnation, 1)
@@ -115,11 +118,28 @@ class Membership:
         """The view, the freshest first."""
         return tuple(record for peer in self._view.ids if (record := self._view.get(peer)) is not None)
 
+    @property
+    def period(self) -> float:
+        """Seconds between two exchanges that this device begins now; see sottovoce_bootstrap.rhythm."""
+        return self._rhythm.period
+
+    def learn(self, source: str, contacts: Iterable[Contact], now: float) -> None:
+        """A source of contacts has looked: these may be there, and are tried. Nothing is believed of them.
+
+        Args:
+            source: its name; what it said before is forgotten.
+            contacts: any number of them, of whom 32 are kept.
+            now: seconds.
+        """
+        self._contacts.learn(source, contacts, self._view.ids)
+        self._hurry(now)
+
     def tick(self, now: float) -> list[Effect]:
         """Begin this period's exchange; call it at `due`."""
         if self._record.leaving:
             return []
         self._ticks += 1
+        self._rhythm.begin(now)
         self._renew(now)
         effects: list[Effect] = []
         for peer in [peer for peer, pending in self._pending.items() if pending.deadline <= now]:
@@ -127,12 +147,15 @@ class Membership:
         seeds = [seed.node_id for seed in self._contacts.unheard if self._free(seed.node_id, now)]
         for seed in self._dice.sample(seeds, min(len(seeds), _SEEDS_AT_ONCE)):
             effects.append(self._request(seed, REDRAWS, now))
+        candidates = [peer for peer in self._contacts.candidates if self._free(peer, now)]
+        for peer in self._dice.sample(candidates, min(len(candidates), 1 if self._view.ids else _SEEDS_AT_ONCE)):
+            effects.append(self._request(peer, 0, now))
         old = self._ticks % OLD_CONTACT_EVERY == 0
         self._rewarm(now)
         if old:
             self._rotate(now)
         effects += self._draw(REDRAWS, now, old=old)
-        self.due = now + self._settings.period * self._dice.uniform(1 - _JITTER, 1 + _JITTER)
+        self.due = now + self.period * self._dice.uniform(1 - _JITTER, 1 + _JITTER)
         self._hurry(now)
         return effects
 
@@ -150,6 +173,7 @@ class Membership:
         """
         self._view.admit(sender, exchange, now)
         self.traffic["received"] += 1
+        self._rhythm.receive()
         self._failures.forgive(sender, now)
         reply = self._exchange(sender, exchange.sender, now)
         effects = self._take(sender, exchange, now)
@@ -188,7 +212,7 @@ class Membership:
 
     def on_missed(self, peer: str, now: float) -> None:
         """Another message than an exchange did not reach a peer; an exchange that waits still waits."""
-        longest = self._settings.horizon if self._contacts.is_seed(peer) else LONGEST_SECONDS
+        longest = self._settings.horizon if self._contacts.is_wanted(peer) else LONGEST_SECONDS
         if self._failures.fail(peer, now, longest) >= ENOUGH:
             self._view.drop(peer)
         if peer in self._warm:
@@ -199,6 +223,16 @@ class Membership:
     def on_success(self, peer: str) -> None:
         """A peer answered any message of this device's."""
         self._failures.clear(peer)
+
+    def expel(self, peers: Collection[str], now: float) -> None:
+        """Forget these devices, which `verify` refuses from now on, and try none of them again."""
+        self._expelled = frozenset(peers)
+        for peer in self._expelled:
+            self._view.expel(peer)
+            self._pending.pop(peer, None)
+        self._warm = [peer for peer in self._warm if peer not in self._expelled]
+        self._rewarm(now)
+        self._hurry(now)
 
     def adopt(self, incarnation: int, now: float) -> None:
         """Go on in an incarnation that DuplicateIdentity named, now that it is durable."""
@@ -235,13 +269,26 @@ class Membership:
         record = self._view.get(node_id)
         return self._contacts.find(node_id, None if record is None else record.contact)
 
+    def has_left(self, node_id: str) -> bool:
+        """Whether somebody's newest record says goodbye."""
+        record = self._view.get(node_id)
+        return record is not None and record.leaving
+
     def _take(self, introducer: str, exchange: Exchange, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for entry in exchange.entries:
             if entry.record.node_id == self._id:
                 effects += self._meet(entry.record, now)
-        for node in self._view.take(introducer, exchange, now, lambda node: self._failures.shunned(node, now)):
+        strangers = {entry.record.node_id for entry in exchange.entries if self._view.get(entry.record.node_id) is None}
+
+        def shunned(node: str) -> bool:
+            """A stranger failed at addresses that were not its own word."""
+            return node not in strangers and self._failures.shunned(node, now)
+
+        for node in self._view.take(introducer, exchange, now, shunned):
             self._contacts.heard(node)
+            if node in strangers:
+                self._failures.clear(node)
         self._rewarm(now)
         return effects
 
@@ -290,7 +337,7 @@ class Membership:
         return now >= self._failures.retry_at(peer) and self._leads_to(peer)
 
     def _leads_to(self, peer: str) -> bool:
-        contact = self.find(peer)
+        contact = None if peer in self._expelled else self.find(peer)
         return contact is not None and any(map(self._reaches, contact.endpoints))
 
     def _reach(self, peers: Iterable[str]) -> list[Contact]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 from sottovoce.errors import MessageRefused
 
-REQUESTS_OF_ONE = 4
+REQUESTS_OF_ONE = 6  # four of the shortest period, and what chance adds
 REQUESTS_OF_ALL = 128
 
 

@@ -133,6 +133,10 @@ class Author:
                 "give 1 to 4 addresses at which they reach this device"
             ) from error
 
+    def renew(self, identity: Identity) -> None:
+        """The records from now on carry this device's new certificate."""
+        self._draft = replace(self._draft, certificate=identity.certificate_der)
+
     def issue(self, incarnation: int, sequence: int, *, leaving: bool = False) -> PeerRecord:
         """Signs a record with this version."""
         record = replace(self._draft, incarnation=incarnation, sequence=sequence, leaving=leaving)

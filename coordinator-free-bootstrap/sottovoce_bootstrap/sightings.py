@@ -51,6 +51,10 @@ class Sightings:
         """What is known of a device."""
         return self._sightings.get(node_id)
 
+    def forget(self, node_id: str) -> None:
+        """Know nothing of a device any more."""
+        self._sightings.pop(node_id, None)
+
     def is_news(self, record: PeerRecord) -> bool:
         """Whether a record is newer than what is known, so that its signature has yet to be verified."""
         known = self._sightings.get(record.node_id)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Identity, Subject, verify_credential
+from sottovoce.identity import Subject, Trust
 
 from sottovoce_bootstrap.record import PeerRecord, signed_bytes
 
@@ -26,25 +26,28 @@ class Verifier:
     """Knows which records are of this fleet.
 
     Args:
-        identity: this device, which trusts its fleet's certificate.
+        trust: whom this device takes for a device of its fleet.
         clock: an aware datetime to judge certificates by.
     """
 
-    def __init__(self, identity: Identity, clock: Callable[[], datetime] = _clock) -> None:
-        self._identity = identity
+    def __init__(self, trust: Trust, clock: Callable[[], datetime] = _clock) -> None:
+        self._trust = trust
         self._clock = clock
         self._subjects: OrderedDict[bytes, Subject] = OrderedDict()
         self._verified: OrderedDict[bytes, None] = OrderedDict()
+        trust.subscribe(self._subjects.clear)  # whom it trusts may have changed
 
     def verify(self, record: PeerRecord) -> None:
         """Checks everything that a record claims.
 
         Raises:
-            MessageRefused: for `fleet`, `certificate` (not issued by this fleet, or it does not hold now), `sender`
+            MessageRefused: for `fleet`, `revoked`, `certificate` (not issued by this fleet, or it does not hold now), `sender`
                 (the certificate is another device's) or `signature`.
         """
-        if record.fleet != self._identity.fleet:
+        if record.fleet != self._trust.identity.fleet:
             raise MessageRefused("fleet", f"a record of {record.node_id} is for a fleet other than this device's")
+        if self._trust.refuses(record.node_id):
+            raise MessageRefused("revoked", f"device {record.node_id} is revoked by its fleet")
         subject = self._subject(record)
         if subject.node_id != record.node_id:
             raise MessageRefused("sender", f"a record of {record.node_id} has another device's certificate")
@@ -66,7 +69,7 @@ class Verifier:
             self._subjects.move_to_end(digest)
             return known
         try:
-            subject = verify_credential(record.certificate, self._identity, now)
+            subject = self._trust.verify(record.certificate, now)
         except IdentityError as error:
             raise MessageRefused("certificate", f"a record of {record.node_id}: {error}") from error
         _remember(self._subjects, digest, subject, _CERTIFICATES_REMEMBERED)

@@ -61,6 +61,13 @@ class View:
         if node_id in self._ids:
             self._ids.remove(node_id)
 
+    def expel(self, node_id: str) -> None:
+        """Take somebody out and forget its records: one of them that comes again is verified again."""
+        self.drop(node_id)
+        self._sightings.forget(node_id)
+        if node_id in self._departed:
+            self._departed.remove(node_id)
+
     def admit(self, sender: str, exchange: Exchange, now: float) -> None:
         """Let a request in.
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity, create_fleet, enrol
+from sottovoce.identity import Identity, Trust, create_fleet, enrol
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.membership import MAX_EXCHANGE_BYTES, decode_exchange, encode_exchange
 from sottovoce_bootstrap import Author, Entry, Exchange, Membership, PeerRecord, Settings, Verifier
@@ -62,7 +62,7 @@ def test_every_record_arrives_as_it_was_signed(
     record = Author(identities[0], endpoints, ["grpc", "mqtt"]).issue(incarnation, sequence, leaving=leaving)
     exchange = Exchange((Entry(record, age),))
     assert decode_exchange(encode_exchange(exchange)) == exchange
-    Verifier(identities[1]).verify(record)
+    Verifier(Trust(identities[1])).verify(record)
 
 
 @settings(max_examples=100, deadline=None)
@@ -77,7 +77,7 @@ def test_no_character_of_a_record_can_be_changed(identities: list[Identity], fie
         other = data.draw(st.sampled_from("abcdefgh234567").filter(lambda character: character != value[place]))
         altered = value[:place] + other + value[place + 1 :]
     with pytest.raises(MessageRefused):
-        Verifier(identities[1]).verify(replace(record, **{field: altered}))  # type: ignore[arg-type]
+        Verifier(Trust(identities[1])).verify(replace(record, **{field: altered}))  # type: ignore[arg-type]
 
 
 def _mangled(dice: random.Random, raw: bytes) -> bytes:
@@ -101,7 +101,7 @@ def test_mangled_exchanges_are_refused_or_hold_only_what_was_signed(identities: 
     me, *others = identities
     whole = encode_exchange(_exchange(others))
     genuine = {entry.record for entry in _exchange(others).entries}
-    verifier = Verifier(me)
+    verifier = Verifier(Trust(me))
     let_in, reasons = 0, set()
     for run in range(RUNS):
         dice = random.Random(f"exchange/{run}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membership, Settings, Verifier
 
 from sottovoce.agent.core import Core
+from sottovoce.agent.discovery import Discovery, sources_of
 from sottovoce.agent.family import Family, family_of
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
@@ -27,7 +28,7 @@ from sottovoce.agent.ways import carrier_of
 from sottovoce.agent.witness import Witness
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, IdentityError, LedgerError
-from sottovoce.identity import Identity, peer_dns_name
+from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
@@ -113,7 +114,8 @@ def _with_vault(
     core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters))
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
-    carrier = variant.transport(carrier_of(config, identity, incarnation))
+    trust = Trust(identity)
+    carrier = variant.transport(carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits))
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
         return _enveloped(identity, store.incarnation, recipient, 1, kind, payload)
@@ -193,6 +195,8 @@ def _overlay(
     if chosen.sampling == "static":
         return None
     author = Author(identity, config.transport.announced, config.transport.use)
+    dice = random.Random()  # noqa: S311 - whom to ask next is no secret, and is seen
+    sources = sources_of(config, identity, dice)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:
         _log.warning("address-book-replaced %s", book.replaced)
@@ -204,7 +208,7 @@ def _overlay(
         verify=Verifier(identity).verify,
         seeds=[Contact(peer.id, (peer.address,)) for peer in config.transport.peers],
         book=book.contacts(),
-        dice=random.Random(),  # noqa: S311 - whom to ask next is no secret, and is seen
+        dice=dice,
         now=now,
         reaches=transport.reaches,
     )
@@ -215,6 +219,7 @@ def _overlay(
         transport=transport,
         counters=counters,
         timeout=config.transport.timeout,
+        discovery=Discovery(sources, chosen.period, chosen.view_size, dice),
     )
 
 

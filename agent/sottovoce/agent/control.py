@@ -31,9 +31,13 @@ class Controlled(Protocol):
         """Stop cleanly."""
         ...
 
+    async def leave(self) -> dict[str, Any]:
+        """Hand over what others would miss, and stop; returns once that is done."""
+        ...
+
 
 class ControlServer:
-    """Answers `status`, `model` and `stop`.
+    """Answers `status`, `model`, `stop` and `leave`.
 
     Args:
         path: of the socket.
@@ -64,7 +68,9 @@ class ControlServer:
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 question = await reader.readline()
-                writer.write(json.dumps(self._answer(question)).encode() + b"\n")
+            answer = await self._agent.leave() if question.strip() == b"leave" else self._answer(question)
+            async with asyncio.timeout(_QUESTION_SECONDS):
+                writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         except (TimeoutError, ConnectionError, ValueError):
             pass  # whoever asked has gone, or sent more than a question; there is nobody to tell
@@ -83,7 +89,7 @@ class ControlServer:
                 self._agent.stop()
                 return {"stopping": True}
             case _:
-                return {"error": "ask status, model or stop"}
+                return {"error": "ask status, model, stop or leave"}
 
 
 def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sottovoce.door import Answer
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
     Ask,
+    Bequeathing,
     Delivered,
     Effect,
     Event,
@@ -87,6 +88,22 @@ class Core:
         """These are the peers from now on."""
         return self._apply(PeersChanged(peers), now)
 
+    @property
+    def bequeaths(self) -> bool:
+        """Whether the others miss what a device of this learner takes with it."""
+        return isinstance(self._learner, Bequeathing)
+
+    @property
+    def holds(self) -> bool:
+        """Whether this device holds something of that kind."""
+        return isinstance(self._learner, Bequeathing) and self._learner.holds(self._state)
+
+    def bequeath(self, heir: str) -> list[Action]:
+        """Hand it to one of the others who has no share waiting; see Bequeathing."""
+        if not isinstance(self._learner, Bequeathing) or heir in self._outbox:
+            return []
+        return self._applied(self._learner.bequeath(self._state, heir), None)
+
     def fire(self, timer: str, now: float) -> list[Action]:
         """A timer is due."""
         return self._apply(Timer(timer), now)
@@ -135,7 +152,10 @@ class Core:
         self._commit(self._state, [], None)
 
     def _apply(self, event: Event, now: float, seen: tuple[str, Seen] | None = None) -> list[Action]:
-        state, effects = self._learner.on(self._state, event, now)
+        return self._applied(self._learner.on(self._state, event, now), seen)
+
+    def _applied(self, step: tuple[Any, list[Effect]], seen: tuple[str, Seen] | None) -> list[Action]:
+        state, effects = step
         forgotten = [effect.recipient for effect in effects if isinstance(effect, Forget)]
         for recipient in forgotten:
             if self._outbox.pop(recipient, None) is not None:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from sottovoce_bootstrap import (
     Request,
 )
 
+from sottovoce.agent.discovery import Discovery
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.observe import Counters
@@ -80,9 +81,11 @@ class Overlay:
         transport: carries exchanges.
         counters: counts their bytes.
         timeout: seconds for one exchange.
+        discovery: looks for contacts elsewhere.
 
     Attributes:
         troubles: peers with whom the last exchanges failed, by node id; the newest 64.
+        duplicates: how often a record has come that another device signed with this device's key.
     """
 
     def __init__(
@@ -94,8 +97,10 @@ class Overlay:
         transport: Transport,
         counters: Counters,
         timeout: float,
+        discovery: Discovery,
     ) -> None:
         self.membership = membership
+        self.discovery = discovery
         self._book = book
         self._boots = boots
         self._transport = transport
@@ -107,11 +112,13 @@ class Overlay:
         self._stopping = False
         self._met: list[Peer] | None = None
         self.troubles: OrderedDict[str, Trouble] = OrderedDict()
+        self.duplicates = 0
         self._logged: dict[str, float] = {}
 
     async def run(self, door: Door) -> None:
         """Exchange views, period by period, until stopped."""
         self._door, self._loop = door, asyncio.get_running_loop()
+        door.spawn(self.discovery.run(lambda: len(self.membership.view), self._learn, door.waits))
         while not self._stopping:
             now = self._loop.time()
             if now >= self.membership.due:
@@ -128,6 +135,7 @@ class Overlay:
     def stop(self) -> None:
         """Let `run` end."""
         self._stopping = True
+        self.discovery.stop()
         self._wake.set()
 
     def receive(self, sender: str, payload: bytes) -> bytes:
@@ -149,9 +157,17 @@ class Overlay:
         self.membership.on_missed(peer, self._loop.time())
         self._perform([])
 
+    def expel(self, peers: Collection[str]) -> None:
+        """Have nothing more to do with these devices."""
+        self.membership.expel(peers, self._loop.time())
+        for peer in peers:
+            self.troubles.pop(peer, None)
+        self._perform([])
+
     async def leave(self) -> None:
-        """Say goodbye to the warm peers, who tell others: at most a second, and no harm if nobody hears it."""
-        if not hasattr(self, "_door"):
+        """Say goodbye to the warm peers, who tell others: at most two seconds, and no harm if nobody hears it."""
+        await self.discovery.close()
+        if not hasattr(self, "_door") or self.membership.record.leaving:
             return
         farewells = [
             self._farewell(effect) for effect in self.membership.leave(self._loop.time()) if isinstance(effect, Request)
@@ -168,6 +184,10 @@ class Overlay:
         """Close the address book."""
         self._book.close()
 
+    def _learn(self, source: str, contacts: Sequence[Contact]) -> None:
+        self.membership.learn(source, contacts, self._loop.time())
+        self._wake.set()
+
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
@@ -176,6 +196,7 @@ class Overlay:
                 case Remember(contact):
                     self._door.spawn(self._remember(contact))
                 case DuplicateIdentity(incarnation):
+                    self.duplicates += 1
                     _log.error("duplicate-identity %s", effect)
                     self._door.spawn(self._adopt(incarnation))
         met = [self._door.peer(contact) for contact in self.membership.warm()]

@@ -1,6 +1,5 @@
 """Who published a record: signed with the device's key, believed by the certificate that the fleet gave its owner."""
 
-import ssl
 from collections import OrderedDict
 from dataclasses import replace
 
@@ -25,13 +24,18 @@ class FleetProvenance:
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._credential = ssl.PEM_cert_to_DER_cert(identity.tls_cert_pem.decode("ascii"))
+        self._credential = identity.certificate_der
         self._subjects: OrderedDict[bytes, Subject] = OrderedDict()
 
     def signed(self, record: PublishedRecord) -> PublishedRecord:
         """See Provenance.signed."""
         signature = self._identity.sign(record.signed_bytes(self._identity.fleet))
         return replace(record, credential=self._credential, signature=signature)
+
+    def renew(self, identity: Identity) -> None:
+        """Records from now on are published with this device's new certificate."""
+        self._identity, self._credential = identity, identity.certificate_der
+        self._subjects.clear()
 
     def verify(self, record: PublishedRecord) -> None:
         """See Provenance.verify."""

@@ -19,6 +19,7 @@ from sottovoce_bootstrap import Contact
 
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.departure import Departure
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
@@ -92,6 +93,9 @@ class Agent:
         self._failure: BaseException | None = None
         self._interrupted = False
         self._refusals_logged: dict[tuple[str, str], float] = {}
+        self._departure = Departure(
+            core=core, herald=herald, links=self.links, gone=self._gone, bequeath=self._bequeath
+        )
 
     async def run(self) -> ExitCode:
         """Work until told to stop.
@@ -126,6 +130,30 @@ class Agent:
     def stop(self) -> None:
         """Stop cleanly."""
         self._stopping.set()
+
+    async def leave(self) -> dict[str, Any]:
+        """Hand what others would miss to one of them, say goodbye, and stop; see Departure.outcome."""
+        if not self._departure.begun:
+            self._departure.begun = True
+            self._spawn(self._depart())
+        return await self._departure.outcome()
+
+    async def _depart(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self.herald.stop()
+        async with self._asking:  # an answer that is on its way belongs to what is handed over
+            pass
+        if self.overlay is not None:
+            await self.overlay.leave()
+        await self._departure.hand_over(self._stopping)
+        self.stop()
+
+    def _gone(self, peer: str) -> bool:
+        return self.overlay is not None and self.overlay.membership.has_left(peer)
+
+    async def _bequeath(self, heir: str) -> None:
+        await self._serially(lambda: self.core.bequeath(heir))
 
     def status(self) -> dict[str, Any]:
         """The document of `agent status --json`."""
@@ -201,9 +229,9 @@ class Agent:
             match action:
                 case Transmit(outgoing):
                     self._transmit(outgoing)
-                case SetTimer(name, at):
+                case SetTimer(name, at) if not self._departure.begun:
                     self._set_timer(name, at)
-                case Ask(query):
+                case Ask(query) if not self._departure.begun:
                     self._spawn(self._ask(query))
                 case Forget(recipient):
                     self._forget(recipient)
@@ -246,6 +274,8 @@ class Agent:
         if not await self.herald.permission() or not await self._rested():
             return  # it is stopping; the question is asked again by the next start
         async with self._asking:
+            if self._departure.begun:
+                return
             self.waits.begin("vault", f"the vault to answer question {query.slot}", _VAULT_SECONDS)
             async with asyncio.timeout(_VAULT_SECONDS):
                 answer = await self.vault.ask(query)
@@ -283,6 +313,7 @@ class Agent:
         if self.overlay is not None:
             self.overlay.reached(outgoing.recipient)
         await self._serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
+        self._departure.moved()
 
     async def _receive(self, sender: str, raw: bytes | None) -> bytes:
         """Every message from the network comes through here."""
@@ -308,6 +339,7 @@ class Agent:
                 return actions
 
             await self._serially(apply)
+            self._departure.moved()
         except MessageRefused as refusal:
             self._refuse(sender, refusal)
             raise
@@ -374,6 +406,7 @@ class Agent:
         await self.transport.stop(_GRACE_SECONDS)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
+        self._departure.end()
         await control.stop()
         await self._loop.run_in_executor(None, self._core_thread.shutdown)
         await self._loop.run_in_executor(None, self.vault.close)

@@ -1,37 +1,77 @@
 """The transports of a device, from its configuration."""
 
-from sottovoce.config import AgentConfig
-from sottovoce.identity import Identity, verify_peer_certificate
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sottovoce.agent.waits import Waits
+from sottovoce.config import AgentConfig, MqttSection
+from sottovoce.errors import ConfigError
+from sottovoce.identity import Trust
+from sottovoce.identity.files import read_private
+from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.transport import Transport
 from sottovoce.transport.carrier import Carrier
 
+if TYPE_CHECKING:  # a device without a broker holds nothing of it in memory
+    from sottovoce.transport.mqtt import Broker
 
-def carrier_of(config: AgentConfig, identity: Identity, incarnation: int) -> Carrier:
+
+def carrier_of(config: AgentConfig, trust: Trust, directory: Path, incarnation: int, waits: Waits) -> Carrier:
     """Every transport that `transport.use` names, as one.
 
     Args:
         config: of the agent.
-        identity: this device.
+        trust: who this device is, and whom it trusts.
+        directory: of its identity.
         incarnation: how often the device has started.
+        waits: told what is waited for.
 
     Raises:
         SottovoceError: one of them cannot be used.
     """
-    return Carrier([_named(name, config, identity, incarnation) for name in config.transport.use])
+
+    def named(name: str) -> Transport:
+        if name == "grpc":
+            from sottovoce.transport.grpc import GrpcTransport
+
+            return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
+        from sottovoce.transport.mqtt import MqttTransport
+
+        broker = _broker(config.transport.mqtt, directory)
+        return MqttTransport(broker=broker, trust=trust, incarnation=incarnation, waiting=waits)
+
+    return Carrier([named(name) for name in config.transport.use])
 
 
-def _named(name: str, config: AgentConfig, identity: Identity, incarnation: int) -> Transport:
-    """A transport, whose libraries nobody else holds in memory."""
-    if name == "grpc":
-        from sottovoce.transport.grpc import GrpcTransport
+def _broker(section: MqttSection, directory: Path) -> "Broker":
+    from sottovoce.transport.mqtt import Broker
 
-        return GrpcTransport(
-            listen=config.transport.listen,
-            key=identity.tls_key_pem,
-            chain=identity.tls_cert_pem,
-            roots=identity.ca_pem,
-            expires=identity.not_after,
-            authenticate=lambda pem: verify_peer_certificate(pem, identity),
-            reconnect=config.transport.backoff_max,
-        )
-    raise AssertionError(name)
+    host, port = section.address
+    password = None if section.password_file is None else read_private(section.password_file).decode().strip()
+    return Broker(
+        host,
+        port,
+        section.realm,
+        section.version,
+        tls=_tls(section, directory) if section.encrypted else None,
+        username=section.username,
+        password=password,
+    )
+
+
+def _tls(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
+    """Mutual TLS with this device's certificate, read anew for each connection, since it is renewed."""
+    authority = section.ca or directory / FLEET_CERTIFICATE
+
+    def context() -> ssl.SSLContext:
+        try:
+            made = ssl.create_default_context(cafile=authority)
+            made.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"transport.mqtt.ca: {authority} and the device's certificate: {error}") from error
+        return made
+
+    context()  # what is missing stops the agent now
+    return context

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import NetworkError, UsageError
+
+_LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
 
 app = typer.Typer(help="Run an agent, ask how it is, stop it.", no_args_is_help=True)
 
@@ -51,11 +53,26 @@ def status(
 
 
 @app.command()
-def stop(config: Config = None, state: State = None) -> None:
+def stop(
+    config: Config = None,
+    state: State = None,
+    leave: Annotated[
+        bool, typer.Option("--leave", help="Before that, hand this device's share of the average to a peer.")
+    ] = False,
+) -> None:
     """Stop a running agent cleanly."""
     from sottovoce.agent.control import ask
 
-    ask(_state(config, state), "stop")
+    where = _state(config, state)
+    if not leave:
+        ask(where, "stop")
+        return
+    answer = ask(where, "leave", _LEAVE_SECONDS)
+    if not answer["handed_over"]:
+        raise NetworkError(
+            f"the agent has stopped, and {answer['left']}: what was not handed over is kept in {where}, and is sent "
+            "when the agent is started again"
+        )
 
 
 def _state(config: Path | None, state: Path | None) -> Path:

@@ -10,6 +10,7 @@ import sottovoce
 from sottovoce.cli import (
     agent,
     config,
+    feed,
     fleet,
     ledger,
     model,
@@ -42,6 +43,7 @@ privacy.app.command("explain")(privacy_explain.explain)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(config.app, name="config")
 app.add_typer(vault.app, name="vault")
+app.add_typer(feed.app, name="feed")
 
 
 def _version(wanted: bool) -> None:

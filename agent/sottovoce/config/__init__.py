@@ -1,14 +1,15 @@
 """The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
 
+from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of
 from sottovoce.config.learners import LEARNERS, LearnerInfo, relation_of
 from sottovoce.config.loading import checked, load
+from sottovoce.config.membership import MembershipSection
 from sottovoce.config.schema import (
     AgentConfig,
     AgentSection,
     DataSection,
     LearnerSection,
     LedgerSection,
-    MembershipSection,
     PrivacySection,
     VaultSection,
 )
@@ -19,15 +20,19 @@ __all__ = [
     "AgentConfig",
     "AgentSection",
     "DataSection",
+    "FeedSection",
+    "FormatSection",
     "LearnerInfo",
     "LearnerSection",
     "LedgerSection",
     "MembershipSection",
+    "MeterSection",
     "MqttSection",
     "PeerSection",
     "PrivacySection",
     "TransportSection",
     "VaultSection",
+    "address_of",
     "checked",
     "load",
     "relation_of",

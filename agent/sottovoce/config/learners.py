@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp")
+REGRESSION_MODEL = "ridge"
+"""The one that also predicts a number, where `data.classes` is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class LearnerInfo:
         step_decay: share of it that is lost by the last step, likewise.
         batch: records in a batch, or messages' records for golf, likewise.
         noiseless: it adds no noise, so that nothing can be promised.
+        regression: it also learns to predict a number.
         topology: who sends to whom in a testbed, unless it is asked for another; links of rounds and of a shared model
             go both ways.
     """
@@ -38,14 +41,15 @@ class LearnerInfo:
     step_decay: float = 0.9
     batch: int = 64
     noiseless: bool = False
+    regression: bool = False
     topology: str = "exponential"
 
 
 LEARNERS: dict[str, LearnerInfo] = {
-    "clipd2p": LearnerInfo("push_sum", to_the_letter="as-published", step_decay=0.5),
-    "push-sum": LearnerInfo("push_sum", noiseless=True),
-    "adad2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5),
-    "constd2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5),
+    "clipd2p": LearnerInfo("push_sum", to_the_letter="as-published", step_decay=0.5, regression=True),
+    "push-sum": LearnerInfo("push_sum", noiseless=True, regression=True),
+    "adad2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5, regression=True),
+    "constd2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5, regression=True),
     "golf": LearnerInfo(
         "golf",
         models=("ridge", "pegasos", "logistic"),

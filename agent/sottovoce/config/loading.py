@@ -52,10 +52,17 @@ def load(path: Path) -> AgentConfig:
             "only the testbed may make; declare the ranges under data.bounds"
         )
     here = path.absolute().parent
+    feed = msgspec.structs.replace(
+        config.feed,
+        ca=config.feed.ca and here / config.feed.ca,
+        password_file=config.feed.password_file and here / config.feed.password_file,
+        store=here / config.feed.store.expanduser(),
+    )
     return msgspec.structs.replace(
         config,
+        feed=feed,
         agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
-        data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here)),
+        data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here, feed.store)),
         vault=msgspec.structs.replace(
             config.vault,
             socket=config.vault.socket and here / config.vault.socket,
@@ -64,10 +71,12 @@ def load(path: Path) -> AgentConfig:
     )
 
 
-def _anchored(source: str, here: Path) -> str:
-    """A data SPEC with its path, if it has one, made relative to the configuration file."""
+def _anchored(source: str, here: Path, store: Path) -> str:
+    """A data SPEC with its path, if it has one, made relative to the configuration file; a feed's is `feed.store`."""
     head, hash_sign, options = source.partition("#")
     kind, _, location = head.partition(":")
+    if kind == "feed":
+        return f"{head}#store={store}{'&' if options else ''}{options}"
     if kind not in _KINDS_WITH_PATH or not location:
         return source
     return f"{kind}:{here / Path(location).expanduser()}{hash_sign}{options}"

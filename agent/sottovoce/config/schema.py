@@ -5,7 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sottovoce.config.learners import LEARNERS, relation_of
+from sottovoce.config.feed import FeedSection
+from sottovoce.config.learners import LEARNERS, REGRESSION_MODEL, relation_of
+from sottovoce.config.membership import MembershipSection
 from sottovoce.config.transport import TransportSection
 from sottovoce.config.wrong import LARGEST, wrong
 
@@ -25,7 +27,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     source: Annotated[str, Meta(description="a data SPEC, for example npz:/var/lib/meter/records.npz")]
     features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns of the feature matrix, public")]
-    classes: Annotated[int, Meta(ge=2, le=10_000, description="labels are 0 … classes-1, public")]
+    classes: Annotated[int, Meta(ge=1, le=10_000, description="labels are 0 … classes-1; 1: the last column is to be predicted; public")]
     expected_records: Annotated[
         float, Meta(gt=0, le=LARGEST, description="records a device of this fleet is expected to hold, public")
     ]
@@ -290,20 +292,6 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise wrong(missing, "a separate vault needs both socket and directory; without one leave out [vault]")
 
 
-class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[membership]`: how this device finds others."""
-
-    sampling: Annotated[
-        Literal["newscast", "static"],
-        Meta(description="newscast: peers are sampled, those under [transport] are seeds; static: only they are peers"),
-    ] = "newscast"
-    period: Annotated[
-        float, Meta(ge=0.05, le=86_400, description="seconds between exchanges of views, the same for the whole fleet")
-    ] = 60.0
-    view_size: Annotated[int, Meta(ge=20, le=100, description="entries of the view, c")] = 30
-    warm_size: Annotated[int, Meta(ge=1, le=12, description="sampled peers that the learner sends to at a time")] = 6
-
-
 class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole configuration file."""
 
@@ -315,14 +303,27 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     membership: MembershipSection = MembershipSection()
     ledger: LedgerSection = LedgerSection()
     vault: VaultSection = VaultSection()
+    feed: FeedSection = FeedSection()
 
     def __post_init__(self) -> None:
-        """A unit is one that the learner bounds, and windows are declared."""
+        """A unit is one that the learner bounds, and windows are declared. A regression is learnt by what can."""
         unit = self.unit
         if unit != "record" and LEARNERS[self.learner.name].record_level:
             raise wrong("privacy.unit", f"learner {self.learner.name} bounds what one record adds; choose record")
         if unit == "window" and self.data.windows is None:
             raise wrong("data.windows", "declare the first and the last window: which have records is private")
+        if self.data.classes == 1:
+            self._check_regression()
+
+    def _check_regression(self) -> None:
+        learner, why = self.learner, "data.classes = 1 is a regression"
+        if not LEARNERS[learner.name].regression:
+            able = ", ".join(name for name, known in LEARNERS.items() if known.regression)
+            raise wrong("learner.name", f"{why}, which {learner.name} does not learn; choose one of {able}")
+        if learner.chosen_model != REGRESSION_MODEL:
+            raise wrong("learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}")
+        if self.data.transform != "none":
+            raise wrong("data.transform", f"{why} of the last column, which {self.data.transform} changes; choose none")
 
     @property
     def unit(self) -> str:

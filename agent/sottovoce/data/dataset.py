@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds
 from sottovoce.data.records import Records, checked
+from sottovoce.data.target import Target
 from sottovoce.errors import DataError
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
@@ -21,11 +22,13 @@ class DataSet:
     Attributes:
         name: a short name for reports.
         records: the records, or the training part when the source has an official test split.
-        classes: the number of classes; labels are 0 … classes-1.
+        classes: the number of classes; labels are 0 … classes-1. With 1 there are none to tell apart: the last feature
+            is the target of a regression.
         bounds: the publicly declared range of each feature, or None when none is declared.
         test: the official test split, or None when the source has none.
         groups: int64[n], the group of each of `records`, such as the household it is from, numbered from 0; None
             without groups. For dealing records out: no agent knows of it.
+        target: of a regression, what its target stands for; None where nobody says so.
     """
 
     name: str
@@ -34,6 +37,7 @@ class DataSet:
     bounds: Bounds | None
     test: Records | None
     groups: NDArray[np.int64] | None = None
+    target: Target | None = None
 
 
 def assembled(
@@ -45,6 +49,7 @@ def assembled(
     bounds: Bounds | None = None,
     windows: NDArray[Any] | None = None,
     groups: NDArray[Any] | None = None,
+    target: Target | None = None,
     origin: str,
 ) -> DataSet:
     """Check the parts of a data set and put them together.
@@ -53,17 +58,19 @@ def assembled(
         name: a short name for reports.
         train: features numeric[n,d] and labels integer[n].
         test: features numeric[m,d] and labels integer[m] of the official test split.
-        classes: the declared number of classes. Without it, one more than the largest label of both parts.
+        classes: the declared number of classes, 1 for a regression. Without it, one more than the largest label of both
+            parts.
         bounds: the declared range, float64[d] twice.
         windows: integer[n], the window of each record of `train`.
         groups: integer[n], the group of each record of `train`.
+        target: of a regression.
         origin: the file or source to name in an error.
 
     Returns:
         the data set.
 
     Raises:
-        DataError: see `checked`; or fewer than two classes, or groups that are not one whole number per record.
+        DataError: see `checked`; or fewer than two classes that nobody declared, or groups that are not one whole number per record.
     """
     records = checked(*train, classes=classes, windows=windows, origin=origin)
     columns = records.features.shape[1]
@@ -73,12 +80,12 @@ def assembled(
     if classes is None:
         parts = (records,) if held_out is None else (records, held_out)
         classes = 1 + max((int(part.labels.max()) for part in parts if len(part)), default=-1)
-    if classes < 2:
-        raise DataError(
-            f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that declares "
-            "the array `classes`."
-        )
-    return DataSet(name, records, classes, bounds, held_out, _numbered(groups, len(records), origin))
+        if classes < 2:
+            raise DataError(
+                f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that declares "
+                "the array `classes`."
+            )
+    return DataSet(name, records, classes, bounds, held_out, _numbered(groups, len(records), origin), target)
 
 
 def _numbered(groups: NDArray[Any] | None, count: int, origin: str) -> NDArray[np.int64] | None:

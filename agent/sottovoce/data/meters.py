@@ -1,38 +1,60 @@
-"""`meters:FILE`: many smart meters, one record each: the mean load of a day, half hour by half hour."""
+"""`meters:FILE`: many smart meters. One record each, the mean load of a day, half hour by half hour; or a forecast's."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.data.dataset import DataSet, assembled
+from sottovoce.data.forecast import HALF_HOURS, forecast_dataset, held_out
 from sottovoce.data.npz import arrays_of
 from sottovoce.errors import DataError
 
-POINTS = 48
-"""Half hours in a day."""
-
 _WH_IN_KWH = 1000.0
+_TASKS = ("profile", "forecast")
 
 
-def load_meters(path: Path) -> DataSet:
+def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
     """Load `wh` integer[meters, half hours] of an npz file: readings in Wh from midnight on, -1 where one is missing.
 
-    Each meter becomes one record of 48 features, the mean over days of the energy of each half hour in kWh. Missing
-    readings count for nothing; a half hour that was never read is 0. There are no labels. Each meter is a group.
+    Each meter is a group. Its records are, by `task`:
+
+    profile: one record of 48 features, the mean over days of the energy of each half hour in kWh. Missing readings
+        count for nothing; a half hour that was never read is 0. There are no labels.
+    forecast: those of next-half-hour forecasting, see sottovoce.data.forecast; the first day is number 0.
 
     Args:
         path: the file.
+        options: `task`, without it `profile`; `test`, of a forecast: share of the days to hold back.
 
     Raises:
-        DataError: the file cannot be read, or holds no such array.
+        DataError: the file cannot be read, or holds no such array; an option is none.
     """
+    task = options.get("task", _TASKS[0])
+    if task not in _TASKS:
+        raise DataError(f"{path}: task={task}: choose {' or '.join(_TASKS)}")
+    wh = _energies(path)
+    if task == "forecast":
+        share = held_out(options, str(path))
+        return forecast_dataset(wh, 0, 1800, name=f"meters:{path.name}", origin=str(path), share=share)
+    if "test" in options:
+        raise DataError(f"{path}: test={options['test']}: profiles have no test split; leave it out, or task=forecast")
+    return _profiles(path, wh)
+
+
+def _energies(path: Path) -> NDArray[np.integer]:
     arrays = arrays_of(path, frozenset({"wh"}))
     if "wh" not in arrays:
         raise DataError(f"{path}: there is no array wh. Store readings in Wh as integer[meters, half hours].")
     wh = arrays["wh"]
-    if wh.ndim != 2 or wh.dtype.kind != "i" or not wh.shape[1] or wh.shape[1] % POINTS:
-        raise DataError(f"{path}: wh must hold whole days of {POINTS} half hours in Wh, one row of integers a meter.")
-    days = wh.reshape(len(wh), -1, POINTS)
+    if wh.ndim != 2 or wh.dtype.kind != "i" or not wh.shape[1] or wh.shape[1] % HALF_HOURS:
+        raise DataError(f"{path}: wh must hold whole days of {HALF_HOURS} half hours in Wh, one row of integers a meter.")
+    return wh
+
+
+def _profiles(path: Path, wh: NDArray[np.integer]) -> DataSet:
+    days = wh.reshape(len(wh), -1, HALF_HOURS)
     read = days >= 0
     energy = np.add.reduce(np.where(read, days, 0), axis=1, dtype=np.int64) / _WH_IN_KWH
     profiles = energy / np.maximum(np.add.reduce(read, axis=1, dtype=np.int64), 1)

@@ -14,7 +14,7 @@ from sottovoce.errors import DataError
 
 Indices = NDArray[np.int64]
 
-_NAMES = "iid, iid(K), one-record, dirichlet(ALPHA), by-group, overlapping, overlapping(N)"
+_NAMES = "iid, iid(K), one-record, dirichlet(ALPHA), by-group, one-group, overlapping, overlapping(N)"
 _ALPHAS = (1e-3, 1e6)
 
 
@@ -28,19 +28,21 @@ def partition(
             `one-record`: one random record each; `dirichlet(ALPHA)`: the records of each class dealt in proportions
             drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), more uneven as
             ALPHA falls; `by-group`: whole groups, the largest first, to one agent after the other, over and over;
+            `one-group`: one random group each;
             `overlapping(N)`: N random records each, drawn by each agent from all there are (Jin, He & Dai 2023, second
             study); `overlapping`: the same with as many as there are. No record goes to two agents, except with
             `overlapping`. `iid`, `dirichlet` and `by-group` deal every record and may leave an agent without any.
         labels: int64[n].
         agents: how many agents there are, at least 1.
         seed: not negative; the same seed gives the same partition.
-        groups: int64[n], the group of each record; of `by-group` only.
+        groups: int64[n], the group of each record; of `by-group` and `one-group` only.
 
     Returns:
         for each agent, the sorted positions of its records, int64.
 
     Raises:
-        DataError: an unknown name, a number out of range, no agents, fewer records than are to be dealt, or no groups.
+        DataError: an unknown name, a number out of range, no agents, fewer records or groups than are to be dealt, or
+            no groups.
     """
     if agents < 1:
         raise DataError("A partition needs at least one agent. Raise the number of agents.")
@@ -50,7 +52,9 @@ def partition(
     if name == "one-record":
         return list(one_record(n, agents, seed)[:, np.newaxis])
     if name == "by-group":
-        return _by_group(groups, agents, generator)
+        return _by_group(_known(name, groups), agents, generator)
+    if name == "one-group":
+        return _one_group(_known(name, groups), agents, generator)
     if name == "overlapping":
         return [np.arange(n, dtype=np.int64) for _ in range(agents)]
     match = re.fullmatch(r"(iid|dirichlet|overlapping)\(([^()]*)\)", name)
@@ -110,11 +114,20 @@ def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]
     return train, test
 
 
-def _by_group(groups: Indices | None, agents: int, generator: "np.random.Generator") -> list[Indices]:
+def _known(name: str, groups: Indices | None) -> Indices:
     if groups is None:
-        raise DataError(
-            "The partition by-group needs groups. Store an npz array `groups`, or name a CSV &group=COLUMN."
-        )
+        raise DataError(f"The partition {name} needs groups. Store an npz array `groups`, or name a CSV &group=COLUMN.")
+    return groups
+
+
+def _one_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
+    found = np.unique(groups)
+    if len(found) < agents:
+        raise DataError(f"{len(found)} groups do not give each of {agents} agents one. Take fewer agents.")
+    return [np.flatnonzero(groups == group).astype(np.int64) for group in generator.permutation(found)[:agents]]
+
+
+def _by_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
     sizes = np.bincount(groups)
     shuffled = generator.permutation(len(sizes))  # so that the seed decides among groups of one size
     order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]

@@ -1,6 +1,7 @@
 """The data SPEC: `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
 
 digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE
+feed:mqtt://HOST:PORT#store=FILE
 """
 
 import difflib
@@ -20,7 +21,7 @@ class DataSpec:
 
     Attributes:
         kind: one of the known kinds.
-        path: the file or directory; None for a kind that has none.
+        path: the file or directory, of a feed its store; None for a kind that has none.
         options: what follows `#`.
     """
 
@@ -40,6 +41,7 @@ class _Kind:
         has_path: whether a path is given.
         options: that it takes.
         required: of these, those that it needs.
+        file: the option that names the file, where what follows the kind is the address of something else.
     """
 
     example: str
@@ -47,6 +49,7 @@ class _Kind:
     has_path: bool = True
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+    file: str | None = None
 
 
 _KINDS: dict[str, _Kind] = {
@@ -65,8 +68,15 @@ _KINDS: dict[str, _Kind] = {
         has_path=False,
         options=("features", "classes", "records", "seed"),
     ),
+    "feed": _Kind(
+        "feed:mqtt://homeassistant.local:1883#store=/var/lib/sottovoce/windows.db",
+        "feed.records.load_feed",
+        options=("store", "meter", "test"),
+        required=("store",),
+        file="store",
+    ),
     "covertype": _Kind("covertype:/data/covtype_sample.npz", "covertype.load_covertype"),
-    "meters": _Kind("meters:/data/meters.npz", "meters.load_meters"),
+    "meters": _Kind("meters:/data/meters.npz", "meters.load_meters", options=("task", "test")),
     "npz": _Kind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
 }
 
@@ -99,6 +109,8 @@ def parse(spec: str) -> DataSpec:
     for option in kind.required:
         if option not in options:
             raise DataError(f"Data kind {name!r} needs the option {option!r}. Write for example {kind.example}")
+    if kind.file is not None:
+        location = options.pop(kind.file)
     return DataSpec(name, Path(location).expanduser() if kind.has_path else None, options)
 
 
@@ -116,7 +128,7 @@ def load(spec: DataSpec | str) -> DataSet:
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
     kind = _KINDS[parsed.kind]
-    module, _, function = kind.loader.partition(".")
+    module, _, function = kind.loader.rpartition(".")
     loader = getattr(import_module(f"sottovoce.data.{module}"), function)
     given = [parsed.path] if kind.has_path else []
     return cast(DataSet, loader(*given, parsed.options) if kind.options else loader(*given))

@@ -5,12 +5,14 @@ from sottovoce.identity.fleet import Fleet, create_fleet, enrol, open_fleet
 from sottovoce.identity.identity import Identity, load, subject_of, verify_credential, verify_peer_certificate
 from sottovoce.identity.keys import node_id
 from sottovoce.identity.names import peer_dns_name
+from sottovoce.identity.trust import Trust
 from sottovoce.identity.verification import Subject
 
 __all__ = [
     "Fleet",
     "Identity",
     "Subject",
+    "Trust",
     "Validity",
     "create_fleet",
     "enrol",

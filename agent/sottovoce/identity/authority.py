@@ -1,4 +1,4 @@
-"""Whose word a device takes for who is of its fleet: the fleet's own certificate, another CA's, or a list of devices."""
+"""Whose word a device takes for who is of its fleet: its fleet's certificate, another CA's, or a list of devices."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -88,7 +88,9 @@ class FleetAuthority:
         try:
             key.verify(signature, message, ECDSA(SHA256()))
         except InvalidSignature as error:
-            raise IdentityError(f"it was not signed by fleet {self.fleet!r}: get it from whoever has its key") from error
+            raise IdentityError(
+                f"it was not signed by fleet {self.fleet!r}: get it from whoever has its key"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +111,7 @@ class IssuerAuthority:
         return self.certificate.public_bytes(Encoding.PEM)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
-        """See Authority.verify. The one URI must be the device's SPIFFE id; other DNS names and extensions may stand."""
+        """See Authority.verify. The one URI must be the device's SPIFFE id; other DNS names may be there."""
         check_issuer(certificate, self.certificate, self.fleet, now, source)
         return subject_in(certificate, self.fleet, self.certificate, source, exact=False)
 
@@ -185,7 +187,9 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
     return certificate
 
 
-def pinned(fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object) -> PinnedAuthority:
+def pinned(
+    fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object
+) -> PinnedAuthority:
     """Those of the certificates whose devices are listed.
 
     Raises:

@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sottovoce.identity.binding import BINDING_OID, verify_binding
 from sottovoce.identity.keys import node_id
-from sottovoce.identity.names import check_fleet_name, device_uri, peer_dns_name
+from sottovoce.identity.names import check_fleet_name, device_uri, enroller_dns_name, peer_dns_name
 
 _CLOCK_LAG = timedelta(minutes=5)
 
@@ -24,7 +24,7 @@ class Validity:
     not_after: datetime
 
     @classmethod
-    def from_now(cls, days: int) -> Self:
+    def from_now(cls, days: float) -> Self:
         """`days` from now, and from five minutes back for the clocks that lag."""
         now = datetime.now(UTC)
         return cls(now - _CLOCK_LAG, now + timedelta(days=days))
@@ -66,15 +66,40 @@ def device_certificate(
         ValueError: the binding is not of this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key))
-    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
+    builder = _builder(common_name(device), authority.subject, tls_key, validity)
+    key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     return (
-        _builder(common_name(device), authority.subject, tls_key, validity)
+        _of_device(builder, device, fleet_of(authority), binding)
+        .add_extension(key_id, critical=False)
+        .sign(authority_key, SHA256())
+    )
+
+
+def self_signed_certificate(
+    fleet: str, tls_key: EllipticCurvePrivateKey, binding: bytes, validity: Validity
+) -> x509.Certificate:
+    """The certificate of a device that nobody vouches for but its own identity key, in the binding.
+
+    Raises:
+        ValueError: the binding is not of this TLS key.
+    """
+    device = node_id(verify_binding(binding, tls_key.public_key()))
+    builder = _builder(common_name(device), common_name(device), tls_key.public_key(), validity)
+    return _of_device(builder, device, fleet, binding).sign(tls_key, SHA256())
+
+
+def enroller_certificate(
+    authority: x509.Certificate, authority_key: EllipticCurvePrivateKey, key: EllipticCurvePublicKey, validity: Validity
+) -> x509.Certificate:
+    """The certificate of an enroller: a name of the fleet's that no device can have, and no binding."""
+    fleet = fleet_of(authority)
+    return (
+        _builder(common_name(enroller_dns_name(fleet)), authority.subject, key, validity)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(of_fleet=False), critical=True)
-        .add_extension(usages, critical=False)
-        .add_extension(device_names(device, fleet_of(authority)), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(enroller_dns_name(fleet))]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
-        .add_extension(x509.UnrecognizedExtension(BINDING_OID, binding), critical=False)
         .sign(authority_key, SHA256())
     )
 
@@ -112,6 +137,18 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(validity.not_before)
         .not_valid_after(validity.not_after)
+    )
+
+
+def _of_device(builder: x509.CertificateBuilder, device: str, fleet: str, binding: bytes) -> x509.CertificateBuilder:
+    """What every certificate of a device says, whoever signs it."""
+    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(of_fleet=False), critical=True)
+        .add_extension(usages, critical=False)
+        .add_extension(device_names(device, fleet), critical=False)
+        .add_extension(x509.UnrecognizedExtension(BINDING_OID, binding), critical=False)
     )
 
 

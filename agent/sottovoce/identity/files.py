@@ -1,4 +1,4 @@
-"""Identity files: written once, durably and in one step; private ones for their owner alone."""
+"""Identity files: written durably and in one step; private ones for their owner alone."""
 
 import os
 import stat
@@ -36,15 +36,24 @@ def write_new(files: dict[Path, bytes]) -> None:
         if os.path.lexists(path):
             raise IdentityError(f"{path} exists and is never overwritten: move it away, or give a new directory")
     for path, content in files.items():
-        draft = path.with_name(f".{path.name}.new")
-        try:
-            draft.unlink(missing_ok=True)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            rename(draft, path)
-        except OSError as error:
-            raise IdentityError(f"{path} cannot be written: {error.strerror}; free space or fix the disk") from error
+        replace(path, content)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Writes a file, in place of one that may be there, whole or not at all, mode 0600, on the disk on return.
+
+    Raises:
+        IdentityError: it cannot be written; what was there is still there.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        rename(draft, path)
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be written: {error.strerror}; free space or fix the disk") from error
 
 
 def read(path: Path) -> bytes:

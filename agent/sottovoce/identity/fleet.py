@@ -4,27 +4,23 @@ Its directory holds `ca.pem`, which every device gets a copy of, and `ca.key`, u
 reads `ca.key` can let any device into the fleet. Keep that directory on a medium that no device of the fleet can read.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.binding import bind
+from sottovoce.identity.authority import FleetAuthority
 from sottovoce.identity.certificates import Validity, device_certificate, fleet_certificate, fleet_of
 from sottovoce.identity.files import make_private_directory, read, read_private, write_new
-from sottovoce.identity.identity import (
-    DEVICE_KEY,
-    FLEET_CERTIFICATE,
-    TLS_CERTIFICATE,
-    TLS_KEY,
-    Identity,
-    load,
-)
+from sottovoce.identity.identity import FLEET_CERTIFICATE, Identity, load
 from sottovoce.identity.keys import decode_tls_key, encode_private_key
+from sottovoce.identity.new_device import DeviceKeys, write_identity
+from sottovoce.identity.request import Request, read_request
 from sottovoce.identity.verification import decode_fleet_certificate
 
 _FLEET_KEY = "ca.key"
@@ -45,6 +41,43 @@ class Fleet:
     name: str
     certificate: x509.Certificate
     key: EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def authority(self) -> FleetAuthority:
+        """What a device takes its word by."""
+        return FleetAuthority(self.certificate)
+
+    def sign(self, message: bytes) -> bytes:
+        """The fleet's own signature, ECDSA with SHA-256, of a message that begins with its own domain string."""
+        return self.key.sign(message, ECDSA(SHA256()))
+
+    def issue(self, request: Request, validity: Validity | None = None) -> bytes:
+        """The certificate of a device that the operator lets in, PEM; for ninety days from now by default."""
+        validity = validity or Validity.from_now(_DEVICE_DAYS)
+        certificate = device_certificate(self.certificate, self.key, request.tls_key, request.binding, validity)
+        return certificate.public_bytes(Encoding.PEM)
+
+    def renew(self, request: Request, revoked: Container[str], validity: Validity | None = None) -> bytes:
+        """A new certificate for a device of this fleet, whose present one may be over, PEM.
+
+        Args:
+            request: with the present certificate beside it.
+            revoked: node ids that get none.
+            validity: ninety days from now by default.
+
+        Raises:
+            IdentityError: the device is not of this fleet, or is revoked.
+        """
+        if request.present is None:
+            raise IdentityError(
+                "the request has no certificate beside it: make it with `sottovoce fleet renew --request`"
+            )
+        source = f"the present certificate of {request.node_id}"
+        if self.authority.verify(request.present, None, source).node_id != request.node_id:
+            raise IdentityError(f"{source} is another device's: make the request again on the device")
+        if request.node_id in revoked:
+            raise IdentityError(f"{request.node_id} is revoked and gets no new certificate: let a new device join")
+        return self.issue(request, validity)
 
 
 def create_fleet(directory: Path, name: str, *, validity: Validity | None = None) -> Fleet:
@@ -104,16 +137,7 @@ def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) ->
             own certificate does not hold when the device's begins.
     """
     validity = validity or Validity.from_now(_DEVICE_DAYS)
-    device_key, tls_key = Ed25519PrivateKey.generate(), generate_private_key(SECP256R1())
-    binding = bind(device_key, tls_key.public_key())
-    certificate = device_certificate(fleet.certificate, fleet.key, tls_key.public_key(), binding, validity)
-    make_private_directory(directory)
-    write_new(
-        {
-            directory / DEVICE_KEY: encode_private_key(device_key),
-            directory / TLS_KEY: encode_private_key(tls_key),
-            directory / FLEET_CERTIFICATE: fleet.certificate.public_bytes(Encoding.PEM),
-            directory / TLS_CERTIFICATE: certificate.public_bytes(Encoding.PEM),
-        }
-    )
+    keys = DeviceKeys.generate()
+    certificate = fleet.issue(read_request(keys.request(), "the request"), validity)
+    write_identity(directory, keys, certificate, fleet_certificate=fleet.authority.roots)
     return load(directory, validity.not_before)

@@ -3,29 +3,42 @@
 Every failure is an `IdentityError`; there is no mode without TLS or without a signature to fall back to.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
+from sottovoce.identity.authority import (
+    Authority,
+    FleetAuthority,
+    IssuerAuthority,
+    decode_issuer,
+    pinned,
+    verify_self_signed,
+)
 from sottovoce.identity.files import read, read_private
 from sottovoce.identity.keys import decode_device_key, decode_tls_key
-from sottovoce.identity.names import peer_dns_name
+from sottovoce.identity.names import fleet_in_uri, peer_dns_name
 from sottovoce.identity.verification import (
     Subject,
     decode_certificate,
     decode_fleet_certificate,
-    verify_device_certificate,
 )
+
+Mode = Literal["fleet-ca", "external", "pinned"]
 
 DEVICE_KEY = "device.key"
 TLS_KEY = "tls.key"
 TLS_CERTIFICATE = "tls.pem"
 FLEET_CERTIFICATE = "ca.pem"
+ISSUER_CERTIFICATE = "issuer.pem"
+PINS = "pins"
 _PEER = "the certificate of the peer"
 
 
@@ -36,24 +49,32 @@ class Identity:
     Attributes:
         node_id: this device's id.
         fleet: the fleet it belongs to.
+        mode: who vouches for its devices.
         public_key: its raw Ed25519 public key, 32 bytes.
         tls_key_pem: its TLS key, secret.
         tls_cert_pem: its certificate.
         certificate_der: the same, in the form that its records carry to devices it has never met.
-        ca_pem: the fleet's certificate: the only one it trusts.
+        not_before: the first moment at which its certificates hold.
         not_after: the last moment at which its certificates hold.
+        authority: whose word it takes for who is of its fleet.
     """
 
     node_id: str
     fleet: str
+    mode: Mode
     public_key: bytes
     tls_key_pem: bytes = field(repr=False)
     tls_cert_pem: bytes = field(repr=False)
     certificate_der: bytes = field(repr=False)
-    ca_pem: bytes = field(repr=False)
+    not_before: datetime
     not_after: datetime
+    authority: Authority = field(repr=False)
     _device_key: Ed25519PrivateKey = field(repr=False)
-    _authority: x509.Certificate = field(repr=False)
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The certificates that TLS is to trust: the fleet's alone, or those of the pinned devices."""
+        return self.authority.roots
 
     @property
     def dns_name(self) -> str:
@@ -65,25 +86,41 @@ class Identity:
         return self._device_key.sign(message)
 
 
-def load(directory: Path, now: datetime | None = None) -> Identity:
-    """Loads and checks the identity that `sottovoce.identity.fleet.enrol` wrote.
+def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()) -> Identity:
+    """Loads and checks the identity that `sottovoce fleet join` wrote.
 
     Args:
-        directory: where its four files are.
+        directory: where its files are.
         now: an aware datetime to judge the certificates by; the clock's by default.
+        peers: the node ids that a pinned device trusts; of no meaning to others.
 
     Raises:
         IdentityError: a file is missing, unreadable, malformed or open to other users, a certificate does not hold
             now or is not of this fleet, or the files do not belong together.
     """
     device_key_file, tls_key_file = directory / DEVICE_KEY, directory / TLS_KEY
-    certificate_file, fleet_file = directory / TLS_CERTIFICATE, directory / FLEET_CERTIFICATE
-    tls_key_pem, tls_cert_pem, ca_pem = read_private(tls_key_file), read(certificate_file), read(fleet_file)
+    certificate_file = directory / TLS_CERTIFICATE
+    tls_key_pem, tls_cert_pem = read_private(tls_key_file), read(certificate_file)
+    mode, authority_file = mode_of(directory)
+    ca_pem = b"" if mode == "pinned" else read(authority_file)
     device_key = decode_device_key(read_private(device_key_file), device_key_file)
     tls_key = decode_tls_key(tls_key_pem, tls_key_file)
-    authority = decode_fleet_certificate(ca_pem, fleet_file)
-    certificate = decode_certificate(tls_cert_pem, certificate_file)
-    subject = verify_device_certificate(certificate, authority, now or datetime.now(UTC), certificate_file)
+    moment = now or datetime.now(UTC)
+    authority: Authority
+    if mode == "pinned":
+        certificate = decode_certificate(tls_cert_pem, certificate_file)
+        fleet = _own_fleet(certificate, certificate_file)
+        subject = verify_self_signed(certificate, fleet, moment, certificate_file)
+        authority = pinned(fleet, _pins(authority_file), set(peers) - {subject.node_id}, authority_file)
+    else:
+        if mode == "external":
+            issuer = decode_issuer(ca_pem, authority_file)
+            certificate = decode_certificate(tls_cert_pem, certificate_file)
+            authority = IssuerAuthority(issuer, _own_fleet(certificate, certificate_file))
+        else:
+            authority = FleetAuthority(decode_fleet_certificate(ca_pem, authority_file))
+            certificate = decode_certificate(tls_cert_pem, certificate_file)
+        subject = authority.verify(certificate, moment, certificate_file)
     if certificate.public_key() != tls_key.public_key():
         raise IdentityError(
             f"{certificate_file} is not the certificate of {tls_key_file}: restore both, or enrol again"
@@ -95,15 +132,25 @@ def load(directory: Path, now: datetime | None = None) -> Identity:
     return Identity(
         node_id=subject.node_id,
         fleet=subject.fleet,
+        mode=mode,
         public_key=subject.public_key,
         tls_key_pem=tls_key_pem,
         tls_cert_pem=tls_cert_pem,
         certificate_der=certificate.public_bytes(Encoding.DER),
-        ca_pem=ca_pem,
+        not_before=subject.not_before,
         not_after=subject.not_after,
+        authority=authority,
         _device_key=device_key,
-        _authority=authority,
     )
+
+
+def mode_of(directory: Path) -> tuple[Mode, Path]:
+    """Who vouches for the devices of an identity's fleet, as its files say, and where that is written."""
+    if (directory / PINS).is_dir():
+        return "pinned", directory / PINS
+    if (directory / ISSUER_CERTIFICATE).exists():
+        return "external", directory / ISSUER_CERTIFICATE
+    return "fleet-ca", directory / FLEET_CERTIFICATE
 
 
 def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None = None) -> str:
@@ -121,7 +168,7 @@ def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None
         IdentityError: it is not the certificate of a device of this fleet that holds now.
     """
     certificate = decode_certificate(pem, _PEER)
-    return verify_device_certificate(certificate, identity._authority, now or datetime.now(UTC), _PEER).node_id
+    return identity.authority.verify(certificate, now or datetime.now(UTC), _PEER).node_id
 
 
 def verify_credential(der: bytes, identity: Identity, now: datetime | None = None) -> Subject:
@@ -138,17 +185,39 @@ def verify_credential(der: bytes, identity: Identity, now: datetime | None = Non
     Raises:
         IdentityError: it is not the certificate of a device of this fleet, or does not hold now.
     """
-    return _subject(der, identity._authority, now)
+    return _subject(der, identity.authority, now)
 
 
 def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
     """The same for whoever has no identity of their own, but the certificate of the fleet they trust, PEM."""
-    return _subject(der, decode_fleet_certificate(fleet_certificate, "the trusted certificate"), now)
+    return _subject(der, FleetAuthority(decode_fleet_certificate(fleet_certificate, "the trusted certificate")), now)
 
 
-def _subject(der: bytes, authority: x509.Certificate, now: datetime | None) -> Subject:
+def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:
     try:
         certificate = x509.load_der_x509_certificate(der)
     except ValueError as error:
         raise IdentityError("the credential is not a certificate: its sender is not an agent of this fleet") from error
-    return verify_device_certificate(certificate, authority, now, "the credential")
+    return authority.verify(certificate, now, "the credential")
+
+
+def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
+    """The fleet in this device's own SPIFFE id, where no fleet certificate names it."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound) as error:
+        raise IdentityError(f"{source} names no device: have it issued as its request asks") from error
+    for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
+        if (fleet := fleet_in_uri(uri)) is not None:
+            return fleet
+    raise IdentityError(f"{source} has no SPIFFE id of a device: have it issued as its request asks")
+
+
+def _pins(directory: Path) -> list[x509.Certificate]:
+    """The certificates that were put there, the oldest first: a device's newest one counts."""
+    try:
+        files = sorted(directory.glob("*.pem"))
+    except OSError as error:
+        raise IdentityError(f"{directory} cannot be read: {error.strerror}; fix its owner or mode") from error
+    certificates = [decode_certificate(read(file), file) for file in files]
+    return sorted(certificates, key=lambda certificate: certificate.not_valid_before_utc)

@@ -5,6 +5,7 @@ import re
 from sottovoce.errors import IdentityError
 
 _FLEET_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_DEVICE_URI = re.compile(r"spiffe://(?P<fleet>[a-z0-9-]+)/device/[a-z2-7]{32}")
 
 
 def check_fleet_name(name: str) -> str:
@@ -25,6 +26,17 @@ def peer_dns_name(node_id: str, fleet: str) -> str:
     return f"{node_id}.{fleet}.internal"
 
 
+def enroller_dns_name(fleet: str) -> str:
+    """The DNS name in an enroller's certificate; no device has it, whose names begin with 32 characters of base32."""
+    return f"enroller.{fleet}.internal"
+
+
 def device_uri(node_id: str, fleet: str) -> str:
     """The SPIFFE id in a device's certificate."""
     return f"spiffe://{fleet}/device/{node_id}"
+
+
+def fleet_in_uri(uri: str) -> str | None:
+    """The fleet in the SPIFFE id of a device; None if it is none."""
+    match = _DEVICE_URI.fullmatch(uri)
+    return match["fleet"] if match and _FLEET_NAME.fullmatch(match["fleet"]) else None

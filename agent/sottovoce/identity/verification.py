@@ -144,6 +144,4 @@ def check_validity(certificate: x509.Certificate, now: datetime, source: object)
         )
     if now > certificate.not_valid_after_utc:
         end = certificate.not_valid_after_utc
-        raise IdentityError(
-            f"{source} expired on {end:%Y-%m-%d %H:%M} UTC: {_RENEW}, or set the clock of this device"
-        )
+        raise IdentityError(f"{source} expired on {end:%Y-%m-%d %H:%M} UTC: {_RENEW}, or set the clock of this device")

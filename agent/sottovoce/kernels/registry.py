@@ -12,6 +12,8 @@ _KERNELS = {
     "ridge": ("sottovoce.kernels.binary", "Squared"),
     "mlp": ("sottovoce.kernels.mlp", "Perceptron"),
 }
+REGRESSION = "ridge"
+"""The one model that also predicts numbers."""
 
 
 def kernel_named(name: str, features: int, classes: int, hidden: int) -> Kernel:
@@ -20,15 +22,29 @@ def kernel_named(name: str, features: int, classes: int, hidden: int) -> Kernel:
     Args:
         name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`.
         features: columns of x.
-        classes: labels are 0 … classes - 1.
+        classes: labels are 0 … classes - 1; 1 for a regression, whose target is the last column.
         hidden: units of the hidden layer of `mlp`, at least 1; of no meaning to the others.
 
     Raises:
-        ConfigError: there is no such kernel.
+        ConfigError: there is no such kernel, or it is none of a regression.
     """
     if name not in _KERNELS:
         raise ConfigError(f"no model called {name!r} is trained by its gradient: choose one of {', '.join(_KERNELS)}")
+    if classes == 1:
+        return _regression(name, features)
     module, kind = _KERNELS[name]
     sizes = (features, classes, hidden) if name == "mlp" else (features, classes)
     kernel: Kernel = getattr(import_module(module), kind)(*sizes)
     return kernel
+
+
+def _regression(name: str, features: int) -> Kernel:
+    if name != REGRESSION:
+        raise ConfigError(
+            f"learner.model: data.classes = 1 is a regression, which {name} is not for: choose {REGRESSION}"
+        )
+    if features < 2:
+        raise ConfigError("data.features: a regression needs its target, the last column, and one more: store both")
+    from sottovoce.kernels.least_squares import LeastSquares
+
+    return LeastSquares(features)

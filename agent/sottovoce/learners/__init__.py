@@ -17,7 +17,7 @@ from sottovoce.learners.events import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.learner import Learner, Progress, State
+from sottovoce.learners.learner import Bequeathing, Learner, Progress, State
 from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ask",
+    "Bequeathing",
     "Delivered",
     "Effect",
     "Event",

@@ -1,7 +1,7 @@
 """What every learner is: a state machine without I/O."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from sottovoce.learners.events import Effect, Event
 
@@ -75,4 +75,20 @@ class Learner(Protocol[S]):
 
     def progress(self, state: S) -> Progress:
         """How far it is."""
+        ...
+
+
+@runtime_checkable
+class Bequeathing(Protocol):
+    """A learner whose state holds what the others would miss if its device left with it."""
+
+    def bequeath(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
+        """Send to `heir`, which has confirmed everything before, as much of it as one message holds.
+
+        A device that comes back goes on from what is left.
+        """
+        ...
+
+    def holds(self, state: Any) -> bool:
+        """Whether anything is left that can be sent."""
         ...

@@ -247,6 +247,28 @@ class PushSum:
         )
         return state, [Send(recipient, share) for recipient in recipients]
 
+    def bequeath(self, state: PushSumState, heir: str) -> Step:
+        """All mass to one peer, in as many shares as that takes: see Bequeathing. What is left is (0, 0).
+
+        A device that comes back with that sends nothing until others have sent to it, as after a loss of its state.
+        """
+        if not self.holds(state):
+            return state, []
+        numerator, weight = state.numerator, state.weight
+        if weight > MAX_WEIGHT:
+            numerator, weight = np.rint(state.numerator * (MAX_WEIGHT / state.weight)).astype(np.int64), MAX_WEIGHT
+        state = replace(
+            state,
+            numerator=state.numerator - numerator,
+            weight=state.weight - weight,
+            pending=state.pending | {heir},
+        )
+        return state, [Send(heir, PushSumShare(numerator, weight, state.simulated))]
+
+    def holds(self, state: PushSumState) -> bool:
+        """See Bequeathing. A numerator without weight, of an answer that came too late, waits for weight to come."""
+        return state.weight > 0
+
     def _receive(self, state: PushSumState, share: Message) -> Step:
         if not isinstance(share, PushSumShare):
             raise MessageRefused("learner", "it is not for a push-sum learner: give both devices the same learner.name")

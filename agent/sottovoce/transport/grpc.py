@@ -3,13 +3,15 @@
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import grpc
 import grpc.aio
 
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
+from sottovoce.identity import Trust
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
 
 SERVICE = "sottovoce.v1.Peer"
@@ -20,7 +22,8 @@ _MAX_CALLS = 16
 _MAX_STREAMS = 4
 _MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps nobody out
 _MAX_CONNECTIONS_REMEMBERED = 4096
-_CONNECTION_SECONDS = 3600
+_CONNECTION_SECONDS = 300  # after which a connection is made anew: what a peer was when it was made, it may not be now
+_CONNECTION_GRACE_SECONDS = 60
 _MOST_CHANNELS = 64  # to the peers last sent to; a connection costs both sides memory
 _HANDSHAKE_SECONDS = 2.0
 
@@ -29,7 +32,7 @@ _CLOSED = (
     "or what listens there is not an agent"
 )
 _CAUSES = {
-    "certificate has expired": ("tls", "its certificate has expired: run `sottovoce fleet join` there again"),
+    "certificate has expired": ("tls", "its certificate has expired: run `sottovoce fleet renew` there"),
     "certificate is not yet valid": ("tls", "its certificate is not yet valid: check the clocks of both devices"),
     "CERTIFICATE_VERIFY_FAILED": ("tls", "its certificate is not of this fleet: check that both joined the same fleet"),
     "Hostname Verification": ("tls", "another device answers there: correct the peer's id or address in [transport]"),
@@ -38,6 +41,7 @@ _CAUSES = {
         "rejected",
         "what listens there speaks no TLS, so it is not an agent: correct the address",
     ),
+    "RST_STREAM with error code 7": ("busy", "has as many calls of this device as it takes at once"),  # REFUSED_STREAM
     "Socket closed": ("rejected", _CLOSED),
     "Connection reset": ("rejected", _CLOSED),
     "Connection refused": ("unreachable", "nobody listens there: start the agent or correct the address"),
@@ -45,16 +49,23 @@ _CAUSES = {
 }
 
 
+@dataclass(slots=True)
+class _Way:
+    """A channel to a peer, and how many calls are on it now."""
+
+    channel: grpc.aio.Channel
+    calls: int = 0
+
+
 class GrpcTransport:
     """Implements sottovoce.transport.Transport.
 
+    When this device's certificate changes, the next handshakes show the new one and channels are made anew; calls in
+    progress end on the channels they began on. Channels to devices that are refused are closed.
+
     Args:
         listen: host:port.
-        key: PEM of this device's TLS key.
-        chain: PEM of its certificate.
-        roots: PEM of the fleet's certificate.
-        expires: when this device's certificate ends.
-        authenticate: gives the node id of a peer's PEM certificate, or raises IdentityError.
+        trust: this device's key and certificate, whom TLS trusts, and who is refused.
         reconnect: longest pause between attempts to connect, seconds.
     """
 
@@ -62,21 +73,17 @@ class GrpcTransport:
         self,
         *,
         listen: str,
-        key: bytes,
-        chain: bytes,
-        roots: bytes,
-        expires: datetime,
-        authenticate: Callable[[bytes], str],
+        trust: Trust,
         reconnect: float,
     ) -> None:
         self._listen = listen
-        self._expires = expires
-        self._authenticate = authenticate
+        self._trust = trust
         self._reconnect_ms = max(100, int(reconnect * 1000))
-        self._credentials = grpc.ssl_channel_credentials(roots, key, chain)
-        self._configuration = grpc.ssl_server_certificate_configuration([(key, chain)], roots)
-        self._channels: OrderedDict[Peer, grpc.aio.Channel] = OrderedDict()
-        self._in_use: Counter[Peer] = Counter()
+        self._identity = trust.identity
+        self._credentials = _channel_credentials(trust)
+        self._next: grpc.ServerCertificateConfiguration | None = None
+        self._ways: OrderedDict[Peer, _Way] = OrderedDict()
+        self._retired: list[_Way] = []
         self._server: grpc.aio.Server | None = None
         self._receive: Receive | None = None
         self._lock = threading.Lock()
@@ -85,6 +92,7 @@ class GrpcTransport:
         self._admitted = 0
         self._calls: Counter[str] = Counter()
         self._connections: OrderedDict[str, float] = OrderedDict()
+        trust.subscribe(self._changed)
 
     @property
     def largest(self) -> int:
@@ -103,6 +111,7 @@ class GrpcTransport:
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", _MAX_MESSAGE),
                 ("grpc.max_connection_age_ms", _CONNECTION_SECONDS * 1000),
+                ("grpc.max_connection_age_grace_ms", _CONNECTION_GRACE_SECONDS * 1000),
                 ("grpc.max_concurrent_streams", _MAX_STREAMS),
             ],
             maximum_concurrent_rpcs=_MAX_CALLS,
@@ -110,7 +119,7 @@ class GrpcTransport:
         # A stream of one: gRPC itself would refuse a message that is too large without telling the agent.
         handler = grpc.stream_unary_rpc_method_handler(self._deliver)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Deliver": handler}),))
-        credentials = grpc.dynamic_ssl_server_credentials(self._configuration, self._handshake, True)
+        credentials = grpc.dynamic_ssl_server_credentials(_configuration(self._trust), self._handshake, True)
         try:
             server.add_secure_port(self._listen, credentials)
             await server.start()
@@ -123,18 +132,18 @@ class GrpcTransport:
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Hand a message over; see Transport.deliver. The deadline is gRPC's own: a cancelled call would leak."""
-        call = self._channel(peer).unary_unary(METHOD)
-        self._in_use[peer] += 1
+        way = self._way(peer)
+        way.calls += 1
         try:
-            answer: bytes = await call(message, timeout=timeout)
+            answer: bytes = await way.channel.unary_unary(METHOD)(message, timeout=timeout)
         except grpc.aio.AioRpcError as error:
-            failure = _explained(peer, error, timeout)
-            if failure.cause == "rejected" and datetime.now(UTC) > self._expires:
-                own = f"this device's certificate expired on {self._expires:%Y-%m-%d}: run `sottovoce fleet join` again"
+            failure, expires = _explained(peer, error, timeout), self._trust.identity.not_after
+            if failure.cause == "rejected" and datetime.now(UTC) > expires:
+                own = f"this device's certificate expired on {expires:%Y-%m-%d}: run `sottovoce fleet renew`"
                 failure = DeliveryFailed("rejected", f"peer {peer.id} at {peer.address}: {own}")
             raise failure from error
         finally:
-            self._in_use[peer] -= 1
+            way.calls -= 1
             await self._close_spare()
         return answer
 
@@ -149,24 +158,38 @@ class GrpcTransport:
         """See Transport.stop."""
         if self._server is not None:
             await self._server.stop(grace)
-        for channel in self._channels.values():
-            await channel.close(grace)
-        self._channels.clear()
+        for way in (*self._ways.values(), *self._retired):
+            await way.channel.close(grace)
+        self._ways.clear()
+        self._retired.clear()
 
-    def _handshake(self) -> None:
+    def _handshake(self) -> grpc.ServerCertificateConfiguration | None:
         """Called by gRPC, on a thread of its own, once for every connection accepted.
 
         None says that the certificate is still the same. With a configuration gRPC would rebuild its TLS while others
-        shake hands, and now and then abort.
+        shake hands, and now and then abort: so it gets each new one once.
         """
         with self._lock:
             self._handshakes += 1
             self._recent.append(time.monotonic())
+            changed, self._next = self._next, None
+        return changed
 
-    def _channel(self, peer: Peer) -> grpc.aio.Channel:
-        channel = self._channels.get(peer)
-        if channel is None:
-            channel = self._channels[peer] = grpc.aio.secure_channel(
+    def _changed(self) -> None:
+        """Another certificate, other roots, or other devices that are refused."""
+        retired = [peer for peer in self._ways if self._trust.refuses(peer.id)]
+        if self._identity is not self._trust.identity:
+            self._identity = self._trust.identity
+            self._credentials = _channel_credentials(self._trust)
+            with self._lock:
+                self._next = _configuration(self._trust)
+            retired = list(self._ways)
+        self._retired += [self._ways.pop(peer) for peer in retired]
+
+    def _way(self, peer: Peer) -> _Way:
+        way = self._ways.get(peer)
+        if way is None:
+            channel = grpc.aio.secure_channel(
                 peer.address,
                 self._credentials,
                 options=[
@@ -177,15 +200,18 @@ class GrpcTransport:
                     ("grpc.max_reconnect_backoff_ms", self._reconnect_ms),
                 ],
             )
-        self._channels.move_to_end(peer)
-        return channel
+            way = self._ways[peer] = _Way(channel)
+        self._ways.move_to_end(peer)
+        return way
 
     async def _close_spare(self) -> None:
-        """Close the channels that were used longest ago, beyond the most that are kept."""
-        idle = [peer for peer in self._channels if not self._in_use[peer]]
-        for peer in idle[: max(0, len(self._channels) - _MOST_CHANNELS)]:
-            del self._in_use[peer]
-            await self._channels.pop(peer).close(None)
+        """Close the channels that were given up, and those used longest ago beyond the most that are kept."""
+        idle = [peer for peer, way in self._ways.items() if not way.calls]
+        spare = [self._ways.pop(peer) for peer in idle[: max(0, len(self._ways) - _MOST_CHANNELS)]]
+        spare += [way for way in self._retired if not way.calls]
+        self._retired = [way for way in self._retired if way.calls]
+        for way in spare:
+            await way.channel.close(None)
 
     async def _deliver(self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
         if self._receive is None:
@@ -219,7 +245,17 @@ class GrpcTransport:
                 self._connections.move_to_end(connection)
                 if len(self._connections) > _MAX_CONNECTIONS_REMEMBERED:
                     self._connections.popitem(last=False)
-        return self._authenticate(certificate)
+        return self._trust.authenticate(certificate)
+
+
+def _channel_credentials(trust: Trust) -> grpc.ChannelCredentials:
+    identity = trust.identity
+    return grpc.ssl_channel_credentials(identity.ca_pem, identity.tls_key_pem, identity.tls_cert_pem)
+
+
+def _configuration(trust: Trust) -> grpc.ServerCertificateConfiguration:
+    identity = trust.identity
+    return grpc.ssl_server_certificate_configuration([(identity.tls_key_pem, identity.tls_cert_pem)], identity.ca_pem)
 
 
 async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, details: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity
+from sottovoce.identity import Identity, Trust
 from sottovoce_bootstrap import (
     Author,
     Contact,
@@ -74,7 +74,7 @@ class Overlay:
     def start(self, node: Node) -> None:
         """Switch a device on, with what it kept."""
         node.boots += 1
-        verifier = self._verifiers.setdefault(node.identity.fleet, Verifier(node.identity))
+        verifier = self._verifiers.setdefault(node.identity.fleet, Verifier(Trust(node.identity)))
         node.membership = Membership(
             node_id=node.identity.node_id,
             settings=self._settings,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity
+from sottovoce.identity import Identity, Trust
 from sottovoce_bootstrap import Author, Contact, DuplicateIdentity, Entry, Exchange, Membership, PeerRecord, Settings
 from sottovoce_bootstrap.quotas import REQUESTS_OF_ALL, REQUESTS_OF_ONE
 from sottovoce_bootstrap.sightings import CAPACITY, Sightings
@@ -46,7 +46,7 @@ def _member(
         settings=SETTINGS,
         incarnation=1,
         issue=Author(identity, ["me.internal:7400"], ["grpc"]).issue,
-        verify=verify or Verifier(identity).verify,
+        verify=verify or Verifier(Trust(identity)).verify,
         seeds=seeds,
         book=book,
         dice=random.Random(1),

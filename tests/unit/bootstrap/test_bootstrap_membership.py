@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.identity import Identity
+from sottovoce.identity import Identity, Trust
 from sottovoce_bootstrap import (
     Author,
     Contact,
@@ -36,7 +36,7 @@ def _member(identity: Identity, seeds: Sequence[Contact] = (), book: Sequence[Co
         settings=Settings(period=PERIOD),
         incarnation=1,
         issue=Author(identity, [address_of(identity)], ["grpc"]).issue,
-        verify=Verifier(identity).verify,
+        verify=Verifier(Trust(identity)).verify,
         seeds=seeds,
         book=book,
         dice=random.Random(1),

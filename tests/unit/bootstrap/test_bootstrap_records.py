@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.identity import Identity
+from sottovoce.identity import Identity, Trust
 from sottovoce_bootstrap import Author, Entry, Exchange, PeerRecord, Verifier
 from sottovoce_bootstrap.contact import prefix
 from sottovoce_bootstrap.record import MAX_NUMBER
@@ -30,7 +30,7 @@ def test_a_record_is_verified_by_every_device_of_its_fleet(
     identities: tuple[Identity, ...], record: PeerRecord
 ) -> None:
     for identity in identities[:3]:
-        Verifier(identity).verify(record)
+        Verifier(Trust(identity)).verify(record)
     assert record.version == (3, 5)
     assert record.contact.endpoints == ("10.0.0.7:7400",)
 
@@ -38,7 +38,7 @@ def test_a_record_is_verified_by_every_device_of_its_fleet(
 def test_forged_records_are_refused(
     identities: tuple[Identity, ...], stranger: Identity, expired: Identity, record: PeerRecord
 ) -> None:
-    verifier = Verifier(identities[1])
+    verifier = Verifier(Trust(identities[1]))
     other = _issue(identities[2])
     assert _refusal(verifier, _issue(stranger)) == "certificate"
     assert _refusal(verifier, _issue(expired)) == "certificate"
@@ -61,7 +61,7 @@ def test_a_certificate_is_refused_once_it_has_expired_although_it_was_verified_b
     identities: tuple[Identity, ...], record: PeerRecord
 ) -> None:
     now = [datetime.now(UTC)]
-    verifier = Verifier(identities[1], lambda: now[0])
+    verifier = Verifier(Trust(identities[1]), lambda: now[0])
     verifier.verify(record)
     now[0] += timedelta(days=91)
     assert _refusal(verifier, record) == "certificate"
@@ -71,7 +71,7 @@ def test_a_certificate_is_refused_once_it_has_expired_although_it_was_verified_b
 
 def test_the_second_verification_is_cheap(identities: tuple[Identity, ...]) -> None:
     records = [_issue(identity) for identity in identities]
-    verifier = Verifier(identities[0])
+    verifier = Verifier(Trust(identities[0]))
     durations = []
     for _ in range(2):
         begin = time.perf_counter()

@@ -124,7 +124,7 @@ def test_certificates_hold_from_their_first_second_to_their_last(device: Identit
     assert load(device_directory, begin).node_id == load(device_directory, device.not_after).node_id == device.node_id
     with pytest.raises(IdentityError, match=r"tls\.pem is not valid before .*: set the clock"):
         load(device_directory, begin - tick)
-    with pytest.raises(IdentityError, match=r"tls\.pem expired on .*: enrol the device again"):
+    with pytest.raises(IdentityError, match=r"tls\.pem expired on .*: renew it with `sottovoce fleet renew`"):
         load(device_directory, device.not_after + tick)
 
 

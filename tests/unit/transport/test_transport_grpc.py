@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -14,7 +15,7 @@ from unittest.mock import Mock
 import grpc
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused, NetworkError
-from sottovoce.identity import Fleet, Identity, enrol, verify_peer_certificate
+from sottovoce.identity import Fleet, Identity, Trust, enrol
 from sottovoce.transport import DeliveryFailed, Listener, Peer
 from sottovoce.transport.grpc import METHOD, GrpcTransport
 
@@ -38,11 +39,7 @@ class Node:
         self.open.set()
         self.transport = GrpcTransport(
             listen=f"127.0.0.1:{self.port}",
-            key=identity.tls_key_pem,
-            chain=identity.tls_cert_pem,
-            roots=(trusts or identity).ca_pem,
-            authenticate=lambda pem: verify_peer_certificate(pem, trusts or identity),
-            expires=identity.not_after,
+            trust=Trust(replace(identity, authority=(trusts or identity).authority)),
             reconnect=0.1,
         )
 

@@ -1,1 +1,23 @@
 """Live meter feeds: from messages of a home's broker to windows of energy, which are all that is kept."""
+
+from sottovoce.data.feed.meter import Arrival, Meter
+from sottovoce.data.feed.payload import LARGEST
+from sottovoce.data.feed.source import Source, TimeFormat, Value
+from sottovoce.data.feed.store import Summary, WindowStore, read_windows, summary
+from sottovoce.data.feed.windows import MISSING, Window, Windows
+
+__all__ = [
+    "LARGEST",
+    "MISSING",
+    "Arrival",
+    "Meter",
+    "Source",
+    "Summary",
+    "TimeFormat",
+    "Value",
+    "Window",
+    "WindowStore",
+    "Windows",
+    "read_windows",
+    "summary",
+]

@@ -1,5 +1,6 @@
 """The windows of a home's meters, in one SQLite file. A reading never reaches it."""
 
+import fcntl
 import os
 import secrets
 import sqlite3
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.data.feed.windows import MISSING, Windows
+from sottovoce.data.feed.windows import MISSING, Window, Windows
 from sottovoce.durable import rename
 from sottovoce.errors import DataError
 
@@ -27,21 +28,6 @@ CREATE TABLE refused (meter TEXT NOT NULL, reason TEXT NOT NULL, count INTEGER N
 _DAY = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """One finished window.
-
-    Attributes:
-        meter: its meter's name.
-        number: Unix time at its begin, divided by its length.
-        wh: energy, Wh, from 0.
-    """
-
-    meter: str
-    number: int
-    wh: int
-
-
 class WindowStore:
     """The writing end: one process has it open.
 
@@ -57,6 +43,7 @@ class WindowStore:
     def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
         self._path = path
         self._kept = keep_days * _DAY // seconds
+        self._lock = _locked(path)
         try:
             if not path.exists():
                 _create(path, seconds)
@@ -65,13 +52,14 @@ class WindowStore:
             _check(self._connection)
             found, self.identifier = self._execute("SELECT seconds, identifier FROM feed").fetchone()
             if found != seconds:
-                self._connection.close()
+                self.close()
                 raise DataError(
                     f"{path}: has windows of {found} s, not of {seconds} s; put feed.window back, or name another "
                     "feed.store"
                 )
             self._execute("PRAGMA journal_mode = WAL")
             self._execute("PRAGMA synchronous = FULL")
+            self._execute("PRAGMA secure_delete = ON")
         except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
             raise _unusable(path, error) from error
 
@@ -112,6 +100,7 @@ class WindowStore:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+        os.close(self._lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +127,9 @@ def read_windows(path: Path) -> Windows:
     with _Reading(path) as connection:
         seconds = _seconds(connection)
         meters = connection.execute("SELECT number, name FROM meter ORDER BY name").fetchall()
-        rows = np.array(
-            connection.execute("SELECT meter, number, wh FROM window").fetchall(), dtype=np.int64
-        ).reshape(-1, 3)
+        rows = np.array(connection.execute("SELECT meter, number, wh FROM window").fetchall(), dtype=np.int64).reshape(
+            -1, 3
+        )
         if not len(rows):
             return Windows(tuple(name for _, name in meters), 0, seconds, np.empty((len(meters), 0), dtype=np.int64))
         first, last = int(rows[:, 1].min()), int(rows[:, 1].max())
@@ -199,6 +188,21 @@ class _Reading:
             raise _unusable(self._path, error) from error
 
 
+def _locked(path: Path) -> int:
+    """A descriptor that holds the lock of a store; it is a file of its own, since SQLite locks the store's."""
+    lock = path.with_name(path.name + ".lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise DataError(f"{lock}: {error.strerror}; name a file in a directory of yours in feed.store") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise DataError(f"{path}: another `sottovoce feed run` writes these windows; stop it first") from error
+    return descriptor
+
+
 def _create(path: Path, seconds: int) -> None:
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
@@ -206,8 +210,7 @@ def _create(path: Path, seconds: int) -> None:
     connection = sqlite3.connect(draft, isolation_level=None)
     try:
         connection.executescript(
-            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; "
-            f"PRAGMA secure_delete = ON; {_SCHEMA}"
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
         )
         connection.execute("INSERT INTO feed VALUES (?, ?)", (seconds, secrets.token_hex(6)))
     finally:

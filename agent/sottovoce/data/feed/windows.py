@@ -8,6 +8,21 @@ from numpy.typing import NDArray
 MISSING = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One finished window.
+
+    Attributes:
+        meter: its meter's name.
+        number: Unix time at its begin, divided by its length.
+        wh: energy, Wh, from 0.
+    """
+
+    meter: str
+    number: int
+    wh: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
     """Windows of several meters, side by side.

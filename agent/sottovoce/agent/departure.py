@@ -1,0 +1,110 @@
+"""Leaving for good, or for long: what the others would miss is handed to them before the device goes.
+
+Push-sum's mass is the fleet's, not the device's: if a device went with its share, the average of all would lack it. So
+it goes, in whole, to one peer that is alive, which confirms it like any other share. Whatever is not confirmed in time
+stays on this device's disk, where the next start finds and sends it: mass is late then, and not lost.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sottovoce.agent.core import Core
+from sottovoce.agent.herald import Herald
+from sottovoce.agent.link import Link
+from sottovoce.errors import MessageRefused
+from sottovoce.transport import DeliveryFailed
+
+LEAVE_SECONDS = 30.0
+_QUIET_SECONDS = 1.0
+_PAUSE_SECONDS = 0.2
+
+
+class Departure:
+    """One device's leaving.
+
+    Args:
+        core: of the agent.
+        herald: asks whether a peer is alive.
+        links: to the peers, by node id.
+        gone: whether a peer is known to have left.
+        bequeath: lets the core hand over to a peer, and its links carry it.
+
+    Attributes:
+        begun: no cycle begins any more, and the vault is not asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        herald: Herald,
+        links: Mapping[str, Link],
+        gone: Callable[[str], bool],
+        bequeath: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.begun = False
+        self._core = core
+        self._herald = herald
+        self._links = links
+        self._gone = gone
+        self._bequeath = bequeath
+        self._moved = asyncio.Event()
+        self._ended: asyncio.Future[dict[str, Any]] | None = None
+
+    def moved(self) -> None:
+        """Something was received, or confirmed."""
+        self._moved.set()
+
+    async def outcome(self) -> dict[str, Any]:
+        """For whoever asked the device to leave, once it has."""
+        if self._ended is None:
+            self._ended = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._ended)
+
+    async def hand_over(self, stopping: asyncio.Event) -> None:
+        """Hand everything over, also what comes until nobody has sent for a second; give up after half a minute."""
+        if not self._core.bequeaths:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                while not stopping.is_set():
+                    self._moved.clear()
+                    if self._core.holds and (heir := await self._living()) is not None:
+                        await self._bequeath(heir)
+                    if not await self._moves() and self._left() is None:
+                        return
+
+    def end(self) -> None:
+        """The transport has stopped: say how it went."""
+        if self._ended is None or self._ended.done():
+            return
+        left = self._left()
+        self._ended.set_result({"stopping": True, "handed_over": left is None, "left": left or ""})
+
+    def _left(self) -> str | None:
+        """What was not handed over, in words; None if all was."""
+        unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.bequeaths else []
+        if self._core.holds:
+            return "no peer took over this device's push-sum share"
+        if unconfirmed:
+            return f"{', '.join(unconfirmed)} did not confirm what this device sent"
+        return None
+
+    async def _living(self) -> str | None:
+        """A peer that has just answered, and has no share waiting."""
+        waiting = {outgoing.recipient for outgoing in self._core.outbox}
+        for node, link in sorted(self._links.items(), key=lambda item: item[1].failures):
+            if node not in waiting and not self._gone(node):
+                with contextlib.suppress(DeliveryFailed, MessageRefused):
+                    await self._herald.tell(link.peer)
+                    return node
+        return None
+
+    async def _moves(self) -> bool:
+        """Whether anything is received or confirmed within the next second; sooner, if there is more to hand over."""
+        pause = _PAUSE_SECONDS if self._core.holds else _QUIET_SECONDS
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(self._moved.wait(), pause)
+        return False

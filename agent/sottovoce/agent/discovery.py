@@ -1,0 +1,187 @@
+"""The sources of contacts at work: each looked at in its own time, none waited for, and no failure of any fatal."""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sottovoce_bootstrap import Contact
+from sottovoce_bootstrap.sources import Source, pause
+
+from sottovoce.agent.waits import Waits
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError, NetworkError
+from sottovoce.identity import Identity
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 20.0
+_CLOSE_SECONDS = 2.0
+_LOG_EVERY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Looks:
+    """How looking at one source goes.
+
+    Attributes:
+        found: contacts of the last look that succeeded; this device may be among them.
+        failures: in a row.
+        last_failure: in words.
+    """
+
+    found: int = 0
+    failures: int = 0
+    last_failure: str = ""
+
+
+class Discovery:
+    """Looks at every source: often as long as this device knows nobody, rarely when its view is full.
+
+    Args:
+        sources: where to look.
+        period: seconds between exchanges of views in this fleet.
+        enough: entries of a full view.
+        dice: draws the jitter.
+
+    Attributes:
+        looks: how it goes, by the source's name.
+    """
+
+    def __init__(self, sources: Sequence[Source], period: float, enough: int, dice: random.Random) -> None:
+        self._sources = tuple(sources)
+        self._period = period
+        self._enough = enough
+        self._dice = dice
+        self._stopping = asyncio.Event()
+        self._logged: dict[str, float] = {}
+        self.looks = {source.name: Looks() for source in sources}
+
+    async def run(
+        self, known: Callable[[], int], learn: Callable[[str, Sequence[Contact]], None], waits: Waits
+    ) -> None:
+        """Look at all of them, until stopped.
+
+        Args:
+            known: how many devices are in the view now.
+            learn: takes a source's name and what it says.
+            waits: told what is waited for.
+        """
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        attending = [asyncio.ensure_future(self._attend(source, known, learn, waits)) for source in self._sources]
+        await asyncio.wait({stopping, *attending}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, *attending):
+            task.cancel()
+        for outcome in await asyncio.gather(*attending, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    def stop(self) -> None:
+        """Let `run` end, in the middle of a look if need be."""
+        self._stopping.set()
+
+    async def close(self) -> None:
+        """Be seen no more: two seconds at most."""
+        self.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await asyncio.gather(*(source.close() for source in self._sources))
+
+    async def _attend(
+        self,
+        source: Source,
+        known: Callable[[], int],
+        learn: Callable[[str, Sequence[Contact]], None],
+        waits: Waits,
+    ) -> None:
+        wait, fruitless, looks = f"source:{source.name}", 0, self.looks[source.name]
+        while True:
+            waits.begin(wait, f"contacts from {source.name}", _LOOK_SECONDS)
+            contacts = await self._look(source, looks)
+            if contacts is not None:
+                learn(source.name, contacts)
+            fruitless = 0 if contacts is not None and known() else fruitless + 1
+            seconds = pause(known(), self._enough, fruitless, self._period, self._dice)
+            failed = f", which failed: {looks.last_failure}" if looks.failures else ""
+            waits.begin(wait, f"the next look at {source.name}{failed}", seconds)
+            await self._sleep(seconds, known)
+
+    async def _look(self, source: Source, looks: Looks) -> Sequence[Contact] | None:
+        """What the source says; None if it failed."""
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                contacts = await source.look()
+        except TimeoutError:
+            explanation = f"no answer within {_LOOK_SECONDS:g} s"
+        except NetworkError as failure:
+            explanation = str(failure)
+        except Exception as failure:  # noqa: BLE001 - whatever a library makes of what strangers send ends no agent
+            explanation = f"{type(failure).__name__}: {failure}"
+        else:
+            looks.found, looks.failures, looks.last_failure = len(contacts), 0, ""
+            return contacts
+        self._failed(source, looks, explanation)
+        return None
+
+    def _failed(self, source: Source, looks: Looks, explanation: str) -> None:
+        """Count it, and say it once a minute."""
+        looks.failures, looks.last_failure = looks.failures + 1, explanation
+        now = asyncio.get_running_loop().time()
+        if now - self._logged.get(source.name, float("-inf")) >= _LOG_EVERY_SECONDS:
+            self._logged[source.name] = now
+            _log.warning("discovery-failed source=%s %s", source.name, explanation)
+
+    async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
+        """Until the pause is over, or the device has come to know nobody."""
+        loop = asyncio.get_running_loop()
+        until, company = loop.time() + seconds, known() > 0
+        while (left := until - loop.time()) > 0 and not (company and not known()):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), min(left, self._period))
+
+
+def sources_of(config: AgentConfig, identity: Identity, dice: random.Random) -> list[Source]:
+    """The sources that the configuration asks for.
+
+    Raises:
+        ConfigError: one of them needs a package that is not installed, or has nothing to announce.
+    """
+    chosen, sources = config.membership, list[Source]()
+    if chosen.dns is not None:
+        from sottovoce_bootstrap.sources.dns import DnsSource
+
+        sources.append(DnsSource(chosen.dns, dice))
+    if chosen.mdns:
+        from sottovoce_bootstrap.sources.mdns import MdnsSource
+
+        sources.append(MdnsSource(identity.node_id, _seen_at(config), fingerprint(identity), dice))
+    return sources
+
+
+def _seen_at(config: AgentConfig) -> str:
+    """The address that is announced on the local network."""
+    if "grpc" not in config.transport.use:
+        raise ConfigError(
+            "membership.mdns: without grpc in transport.use there is no address to announce; set it to false"
+        )
+    address = config.transport.announce or config.transport.listen
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost" or host == "::1" or host.startswith("127."):
+        raise ConfigError(
+            f"membership.mdns: others cannot reach {address}; set transport.listen to an address of this device on the "
+            "network, or transport.announce"
+        )
+    return address
+
+
+def fingerprint(identity: Identity) -> str:
+    """Names the fleet on a local network, in hexadecimal: its name, and its CA's key if it has one of its own."""
+    key = b""
+    if identity.mode == "fleet-ca":
+        authority = x509.load_pem_x509_certificate(identity.ca_pem)
+        key = authority.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return sha256(b"sottovoce/mdns/v1\0" + identity.fleet.encode() + b"\0" + key).hexdigest()

@@ -1,0 +1,215 @@
+"""The home's broker through aiomqtt: one session at a time, with a bounded queue of what comes in."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import aiomqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from sottovoce.data.feed import LARGEST
+from sottovoce.errors import ConfigError, NetworkError
+
+TIMEOUT = 10.0
+"""Seconds that the broker has for each answer, and for the connection."""
+
+_QUEUE = 256
+_KEEP_ALIVE = 30
+_PACKET = LARGEST + 4096  # a payload and its topic; a broker of MQTT 5 keeps anything larger to itself
+_REFUSALS = {
+    0x84: "it does not speak this version of MQTT; set feed.version",
+    0x85: "it refuses the client's name",
+    0x86: "wrong user name or password; see feed.username and feed.password_file",
+    0x87: "this user may not connect; see feed.username and feed.password_file, or the broker's rules",
+    0x8A: "this client is banned",
+}
+_REFUSED_SUBSCRIPTION = 0x80
+
+
+class BrokerRefuses(NetworkError):
+    """The broker answers, and does not want this client: trying again as it is will not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """How to reach the home's broker.
+
+    Attributes:
+        host: its name or address.
+        port: its port.
+        tls: None for a connection in the clear.
+        username: if it wants one.
+        password: of that user.
+        mqtt5: or else 3.1.1.
+        identifier: of this client, the same each time: the broker ends what is left of the session before.
+    """
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    username: str | None
+    password: str | None
+    mqtt5: bool
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    """What the broker says when this client is gone.
+
+    Attributes:
+        topic: where.
+        payload: what; retained.
+    """
+
+    topic: str
+    payload: str
+
+
+class Session:
+    """A connection to the broker, for as long as it lasts."""
+
+    def __init__(self, client: aiomqtt.Client) -> None:
+        self._client = client
+
+    @property
+    def waiting(self) -> int:
+        """Messages that have come in and were not looked at."""
+        return len(self._client.messages)
+
+    async def messages(self) -> AsyncIterator[tuple[str, bytes, bool]]:
+        """Topic, payload and whether it was retained, of one message after the other.
+
+        Raises:
+            NetworkError: the connection has ended.
+        """
+        try:
+            async for message in self._client.messages:
+                yield message.topic.value, message.payload, message.retain
+        except aiomqtt.MqttError as error:
+            raise _gone(error) from error
+
+    async def publish(self, topic: str, payload: str, *, retain: bool, confirmed: bool) -> None:
+        """Publish.
+
+        Args:
+            topic: where.
+            payload: what.
+            retain: whether the broker keeps it for those who come later.
+            confirmed: whether to wait until the broker has it.
+
+        Raises:
+            NetworkError: the connection has ended, or the broker does not answer.
+        """
+        try:
+            await self._client.publish(topic, payload, qos=int(confirmed), retain=retain, timeout=TIMEOUT)
+        except aiomqtt.MqttError as error:
+            raise _gone(error) from error
+
+
+@asynccontextmanager
+async def session(
+    settings: BrokerSettings, filters: Sequence[str], will: Will | None, dropped: Callable[[], None]
+) -> AsyncIterator[Session]:
+    """A session with the broker, subscribed. Nothing is kept for this client while it is away: it would come too late.
+
+    Args:
+        settings: of the broker.
+        filters: to subscribe to.
+        will: if there is one.
+        dropped: is called for each message that was dropped because too many were waiting; the oldest go first.
+
+    Raises:
+        BrokerRefuses: the broker does not want this client, or a subscription of it.
+        NetworkError: it cannot be reached, or does not answer.
+    """
+    client = aiomqtt.Client(
+        settings.host,
+        settings.port,
+        username=settings.username,
+        password=settings.password,
+        identifier=settings.identifier,
+        protocol=aiomqtt.ProtocolVersion.V5 if settings.mqtt5 else aiomqtt.ProtocolVersion.V311,
+        clean_session=None if settings.mqtt5 else True,
+        clean_start=True,
+        queue_type=_dropping_oldest(dropped),
+        max_queued_incoming_messages=_QUEUE,
+        max_queued_outgoing_messages=_QUEUE,
+        keepalive=_KEEP_ALIVE,
+        timeout=TIMEOUT,
+        tls_context=settings.tls,
+        will=None if will is None else aiomqtt.Will(will.topic, will.payload, qos=1, retain=True),
+        properties=_limits() if settings.mqtt5 else None,
+    )
+    try:
+        await client.__aenter__()
+    except aiomqtt.MqttError as error:
+        _refused(error)
+    try:
+        try:
+            for topic_filter in filters:
+                granted = await client.subscribe(topic_filter, qos=1)
+                if any(_number(code) >= _REFUSED_SUBSCRIPTION for code in granted):
+                    raise BrokerRefuses(f"the broker does not let this user listen to {topic_filter}; see its rules")
+        except aiomqtt.MqttError as error:
+            raise _gone(error) from error
+        yield Session(client)
+    finally:
+        with suppress(aiomqtt.MqttError):  # it was gone already; whoever cares has been told
+            await client.__aexit__(None, None, None)
+
+
+def tls_context(ca: Path | None) -> ssl.SSLContext:
+    """TLS that verifies the broker's certificate and name.
+
+    Args:
+        ca: certificates that vouch for it; without them the system's.
+
+    Raises:
+        ConfigError: there are none in that file.
+    """
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"feed.ca: {ca}: holds no certificates that can be read; give a PEM file") from error
+
+
+def _dropping_oldest(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
+    class DroppingOldest(asyncio.Queue[aiomqtt.Message]):
+        """A bounded queue: when it is full, the oldest message makes room."""
+
+        def put_nowait(self, item: aiomqtt.Message) -> None:
+            if self.full():
+                self.get_nowait()
+                dropped()
+            super().put_nowait(item)
+
+    return DroppingOldest
+
+
+def _limits() -> Properties:
+    limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    limits.MaximumPacketSize = _PACKET
+    limits.SessionExpiryInterval = 0
+    return limits
+
+
+def _refused(error: aiomqtt.MqttError) -> NoReturn:
+    if isinstance(error, aiomqtt.MqttCodeError) and (code := _number(error.rc)) in _REFUSALS:
+        raise BrokerRefuses(f"the broker refuses this client: {_REFUSALS[code]}") from error
+    raise _gone(error) from error
+
+
+def _number(code: int | ReasonCode | None) -> int:
+    """A reason code of MQTT 5 or 3.1.1 as a number."""
+    return code.value if isinstance(code, ReasonCode) else code or 0
+
+
+def _gone(error: aiomqtt.MqttError) -> NetworkError:
+    return NetworkError(f"the broker is away ({error})")

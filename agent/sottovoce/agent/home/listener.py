@@ -1,0 +1,110 @@
+"""Messages to meters, windows to the store. Nothing of a reading is logged: only meters, and reasons of refusals."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
+from sottovoce.errors import MessageRefused
+
+_log = logging.getLogger(__name__)
+_MOST_PENDING = 256
+_COUNTS_EVERY = 600.0
+_SILENCE = 600.0
+
+
+class Listener:
+    """Takes messages of the home's broker, and keeps windows.
+
+    Args:
+        meters: of this home.
+        store: of their windows.
+    """
+
+    def __init__(self, meters: Sequence[Meter], store: WindowStore) -> None:
+        self._meters = meters
+        self._store = store
+        self._pending: list[Window] = []
+        self._refused: Counter[tuple[str, str]] = Counter()
+        self._told: set[tuple[str, str]] = set()
+        self._saved_at = self._started = time.monotonic()
+        self._heard: dict[str, float] = {}
+        self._silent: set[str] = set()
+        self._urgent = False
+
+    @property
+    def filters(self) -> list[str]:
+        """The topics to subscribe to."""
+        return list(dict.fromkeys(one for meter in self._meters for one in meter.filters))
+
+    def receive(self, topic: str, payload: bytes, *, retained: bool) -> None:
+        """Take a message, at the time it is."""
+        arrival = Arrival(topic, payload, retained, time.monotonic(), time.time())
+        for meter in self._meters:
+            if not meter.hears(topic):
+                continue
+            try:
+                self._pending += meter.take(arrival)
+            except MessageRefused as refusal:
+                self.count(meter.name, refusal.reason, str(refusal))
+            else:
+                self._heard[meter.name] = arrival.monotonic
+                if meter.name in self._silent:
+                    self._silent.remove(meter.name)
+                    _log.info("meter-heard meter=%s", meter.name)
+
+    def count(self, meter: str, reason: str, explanation: str) -> None:
+        """Count what is left out; the first of its kind is logged."""
+        self._refused[meter, reason] += 1
+        if (meter, reason) not in self._told:
+            self._told.add((meter, reason))
+            self._urgent = True
+            _log.warning("reading-refused meter=%s reason=%s %s; more are only counted", meter, reason, explanation)
+
+    def keep(self, *, idle: bool) -> bool:
+        """Write what is finished, if now is a time to: then there is time, or a lot has come together.
+
+        Args:
+            idle: whether no message is waiting.
+
+        Returns:
+            whether windows were written.
+
+        Raises:
+            DataError: the disk is full or failing.
+        """
+        due = self._urgent or time.monotonic() - self._saved_at > _COUNTS_EVERY
+        if (self._pending and idle) or len(self._pending) >= _MOST_PENDING or (due and self._refused):
+            return self.save()
+        return False
+
+    def save(self) -> bool:
+        """Write what is finished; returns whether there were windows among it.
+
+        Raises:
+            DataError: the disk is full or failing.
+        """
+        found = bool(self._pending)
+        if found or self._refused:
+            self._store.write(self._pending, self._refused)
+        for meter in dict.fromkeys(window.meter for window in self._pending):
+            _log.info("windows-kept meter=%s count=%d", meter, sum(one.meter == meter for one in self._pending))
+        self._pending.clear()
+        self._refused.clear()
+        self._urgent, self._saved_at = False, time.monotonic()
+        return found
+
+    def watch(self) -> None:
+        """Say once of each meter that it is silent: nothing it said was accepted for ten minutes."""
+        now = time.monotonic()
+        for meter in self._meters:
+            last = self._heard.get(meter.name, self._started)
+            if now - last > _SILENCE and meter.name not in self._silent:
+                self._silent.add(meter.name)
+                _log.warning(
+                    "meter-silent meter=%s for_s=%.0f refused=%s",
+                    meter.name,
+                    now - last,
+                    ",".join(sorted(meter.refused)) or "nothing",
+                )

@@ -1,0 +1,121 @@
+"""What Home Assistant is shown: public facts of the agent, and a prediction for this home, on its own broker alone."""
+
+import asyncio
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from sottovoce.agent.control import ask
+from sottovoce.agent.home.broker import Session, Will
+from sottovoce.agent.home.prediction import Predictor
+from sottovoce.config import AgentConfig
+from sottovoce.errors import NetworkError
+from sottovoce.observe.home_assistant import OFFLINE, ONLINE, Topics, discovery
+
+_log = logging.getLogger(__name__)
+_PATIENCE = 5.0
+_LEAVING = 2.0
+
+
+class Panel:
+    """This device, as a device of Home Assistant.
+
+    Args:
+        config: the whole file.
+        identifier: of the device, public and lasting.
+    """
+
+    def __init__(self, config: AgentConfig, identifier: str) -> None:
+        section = config.feed.home_assistant
+        self._topics = Topics(section.discovery_prefix, identifier)
+        self._name = section.name
+        self._period = section.period
+        self._state = config.agent.state
+        self._seconds = config.feed.window
+        self._predictor = Predictor(config)
+        self._announce = asyncio.Event()
+        self._traffic: tuple[int, int] | None = None
+        self._exchanged: str | None = None
+        self._away = False
+
+    @property
+    def birth_topic(self) -> str:
+        """Where Home Assistant says that it has started."""
+        return self._topics.birth
+
+    @property
+    def will(self) -> Will:
+        """What the broker says when this device is gone."""
+        return Will(self._topics.availability, OFFLINE)
+
+    def born(self, payload: bytes) -> None:
+        """Home Assistant says something of itself: after its start it wants to be told everything again."""
+        if payload == ONLINE.encode():
+            self._announce.set()
+
+    async def show(self, connection: Session, kept: asyncio.Event) -> None:
+        """Announce the device, then say its state each period and whenever a window is kept.
+
+        Args:
+            connection: to the broker.
+            kept: is set when a window is.
+
+        Raises:
+            NetworkError: the connection has ended.
+        """
+        self._announce.set()
+        while True:
+            if self._announce.is_set():
+                self._announce.clear()
+                config = json.dumps(discovery(self._topics, self._name, round(3 * self._period)))
+                await connection.publish(self._topics.discovery, config, retain=True, confirmed=True)
+                await connection.publish(self._topics.availability, ONLINE, retain=True, confirmed=True)
+            kept.clear()
+            state = json.dumps(await asyncio.to_thread(self.state))
+            await connection.publish(self._topics.state, state, retain=False, confirmed=False)
+            await _first(self._announce, kept, seconds=self._period)
+
+    async def leave(self, connection: Session) -> None:
+        """Say that the device is gone, if the connection still allows it; the will says it otherwise."""
+        try:
+            async with asyncio.timeout(_LEAVING):
+                await connection.publish(self._topics.availability, OFFLINE, retain=True, confirmed=True)
+        except (NetworkError, TimeoutError):
+            _log.debug("left-silently")
+
+    def state(self) -> dict[str, Any]:
+        """The state, JSON-ready; None stands for what is not known. Asks the agent, and reads the windows."""
+        try:
+            status = ask(self._state, "status", _PATIENCE)
+            model = ask(self._state, "model", _PATIENCE)
+        except NetworkError:
+            if not self._away:
+                _log.warning("waiting-for-agent reason=it does not answer next_attempt_s=%.0f", self._period)
+            self._away = True
+            return {"state": "not running"}
+        self._away = False
+        traffic = status["traffic"]["messages"], status["traffic"]["received"]
+        if self._traffic is not None and traffic != self._traffic:
+            self._exchanged = datetime.now(UTC).isoformat(timespec="seconds")
+        self._traffic = traffic
+        privacy = status["privacy"]
+        total, spent = privacy["epsilon"], privacy["spent_epsilon"]
+        return {
+            "state": status["state"],
+            "peers": len(status["peers"]),
+            "epsilon_left": None if total is None or spent is None else round(max(total - spent, 0.0), 4),
+            "last_exchange": self._exchanged,
+            "certificate_expires": status["certificate_expires"],
+            "prediction": self._predictor.predict(model),
+        }
+
+
+async def _first(*events: asyncio.Event, seconds: float) -> None:
+    """Wait for one of several events, so many seconds at most."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

@@ -1,0 +1,67 @@
+"""The next half hour of this home, predicted by the fleet's public model from this home's own windows."""
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.agent.control import parameters
+from sottovoce.config import AgentConfig
+from sottovoce.data import parse
+from sottovoce.data.feed import Windows, read_windows
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, features_of, told
+from sottovoce.errors import DataError
+
+_SECONDS = 1800
+
+
+class Predictor:
+    """Predicts, where the fleet learns next-half-hour forecasting: a regression on records as they are.
+
+    Args:
+        config: the whole file.
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        data = config.data
+        self._store = config.feed.store
+        self._fits = data.classes == 1 and data.features == FEATURES and data.transform == "none"
+        chosen = parse(data.source).options.get("meter") if data.source.startswith("feed:") else None
+        self._meter = chosen or next((meter.name for meter in config.feed.meters), None)
+
+    def predict(self, model: dict[str, Any], now: float | None = None) -> float | None:
+        """Energy of the half hour that is going on, in Wh.
+
+        Args:
+            model: the agent's answer to `model`.
+            now: seconds of Unix time; without it this device's clock.
+
+        Returns:
+            the energy, or None: there is no such model yet, or a window is missing that it looks at.
+        """
+        weights = parameters(model)
+        if not self._fits or weights is None or weights.shape != (FEATURES - 1,):
+            return None
+        try:
+            windows = read_windows(self._store)
+        except DataError:
+            return None  # nothing is kept yet
+        half_hour = int((time.time() if now is None else now) // _SECONDS)
+        if self._meter not in windows.meters or (before := _before(windows, self._meter, half_hour)) is None:
+            return None
+        record = np.zeros((1, FEATURES))
+        record[:, :-1] = features_of(before[np.newaxis], np.array([half_hour % HALF_HOURS]))
+        energy = told(record, (weights @ record[:, :-1].T)[np.newaxis])
+        return round(float(energy[0, 0]) * 1000, 1)
+
+
+def _before(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:
+    """Energies int64[LAGS] of the half hours before one, in Wh; None if one of them is missing."""
+    parts = _SECONDS // windows.seconds
+    end = half_hour * parts - windows.first
+    begin = end - LAGS * parts
+    if parts * windows.seconds != _SECONDS or begin < 0 or end > windows.wh.shape[1]:
+        return None
+    energies = windows.wh[windows.meters.index(meter), begin:end]
+    return None if (energies < 0).any() else energies.reshape(LAGS, parts).sum(axis=1)

@@ -1,0 +1,143 @@
+"""The feed's process: from its start to SIGTERM, through brokers that come and go."""
+
+import asyncio
+import logging
+import signal
+import time
+from contextlib import closing
+from typing import Any
+
+from sottovoce.agent.home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
+from sottovoce.agent.home.listener import Listener
+from sottovoce.agent.home.panel import Panel
+from sottovoce.agent.home.pauses import Pauses
+from sottovoce.agent.home.sources import broker_settings, sources
+from sottovoce.config import AgentConfig
+from sottovoce.data.feed import Meter, WindowStore
+from sottovoce.errors import ConfigError, ExitCode, NetworkError
+
+_log = logging.getLogger(__name__)
+_LOOK_AFTER = 30.0
+_LASTING = 60.0  # a session that lasted so long, in seconds, was a success
+
+
+async def run(config: AgentConfig) -> ExitCode:
+    """Listen and keep windows until SIGTERM or Ctrl-C.
+
+    Args:
+        config: with `[feed]`.
+
+    Returns:
+        DONE after SIGTERM, INTERRUPTED after Ctrl-C.
+
+    Raises:
+        ConfigError: there is nothing to do, or something that is named is missing.
+        DataError: the store cannot be used, or the disk is full.
+        NetworkError: the broker refuses this client at the first attempt. One that is away is waited for.
+    """
+    feed = config.feed
+    if not feed.meters and not feed.home_assistant.enabled:
+        raise ConfigError("feed.meters: there is none, and feed.home_assistant is not enabled: nothing to do; add one")
+    stopping: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
+    for number, code in ((signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)):
+        asyncio.get_running_loop().add_signal_handler(number, _stop, stopping, code)
+    with closing(WindowStore(feed.store, feed.window, feed.keep_days)) as store:
+        settings = broker_settings(config, store.identifier)
+        listener = Listener([Meter(source, feed.window) for source in sources(feed)], store)
+        panel = Panel(config, store.identifier) if feed.home_assistant.enabled else None
+        home = _Home(settings, listener, panel)
+        serving = asyncio.create_task(home.serve())
+        try:
+            either: list[asyncio.Future[Any]] = [serving, stopping]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                await serving
+        finally:
+            serving.cancel()
+            await asyncio.wait([serving])
+            listener.save()
+        _log.info("stopped")
+        return await stopping
+
+
+def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
+    if not stopping.done():
+        stopping.set_result(code)
+
+
+class _Home:
+    """The connection to the home's broker, again and again."""
+
+    def __init__(self, settings: BrokerSettings, listener: Listener, panel: Panel | None) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._panel = panel
+        self._kept = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Serve one session after the other; ends only by an error, or when it is cancelled.
+
+        Raises:
+            BrokerRefuses: the broker does not want this client, before it ever did.
+            DataError: the disk is full or failing.
+        """
+        pauses, wanted = Pauses(), False
+        while True:
+            began = time.monotonic()
+            try:
+                async with session(self._settings, self._filters, self._will, self._dropped) as connection:
+                    wanted = True
+                    _log.info("ready broker=%s:%d", self._settings.host, self._settings.port)
+                    await self._one(connection)
+            except NetworkError as error:
+                if isinstance(error, BrokerRefuses) and not wanted:
+                    raise
+                if time.monotonic() - began > _LASTING:
+                    pauses.reset()
+                pause = pauses.next()
+                _log.warning("waiting-for-broker reason=%s next_attempt_s=%.0f", error, pause)
+                await asyncio.sleep(pause)
+            self._listener.save()
+
+    @property
+    def _filters(self) -> list[str]:
+        return self._listener.filters + ([] if self._panel is None else [self._panel.birth_topic])
+
+    @property
+    def _will(self) -> Will | None:
+        return None if self._panel is None else self._panel.will
+
+    def _dropped(self) -> None:
+        self._listener.count("-", "dropped", "more messages came in than could be looked at")
+
+    async def _one(self, connection: Session) -> None:
+        """Serve one session until it ends, which is an error, or until it is cancelled."""
+        tasks = [asyncio.create_task(self._listen(connection)), asyncio.create_task(self._look_after())]
+        if self._panel is not None:
+            tasks.append(asyncio.create_task(self._panel.show(connection, self._kept)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                await task
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            if self._panel is not None:
+                await self._panel.leave(connection)
+
+    async def _listen(self, connection: Session) -> None:
+        async for topic, payload, retained in connection.messages():
+            if self._panel is not None and topic == self._panel.birth_topic:
+                self._panel.born(payload)
+                continue
+            self._listener.receive(topic, payload, retained=retained)
+            if self._listener.keep(idle=not connection.waiting):
+                self._kept.set()
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AFTER)
+            self._listener.watch()
+            if self._listener.keep(idle=True):
+                self._kept.set()

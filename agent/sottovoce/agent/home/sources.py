@@ -1,0 +1,96 @@
+"""From the configuration to what the feed is made of."""
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from sottovoce.agent.home.broker import BrokerSettings, tls_context
+from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, address_of
+from sottovoce.data.feed import Source, Value
+from sottovoce.errors import ConfigError
+
+_KILO = 1000.0
+
+
+def broker_url(config: AgentConfig) -> str:
+    """The home's broker: `feed.broker`, or the one that `data.source` names.
+
+    Raises:
+        ConfigError: neither names one.
+    """
+    if config.feed.broker is not None:
+        return config.feed.broker
+    kind, _, location = config.data.source.partition("#")[0].partition(":")
+    if kind == "feed" and location.startswith(("mqtt://", "mqtts://")):
+        return location
+    raise ConfigError("feed.broker: missing; name the home's broker there, or in data.source as feed:mqtt://HOST:PORT")
+
+
+def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
+    """How to reach the home's broker.
+
+    Args:
+        config: the whole file.
+        identifier: of this client, public.
+
+    Raises:
+        ConfigError: something that it names is missing, or readable by others.
+    """
+    feed = config.feed
+    host, port, encrypted = address_of(broker_url(config))
+    return BrokerSettings(
+        host=host,
+        port=port,
+        tls=tls_context(feed.ca) if encrypted else None,
+        username=feed.username,
+        password=None if feed.password_file is None else _password(feed.password_file),
+        mqtt5=feed.version == "5",
+        identifier=f"sottovoce-feed-{identifier}",
+    )
+
+
+def sources(feed: FeedSection) -> list[Source]:
+    """The meters, as the feed wants them."""
+    return [_source(meter, feed.format_of(meter)) for meter in feed.meters]
+
+
+def _source(meter: MeterSection, chosen: FormatSection) -> Source:
+    unit = _KILO if chosen.unit.startswith("k") else 1.0
+    factor = unit * chosen.scale * meter.scale
+    return Source(
+        meter=meter.name,
+        counter=chosen.kind == "counter",
+        json=chosen.payload == "json",
+        factor=factor,
+        values=tuple(
+            Value(_filled(value.topic, meter.names), _path(value.path, meter.names)) for value in chosen.values
+        ),
+        identity=meter.id or "",
+        identity_path=_path(chosen.id, {}),
+        time_path=_path(chosen.time, {}),
+        time_format=chosen.time_format,
+        most_watts=meter.max_power * _KILO,
+        resolution=chosen.resolution * unit * meter.scale,
+        longest_gap=meter.longest_gap,
+        replay=meter.replay,
+    )
+
+
+def _filled(text: str, names: Mapping[str, str]) -> str:
+    for word, meaning in names.items():
+        text = text.replace(f"{{{word}}}", meaning)
+    return text
+
+
+def _path(dotted: str | None, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The parts of a path; a name that is filled in may hold dots itself."""
+    return () if dotted is None else tuple(_filled(part, names) for part in dotted.split("."))
+
+
+def _password(file: Path) -> str:
+    try:
+        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ConfigError(f"feed.password_file: {file}: others may read it; chmod 600 it")
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"feed.password_file: {file}: cannot be read; put the password there, in UTF-8") from error

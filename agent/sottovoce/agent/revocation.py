@@ -1,0 +1,268 @@
+"""What the fleet has revoked: kept on the disk, asked for and passed on among devices, and acted on.
+
+A list goes on by two ways. Who has a new one tells the peers it has links to, once each; and every period a device
+asks one of its peers which list that one has, so that whoever was off, or cut off, learns of it too. In a fleet that
+has revoked nobody that is a question of some 250 bytes a period.
+"""
+
+import asyncio
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from pathlib import Path
+
+from sottovoce.agent.herald import Voice
+from sottovoce.errors import IdentityError, MessageRefused
+from sottovoce.identity import Trust
+from sottovoce.identity.authority import Authority
+from sottovoce.identity.files import replace
+from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.wire.revocation import (
+    REVOCATIONS,
+    RevocationList,
+    Revocations,
+    decode_list,
+    decode_revocations,
+    encode_list,
+    encode_revocations,
+)
+
+_log = logging.getLogger(__name__)
+NAME = "revoked"
+_WAIT = "revocations"
+_TELL_REVOKED_EVERY_SECONDS = 60.0
+_MOST_REMEMBERED = 256
+
+
+def read_list(raw: bytes, authority: Authority, source: object) -> RevocationList:
+    """A list from a file, verified; `source` names it in the error.
+
+    Raises:
+        IdentityError: it is damaged, of another fleet, or not signed by this one.
+    """
+    try:
+        revoked = decode_list(raw)
+    except MessageRefused as error:
+        raise IdentityError(
+            f"{source} is not a whole revocation list ({error}): install it again with `sottovoce fleet revoke "
+            "--state DIR --install FILE`"
+        ) from error
+    revoked.verify(authority)
+    return revoked
+
+
+def kept_list(state: Path, authority: Authority) -> RevocationList | None:
+    """The list in a state directory; None if none has come yet.
+
+    Raises:
+        IdentityError: it cannot be read, is damaged, or is not of this fleet.
+    """
+    path = state / NAME
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
+    return read_list(raw, authority, path)
+
+
+def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
+    """Puts a verified list into a state directory unless there is a newer one, or the same; whether it did.
+
+    Raises:
+        IdentityError: it cannot be written, or what is there is damaged.
+    """
+    kept = kept_list(state, authority)
+    if kept is not None and kept.version >= revoked.version:
+        return False
+    replace(state / NAME, encode_list(revoked))
+    return True
+
+
+class Crier:
+    """One device's part in spreading its fleet's revocations.
+
+    Args:
+        trust: refuses who is revoked.
+        state: the directory where the list is kept.
+        voice: how to reach peers.
+        period: seconds between two questions, before jitter.
+
+    Raises:
+        IdentityError: the list that is kept is damaged, or has this device in it.
+    """
+
+    def __init__(self, *, trust: Trust, state: Path, voice: Voice, period: float) -> None:
+        self._trust = trust
+        self._state = state
+        self._voice = voice
+        self._period = period
+        self._peers: Callable[[], Collection[Peer]] = list
+        self._shun: Callable[[], None] = lambda: None
+        self._disk: Executor | None = None
+        self._awake = asyncio.Event()
+        self._stopping = False
+        self._holds: OrderedDict[str, int] = OrderedDict()
+        self._told_revoked: OrderedDict[str, float] = OrderedDict()
+        self.list = None if trust.identity.mode != "fleet-ca" else kept_list(state, trust.identity.authority)
+        self._obey()
+
+    @property
+    def version(self) -> int:
+        """Of the list that is held; 0 for none."""
+        return 0 if self.list is None else self.list.version
+
+    def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], shun: Callable[[], None]) -> None:
+        """From now on: where to write, whom there are links to, and what to call when other devices are refused."""
+        self._disk, self._peers, self._shun = disk, peers, shun
+
+    async def run(self) -> None:
+        """Tell and ask, until stopped."""
+        if self._trust.identity.mode != "fleet-ca":
+            return  # there is nobody who could revoke
+        while not self._stopping:
+            pause = self._period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
+            self._voice.waits.begin(_WAIT, "the next question for revocations", pause)
+            self._awake.clear()
+            try:
+                await asyncio.wait_for(self._awake.wait(), pause)
+            except TimeoutError:
+                await self._ask()
+            await self._tell_all()
+        self._voice.waits.end(_WAIT)
+
+    def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping = True
+        self._awake.set()
+
+    async def reload(self) -> None:
+        """The file may have changed: an operator has installed a list.
+
+        Raises:
+            IdentityError: this device is in it.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(
+                self._disk, lambda: kept_list(self._state, self._trust.identity.authority)
+            )
+        except IdentityError as error:
+            _log.error("revocations-not-read %s", error)
+            return
+        if found is not None and found.version > self.version:
+            self._adopt(found)
+
+    async def receive(self, sender: str, payload: bytes) -> bytes:
+        """Take in what a peer holds, and answer with what this device holds; a revoked device, too, once a minute.
+
+        Raises:
+            MessageRefused: it is malformed, not signed by the fleet, or a revoked device asks again.
+            IdentityError: this device is revoked.
+        """
+        told = decode_revocations(payload)
+        if self._trust.refuses(sender):
+            self._admit_revoked(sender)
+        await self._take(sender, told)
+        newer = self.list if told.version < self.version else None
+        self._note(sender, max(told.version, self.version))
+        answer = encode_revocations(Revocations(self.version, newer))
+        self._voice.counters.wire_bytes += len(answer)
+        return answer
+
+    async def _ask(self) -> None:
+        """One of the peers, drawn at random."""
+        peers = list(self._peers())
+        if peers:
+            await self._tell(random.choice(peers))  # noqa: S311 - whom to ask is no secret
+
+    async def _tell_all(self) -> None:
+        """Those who are not known to hold this list, one after the other; who does not answer is asked with others."""
+        for peer in list(self._peers()):
+            if self._stopping or self._holds.get(peer.id, 0) >= self.version:
+                continue
+            self._note(peer.id, self.version)  # who answers and does not take it is not given it again and again
+            await self._tell(peer)
+
+    async def _tell(self, peer: Peer) -> None:
+        """Say which list this device holds, and give it to whom it is new."""
+        for revoked in (None, self.list):
+            version = self.version
+            try:
+                answer = decode_revocations(await self._deliver(peer, Revocations(version, revoked)))
+                await self._take(peer.id, answer)
+            except (DeliveryFailed, MessageRefused) as failure:
+                _log.debug("revocations-not-told %s", failure)
+                self._holds.pop(peer.id, None)
+                return
+            self._note(peer.id, answer.version)
+            if answer.version >= version:
+                return
+
+    async def _deliver(self, peer: Peer, revocations: Revocations) -> bytes:
+        voice = self._voice
+        raw = voice.seal(peer.id, REVOCATIONS, encode_revocations(revocations))
+        voice.counters.wire_bytes += len(raw)
+        return await voice.transport.deliver(peer, raw, voice.timeout)
+
+    async def _take(self, peer: str, told: Revocations) -> None:
+        """Keep a newer list than the one that is held."""
+        revoked = told.list
+        if revoked is None or revoked.version <= self.version:
+            return
+        authority = self._trust.identity.authority
+        try:
+            revoked.verify(authority)
+        except IdentityError as error:
+            raise MessageRefused("signature", f"{peer} told a revocation list that does not hold: {error}") from error
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._disk, lambda: keep_list(self._state, revoked, authority))
+        if revoked.version > self.version:
+            self._adopt(revoked)
+
+    def _adopt(self, revoked: RevocationList) -> None:
+        before = self._trust.revoked
+        self.list = revoked
+        self._obey()
+        _log.warning(
+            "revoked version=%d devices=%d new=%s",
+            revoked.version,
+            len(revoked.node_ids),
+            ",".join(sorted(self._trust.revoked - before)) or "none",
+        )
+        self._shun()
+        self._awake.set()
+
+    def _obey(self) -> None:
+        """Refuse who is in the list.
+
+        Raises:
+            IdentityError: this device is.
+        """
+        if self.list is None:
+            return
+        own = self._trust.identity.node_id
+        if own in self.list.node_ids:
+            raise IdentityError(
+                f"this device ({own}) was revoked by fleet {self.list.fleet!r}, in its list of version "
+                f"{self.list.version}: it takes no part any more. If that is an error, ask whoever has the fleet's key; "
+                "otherwise let a new device join with `sottovoce fleet join`"
+            )
+        self._trust.revoke(self.list.node_ids)
+
+    def _admit_revoked(self, sender: str) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._told_revoked.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
+            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and was told so")
+        self._told_revoked[sender] = loop.time()
+        if len(self._told_revoked) > _MOST_REMEMBERED:
+            self._told_revoked.popitem(last=False)
+
+    def _note(self, peer: str, version: int) -> None:
+        """A peer is known to hold a list of at least this version."""
+        self._holds[peer] = max(version, self._holds.pop(peer, 0))
+        if len(self._holds) > _MOST_REMEMBERED:
+            self._holds.popitem(last=False)

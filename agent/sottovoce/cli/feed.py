@@ -1,0 +1,76 @@
+"""`sottovoce feed`: from the home's meters to windows."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Listen to the home's meters and keep windows of energy.", no_args_is_help=True)
+
+Config = Annotated[Path, typer.Option("--config", help="The agent's configuration file, with [feed].")]
+
+
+@app.command()
+def run(config: Config) -> int:
+    """Listen in the foreground until SIGTERM or Ctrl-C. No reading is kept, only windows."""
+    from sottovoce.agent.home.process import run as run_feed
+    from sottovoce.config import load
+    from sottovoce.observe import log_to_stderr
+
+    settings = load(config)
+    log_to_stderr(settings.agent.log_level)
+    return asyncio.run(run_feed(settings))
+
+
+@app.command()
+def check(config: Config) -> None:
+    """Say what the feed would listen to, without connecting."""
+    from sottovoce.agent.home.sources import broker_settings, broker_url
+    from sottovoce.config import load
+
+    settings = load(config)
+    broker_settings(settings, "check")
+    feed = settings.feed
+    typer.echo(f"broker   {broker_url(settings)}, MQTT {feed.version}")
+    for meter in feed.meters:
+        chosen = feed.format_of(meter)
+        for value in chosen.values:
+            topic = value.topic.format_map(meter.names)
+            where = "" if value.path is None else f" at {value.path.format_map(meter.names)}"
+            typer.echo(f"meter    {meter.name} ({chosen.name}): {topic}{where}, a {chosen.kind} in {chosen.unit}")
+    shown = feed.home_assistant
+    typer.echo(f"panel    {f'Home Assistant under {shown.discovery_prefix}' if shown.enabled else 'none'}")
+    typer.echo(f"windows  {feed.window} s each, kept {feed.keep_days} days in {feed.store}")
+
+
+@app.command()
+def show(config: Config, as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+    """Count the windows that are kept and the messages that were refused. No energy is shown."""
+    from sottovoce.config import load
+    from sottovoce.data.feed import summary
+
+    settings = load(config)
+    found = summary(settings.feed.store)
+    meters = {
+        name: {"windows": count, "first": _time(first * found.seconds), "last": _time((last + 1) * found.seconds)}
+        for name, (count, first, last) in found.meters.items()
+    }
+    if as_json:
+        refused: dict[str, dict[str, int]] = {}
+        for (meter, reason), count in found.refused.items():
+            refused.setdefault(meter, {})[reason] = count
+        typer.echo(json.dumps({"seconds": found.seconds, "meters": meters, "refused": refused}))
+        return
+    if not meters:
+        typer.echo("windows  none yet")
+    for name, facts in meters.items():
+        typer.echo(f"windows  {name}: {facts['windows']}, from {facts['first']} to {facts['last']}")
+    for (meter, reason), count in found.refused.items():
+        typer.echo(f"refused  {meter}: {count} for {reason}")
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="minutes")

@@ -1,0 +1,179 @@
+"""The sections of the schema about the home: its broker, its meters, and what Home Assistant is shown."""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sottovoce.config.wrong import LARGEST, wrong
+
+BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
+_DAY = 86_400
+_FORMATS = Path(__file__).with_name("formats")
+_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
+Topic = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^$\x00][^\x00]*$")]
+Dotted = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^.\x00]+(\.[^.\x00]+)*$")]
+
+
+class ValueSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[feed.formats.values]]`: where one number is."""
+
+    topic: Annotated[Topic, Meta(description="a topic filter; {word} is filled in from the meter's names")]
+    path: Annotated[Dotted | None, Meta(description="json: keys and indices, with dots between, that lead to it")] = (
+        None
+    )
+
+
+class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[feed.formats]]`: how some tool publishes a meter's count."""
+
+    name: Name
+    kind: Annotated[Literal["counter", "gauge"], Meta(description="counter: an energy that only rises; gauge: a power")]
+    payload: Annotated[Literal["plain", "json"], Meta(description="plain: the payload is one number")]
+    unit: Annotated[Literal["Wh", "kWh", "W", "kW"], Meta(description="of a value, after `scale`")]
+    scale: Annotated[float, Meta(gt=0, le=LARGEST, description="what a value is multiplied by")] = 1.0
+    resolution: Annotated[
+        float, Meta(ge=0, le=LARGEST, description="counter: its smallest step, in its unit, if that is large")
+    ] = 0.0
+    values: Annotated[
+        tuple[ValueSection, ...], Meta(min_length=1, max_length=16, description="their sum is the meter's")
+    ]
+    id: Annotated[Dotted | None, Meta(description="json: path of what says whose message it is")] = None
+    time: Annotated[
+        Dotted | None, Meta(description="json: path of the time of measurement; without it arrival counts")
+    ] = None
+    time_format: Literal["iso8601", "seconds", "milliseconds"] = "iso8601"
+
+    def __post_init__(self) -> None:
+        """Energies are counted, powers measured; paths are for JSON."""
+        energy = self.unit.endswith("h")
+        if energy != (self.kind == "counter"):
+            raise wrong("unit", f"a {self.kind} is in {'Wh or kWh' if self.kind == 'counter' else 'W or kW'}")
+        for i, value in enumerate(self.values):
+            if (value.path is None) == (self.payload == "json"):
+                problem = "missing; say where in the JSON the value is" if value.path is None else "plain has no path"
+                raise wrong(f"values[{i}].path", problem)
+            if "#" in value.topic and not value.topic.endswith(("/#", "#")[value.topic == "#"]):
+                raise wrong(f"values[{i}].topic", "# stands alone at the end of a filter")
+        for key in ("id", "time"):
+            if self.payload == "plain" and getattr(self, key) is not None:
+                raise wrong(key, "plain has no path")
+
+    @property
+    def placeholders(self) -> list[str]:
+        """The words that a meter's names must give, in order."""
+        texts = [text for value in self.values for text in (value.topic, value.path or "")]
+        return list(dict.fromkeys(word for text in texts for word in _PLACEHOLDER.findall(text)))
+
+
+class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[[feed.meters]]`: one meter of this home."""
+
+    name: Annotated[Name, Meta(description="what it is called here; all of it that is stored")]
+    format: Annotated[Name, Meta(description="a built-in one, or one of [[feed.formats]]")]
+    names: Annotated[
+        dict[Annotated[str, Meta(pattern=r"^[a-z]+$")], Annotated[str, Meta(min_length=1, max_length=128)]],
+        Meta(description="what the format's {words} stand for"),
+    ] = {}
+    id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=128)] | None,
+        Meta(description="what its messages say of whose they are; needed if the format says where that is"),
+    ] = None
+    scale: Annotated[float, Meta(gt=0, le=LARGEST, description="a further factor, such as a transformer's")] = 1.0
+    max_power: Annotated[float, Meta(gt=0, le=10_000, description="the largest plausible power, kW")] = 100.0
+    longest_gap: Annotated[
+        float, Meta(ge=1, le=_DAY, description="readings further apart, in seconds, leave a gap; at most a window")
+    ] = 600.0
+    replay: Annotated[bool, Meta(description="times of the past are no mistake: a recorded feed is replayed")] = False
+
+
+class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[feed.home_assistant]`: this device as a device of Home Assistant."""
+
+    enabled: bool = False
+    discovery_prefix: Annotated[
+        str, Meta(pattern=r"^[A-Za-z0-9_/-]+$", max_length=64, description="as in Home Assistant's MQTT options")
+    ] = "homeassistant"
+    name: Annotated[str, Meta(min_length=1, max_length=64, description="of the device")] = "Sottovoce"
+    period: Annotated[float, Meta(ge=1, le=3600, description="seconds between two states")] = 60.0
+
+
+class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[feed]`: what `sottovoce feed run` listens to, and what it keeps."""
+
+    broker: Annotated[
+        Annotated[str, Meta(pattern=BROKER)] | None,
+        Meta(description="mqtt://HOST:PORT of the home; without it the one of data.source"),
+    ] = None
+    version: Annotated[Literal["5", "3.1.1"], Meta(description="of the protocol that the broker speaks")] = "5"
+    ca: Annotated[Path | None, Meta(description="mqtts: certificates, PEM; without it those of the system")] = None
+    username: Annotated[str | None, Meta(description="if the broker wants one")] = None
+    password_file: Annotated[Path | None, Meta(description="file with the password, for its owner alone")] = None
+    store: Annotated[Path, Meta(description="SQLite file with the windows")] = Path("windows.db")
+    window: Annotated[int, Meta(ge=60, le=_DAY, description="length of a window, seconds; days are whole windows")] = (
+        1800
+    )
+    keep_days: Annotated[int, Meta(ge=1, le=36_500, description="older windows are deleted")] = 400
+    meters: Annotated[tuple[MeterSection, ...], Meta(max_length=64)] = ()
+    formats: Annotated[tuple[FormatSection, ...], Meta(max_length=64)] = ()
+    home_assistant: HomeAssistantSection = HomeAssistantSection()
+
+    def __post_init__(self) -> None:
+        """Every meter has all that its format needs."""
+        if _DAY % self.window:
+            raise wrong("window", "a day must be a whole number of windows; half-hours are 1800")
+        if self.broker is not None and not 1 <= address_of(self.broker)[1] <= 65_535:
+            raise wrong("broker", "the port must lie between 1 and 65535")
+        if self.password_file is not None and self.username is None:
+            raise wrong("username", "needed with password_file")
+        for i, declared in enumerate(self.formats):
+            if declared.name in {one.name for one in self.formats[:i]} or (_FORMATS / f"{declared.name}.toml").exists():
+                raise wrong(f"formats[{i}].name", "there is a format of this name; choose another")
+        for i, meter in enumerate(self.meters):
+            if meter.name in [one.name for one in self.meters[:i]]:
+                raise wrong(f"meters[{i}].name", "there is a meter of this name; choose another")
+            self._check(meter, f"meters[{i}]")
+
+    def _check(self, meter: MeterSection, key: str) -> None:
+        if meter.format not in (known := [*built_in(), *(one.name for one in self.formats)]):
+            raise wrong(f"{key}.format", f"no such format; there are {', '.join(known)}")
+        chosen = self.format_of(meter)
+        if missing := [word for word in chosen.placeholders if word not in meter.names]:
+            raise wrong(f"{key}.names", f"missing {missing[0]}: {meter.format} needs {', '.join(chosen.placeholders)}")
+        if unknown := [word for word in meter.names if word not in chosen.placeholders]:
+            needed = ", ".join(chosen.placeholders) or "none"
+            raise wrong(f"{key}.names", f"{unknown[0]} stands for nothing; {meter.format} needs {needed}")
+        if chosen.id is not None and meter.id is None:
+            raise wrong(f"{key}.id", f"missing: {meter.format} hears neighbours too; give the meter's own number")
+        if chosen.id is None and meter.id is not None:
+            raise wrong(f"{key}.id", f"messages of {meter.format} do not say whose they are; leave it out")
+        if meter.longest_gap > self.window:
+            raise wrong(f"{key}.longest_gap", f"longer than a window of {self.window} s")
+        if meter.replay and chosen.time is None:
+            raise wrong(f"{key}.replay", f"messages of {meter.format} do not say when they were measured")
+
+    def format_of(self, meter: MeterSection) -> FormatSection:
+        """A meter's format."""
+        declared = {one.name: one for one in self.formats}
+        return declared.get(meter.format) or built_in()[meter.format]
+
+
+def address_of(url: str) -> tuple[str, int, bool]:
+    """Host, port and whether it is TLS, of a broker's URL."""
+    split = urlsplit(url)
+    encrypted = split.scheme == "mqtts"
+    return split.hostname or "", split.port or (8883 if encrypted else 1883), encrypted
+
+
+@cache
+def built_in() -> dict[str, FormatSection]:
+    """The built-in formats, by name."""
+    tables = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(_FORMATS.glob("*.toml"))}
+    return {name: msgspec.convert({"name": name, **table}, FormatSection) for name, table in tables.items()}

@@ -1,0 +1,34 @@
+"""The section of the schema about finding peers."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from sottovoce.config.wrong import wrong
+
+
+class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[membership]`: how this device finds others."""
+
+    sampling: Annotated[
+        Literal["newscast", "static"],
+        Meta(description="newscast: peers are sampled, those under [transport] are seeds; static: only they are peers"),
+    ] = "newscast"
+    period: Annotated[
+        float, Meta(ge=0.05, le=86_400, description="seconds between exchanges of views, the same for the whole fleet")
+    ] = 60.0
+    view_size: Annotated[int, Meta(ge=20, le=100, description="entries of the view, c")] = 30
+    warm_size: Annotated[int, Meta(ge=1, le=12, description="sampled peers that the learner sends to at a time")] = 6
+    mdns: Annotated[
+        bool, Meta(description="look for peers on the local network, and be seen there; needs sottovoce[discovery]")
+    ] = False
+    dns: Annotated[
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9._-]{0,220}[A-Za-z0-9.])?$")] | None,
+        Meta(description="domain whose SRV records _sottovoce._tcp name peers; needs sottovoce[discovery]"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Whoever keeps to a list looks for nobody."""
+        if self.sampling == "static" and (self.mdns or self.dns):
+            key = "mdns" if self.mdns else "dns"
+            raise wrong(key, "static sampling keeps to the peers under [transport]; choose newscast")

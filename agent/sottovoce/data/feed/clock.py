@@ -1,0 +1,33 @@
+"""When a message arrived: the monotonic clock says how long after another, the wall clock only where that is."""
+
+from sottovoce.errors import MessageRefused
+
+NOT_BEFORE = 1_767_225_600.0
+"""1 January 2026, UTC: no copy of this program existed before, so a clock that says less has not been set."""
+
+_TOLERANCE = 2.0
+
+
+class Clock:
+    """Places arrivals in Unix time by an offset that changes only when the wall clock is set."""
+
+    def __init__(self) -> None:
+        self._offset: float | None = None
+
+    def place(self, monotonic: float, wall: float) -> tuple[float, bool]:
+        """Unix time of an arrival, in seconds, and whether the clock was set since the last: then nothing before it
+        can be compared with anything after it.
+
+        Args:
+            monotonic: seconds.
+            wall: seconds of Unix time, as the system has it.
+
+        Raises:
+            MessageRefused: the clock has not been set since the start of this device.
+        """
+        if wall < NOT_BEFORE:
+            raise MessageRefused("clock-unset", "this device's clock has not been set yet; it waits for that")
+        was_set = self._offset is not None and abs(wall - monotonic - self._offset) > _TOLERANCE
+        if self._offset is None or was_set:
+            self._offset = wall - monotonic
+        return monotonic + self._offset, was_set

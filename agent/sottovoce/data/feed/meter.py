@@ -1,0 +1,128 @@
+"""One meter: messages in, finished windows out. Between them there are only the last readings, in memory."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from sottovoce.data.feed.clock import Clock
+from sottovoce.data.feed.guards import Fresh, InRange, Newer, OneTopic, Rising
+from sottovoce.data.feed.payload import at, document, instant, number
+from sottovoce.data.feed.reduction import CounterWindows, PowerWindows
+from sottovoce.data.feed.source import Source, Value, covers
+from sottovoce.data.feed.windows import Window
+from sottovoce.errors import MessageRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message as it came.
+
+    Attributes:
+        topic: that it was published to.
+        payload: of any length and content.
+        retained: whether the broker had it before anybody listened.
+        monotonic: when, on the monotonic clock, seconds.
+        wall: when, by this device's clock, seconds of Unix time.
+    """
+
+    topic: str
+    payload: bytes
+    retained: bool
+    monotonic: float
+    wall: float
+
+
+class Meter:
+    """Takes a meter's messages, guards them, sums its values and reduces them to windows.
+
+    Args:
+        source: what is declared of it.
+        seconds: length of a window.
+    """
+
+    def __init__(self, source: Source, seconds: int) -> None:
+        self.name = source.meter
+        self.filters = tuple(dict.fromkeys(value.topic for value in source.values))
+        self.refused: Counter[str] = Counter()
+        self.accepted = 0
+        self._source = source
+        self._clock = Clock()
+        self._fresh = Fresh(source.longest_gap, source.replay)
+        self._parts = [_Part(value, source) for value in source.values]
+        windows = CounterWindows if source.counter else PowerWindows
+        self._windows = windows(seconds, source.longest_gap)
+
+    def hears(self, topic: str) -> bool:
+        """Whether a topic may be this meter's."""
+        return any(covers(one, topic) for one in self.filters)
+
+    def take(self, arrival: Arrival) -> list[Window]:
+        """Take a message on one of its topics.
+
+        Returns:
+            the windows that are known now.
+
+        Raises:
+            MessageRefused: it does not count; it is counted under its reason.
+        """
+        try:
+            return self._taken(arrival)
+        except MessageRefused as refusal:
+            self.refused[refusal.reason] += 1
+            raise
+
+    def _taken(self, arrival: Arrival) -> list[Window]:
+        source = self._source
+        said = document(arrival.payload, source.json)
+        if source.identity_path and str(at(said, source.identity_path)) != source.identity:
+            raise MessageRefused("another-meter", "a neighbour's meter")
+        now, was_set = self._clock.place(arrival.monotonic, arrival.wall)
+        measured = instant(at(said, source.time_path), source.time_format) if source.time_path else None
+        if was_set and measured is None:
+            self._windows.forget()
+        self._fresh.check(arrival.retained, measured, now)
+        when, tick = (now, arrival.monotonic) if measured is None else (measured, measured)
+        for part in self._parts:
+            if covers(part.value.topic, arrival.topic):
+                value = number(at(said, part.value.path)) * source.factor
+                if not part.take(arrival.topic, value, tick, stamped=measured is not None):
+                    self._windows.forget()
+        self.accepted += 1
+        if not all(part.new for part in self._parts):
+            return []
+        total = sum(part.last for part in self._parts)
+        for part in self._parts:
+            part.new = False
+        return [Window(self.name, window, wh) for window, wh in self._windows.add(when, total)]
+
+
+class _Part:
+    """One of the values whose sum is the meter's.
+
+    Attributes:
+        value: where it is.
+        last: the last that was accepted, Wh or W.
+        new: whether that is newer than the last sum.
+    """
+
+    def __init__(self, value: Value, source: Source) -> None:
+        self.value = value
+        self.last = 0.0
+        self.new = False
+        self._topic = OneTopic()
+        self._newer = Newer()
+        alone = len(source.values) == 1
+        self._rising = Rising(source.most_watts, source.resolution, alone=alone) if source.counter else None
+        self._in_range = InRange(source.most_watts)
+
+    def take(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
+        """Accept a value; returns whether it continues the one before. MessageRefused says that it does not count."""
+        self._topic.check(topic)
+        if stamped:
+            self._newer.check(tick)
+        continues = True
+        if self._rising is None:
+            self._in_range.check(value)
+        else:
+            continues = self._rising.check(tick, value)
+        self.last, self.new = value, True
+        return continues

@@ -1,0 +1,86 @@
+"""From a payload to the few values that are declared. Everything else in it is forgotten here."""
+
+import math
+import re
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from sottovoce.data.feed.source import TimeFormat
+from sottovoce.errors import MessageRefused
+
+LARGEST = 65_536
+"""Bytes of a payload, at most."""
+
+_DECIMAL = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
+_LONGEST = 40
+_LARGEST_VALUE = 1e12
+_PARTS = {"seconds": 1.0, "milliseconds": 1e-3}
+
+
+def document(payload: bytes, json: bool) -> Any:
+    """What a payload says: parsed JSON, or its text.
+
+    Raises:
+        MessageRefused: too large, or malformed.
+    """
+    if len(payload) > LARGEST:
+        raise MessageRefused("too-large", f"longer than {LARGEST} bytes")
+    try:
+        return msgspec.json.decode(payload) if json else payload.decode("ascii").strip()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MessageRefused("malformed", "not JSON" if json else "not a number") from error
+
+
+def at(found: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path: keys of objects, indices of lists.
+
+    Raises:
+        MessageRefused: there is none.
+    """
+    for part in path:
+        if isinstance(found, dict) and part in found:
+            found = found[part]
+        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            raise MessageRefused("no-value", "the declared path leads nowhere; compare it with a message")
+    return found
+
+
+def number(value: Any) -> float:
+    """A finite number, or a decimal in a string.
+
+    Raises:
+        MessageRefused: it is neither.
+    """
+    if isinstance(value, str) and len(value) <= _LONGEST and _DECIMAL.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MessageRefused("not-a-number", "the declared value is no number")
+    if not -_LARGEST_VALUE <= value <= _LARGEST_VALUE:  # neither is NaN
+        raise MessageRefused("not-a-number", "the declared value is not finite, or beyond all meters")
+    return float(value)
+
+
+def instant(value: Any, form: TimeFormat) -> float:
+    """A time as seconds of Unix time.
+
+    Raises:
+        MessageRefused: it is not of the declared form, or says no zone.
+    """
+    if form != "iso8601":
+        return number(value) * _PARTS[form]
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise MessageRefused("no-time", "the declared time is no text")
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise MessageRefused("no-time", "the declared time is not of ISO 8601") from error
+    if moment.tzinfo is None:
+        raise MessageRefused("no-time", "the declared time has no zone; leave `time` out, then arrival counts")
+    seconds = moment.timestamp()
+    if not math.isfinite(seconds):
+        raise MessageRefused("no-time", "the declared time is none")
+    return seconds

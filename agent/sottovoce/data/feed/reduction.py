@@ -1,0 +1,96 @@
+"""From readings to windows: energy between two edges that are known. What is not known is missing, never invented."""
+
+_HOUR = 3600.0
+
+
+class CounterWindows:
+    """Windows of a counter.
+
+    The counter at the edge of a window is known from a reading at that instant, or from two around it that are no
+    further apart than the longest gap: between them it rises evenly. A window is known when both its edges are, so
+    that readings may well be missing inside.
+
+    Args:
+        seconds: length of a window.
+        longest_gap: seconds.
+    """
+
+    def __init__(self, seconds: int, longest_gap: float) -> None:
+        self._seconds = seconds
+        self._longest_gap = longest_gap
+        self._last: tuple[float, float] | None = None
+        self._edge: tuple[int, float] | None = None
+
+    def forget(self) -> None:
+        """Nothing that was read before can be compared with what follows."""
+        self._last = self._edge = None
+
+    def add(self, instant: float, wh: float) -> list[tuple[int, int]]:
+        """Take a reading, later than and not below the one before; others are left out.
+
+        Args:
+            instant: Unix time, seconds.
+            wh: the counter, Wh.
+
+        Returns:
+            (number, Wh) of each window that is known now.
+        """
+        if self._last is not None and (instant <= self._last[0] or wh < self._last[1]):
+            return []
+        windows = []
+        for number, value in self._edges(instant, wh):
+            if self._edge is not None and self._edge[0] == number - 1:
+                windows.append((number - 1, round(value) - round(self._edge[1])))
+            self._edge = number, value
+        self._last = instant, wh
+        return windows
+
+    def _edges(self, instant: float, wh: float) -> list[tuple[int, float]]:
+        """(number, counter) of the windows that begin after the last reading and no later than this one."""
+        end = instant // self._seconds
+        if self._last is None or instant - self._last[0] > self._longest_gap:
+            return [(int(end), wh)] if end * self._seconds == instant else []
+        before, counted = self._last
+        rate = (wh - counted) / (instant - before)
+        begins = range(int(before // self._seconds) + 1, int(end) + 1)
+        return [(number, counted + rate * (number * self._seconds - before)) for number in begins]
+
+
+class PowerWindows:
+    """Windows of a power: it changes evenly from one reading to the next, if they are no further apart than the gap.
+
+    Args:
+        seconds: length of a window.
+        longest_gap: seconds.
+    """
+
+    def __init__(self, seconds: int, longest_gap: float) -> None:
+        self._counter = CounterWindows(seconds, longest_gap)
+        self._longest_gap = longest_gap
+        self._last: tuple[float, float] | None = None
+        self._wh = 0.0
+
+    def forget(self) -> None:
+        """Nothing that was read before can be compared with what follows."""
+        self._last = None
+        self._counter.forget()
+
+    def add(self, instant: float, watts: float) -> list[tuple[int, int]]:
+        """Take a reading, later than the one before; others are left out.
+
+        Args:
+            instant: Unix time, seconds.
+            watts: the power, W, from 0.
+
+        Returns:
+            (number, Wh) of each window that is known now.
+        """
+        if self._last is None or instant - self._last[0] > self._longest_gap:
+            self._counter.forget()
+        elif instant <= self._last[0]:
+            return []
+        else:
+            before, power = self._last
+            self._wh += (power + watts) / 2 * (instant - before) / _HOUR
+        self._last = instant, watts
+        return self._counter.add(instant, self._wh)

@@ -1,0 +1,63 @@
+"""What is declared of one meter: where its values are, in which unit, and what is plausible."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+TimeFormat = Literal["iso8601", "seconds", "milliseconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One number that a meter publishes.
+
+    Attributes:
+        topic: filter of its topics; `+` stands for one level, `#` at the end for all that follow.
+        path: keys and indices that lead to it in a JSON payload; empty for a payload that is the number.
+    """
+
+    topic: str
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One meter.
+
+    Attributes:
+        meter: its name here, which is all of it that is stored or logged.
+        counter: whether its values are energies that only rise, or else powers.
+        json: whether payloads are JSON, or else one number.
+        factor: Wh, or for powers W, in one unit of a value.
+        values: whose sum is the meter's.
+        identity: what is found at `identity_path` in its own messages.
+        identity_path: empty where messages do not say whose they are.
+        time_path: of the time of measurement; empty where the time of arrival counts.
+        time_format: of that time; ISO 8601 needs a zone.
+        most_watts: the largest plausible power, W.
+        resolution: the smallest step of a counter, Wh.
+        longest_gap: readings further apart, in seconds, leave what is between them missing.
+        replay: whether times of the past are no mistake.
+    """
+
+    meter: str
+    counter: bool
+    json: bool
+    factor: float
+    values: tuple[Value, ...]
+    identity: str = ""
+    identity_path: tuple[str, ...] = ()
+    time_path: tuple[str, ...] = ()
+    time_format: TimeFormat = "iso8601"
+    most_watts: float = 100_000.0
+    resolution: float = 0.0
+    longest_gap: float = 600.0
+    replay: bool = False
+
+
+def covers(topic_filter: str, topic: str) -> bool:
+    """Whether a topic is one of a filter's."""
+    wanted, levels = topic_filter.split("/"), topic.split("/")
+    if wanted[-1] == "#":
+        wanted = wanted[:-1]
+        levels = levels[: len(wanted)]
+    return len(wanted) == len(levels) and all(one in ("+", level) for one, level in zip(wanted, levels, strict=True))

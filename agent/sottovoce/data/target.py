@@ -1,0 +1,26 @@
+"""What a regression's target stands for: its unit, and what is predicted without learning."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """How harnesses measure predictions of the last column.
+
+    Attributes:
+        unit: in which errors are reported, for example `kWh`.
+        told: targets float64[N, m], predicted or true, in that unit, for records float64[m, d].
+        baselines: by name, what is predicted for each test record without learning, float64[m] in the unit.
+        overlap: records that one measured value is part of, at most.
+    """
+
+    unit: str
+    told: Callable[[Floats, Floats], Floats] = field(repr=False)
+    baselines: Mapping[str, Floats] = field(repr=False)
+    overlap: int

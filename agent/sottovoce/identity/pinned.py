@@ -1,0 +1,75 @@
+"""Devices that trust one another by id and have no authority: a handful, each with its own self-signed certificate."""
+
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sottovoce.errors import IdentityError
+from sottovoce.identity.authority import verify_self_signed
+from sottovoce.identity.binding import bind
+from sottovoce.identity.certificates import Validity, self_signed_certificate
+from sottovoce.identity.files import make_private_directory, replace, write_new
+from sottovoce.identity.identity import DEVICE_KEY, PINS, TLS_CERTIFICATE, TLS_KEY, load
+from sottovoce.identity.names import check_fleet_name
+from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.identity.verification import decode_certificate
+
+MOST_PINS = 200
+_PINNED_DAYS = 3650
+
+
+def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) -> str:
+    """Writes the identity of a device that others will know by its id alone; returns the id.
+
+    Args:
+        directory: made if it is not there.
+        fleet: what these devices call themselves together.
+        validity: of its certificate; ten years from now by default, because nobody renews it.
+
+    Raises:
+        IdentityError: the fleet cannot have this name, or the directory holds an identity or cannot be written.
+    """
+    check_fleet_name(fleet)
+    keys = DeviceKeys.generate()
+    binding = bind(keys.device, keys.tls.public_key())
+    certificate = self_signed_certificate(fleet, keys.tls, binding, validity or Validity.from_now(_PINNED_DAYS))
+    device, tls = keys.encoded()
+    make_private_directory(directory)
+    write_new(
+        {
+            directory / DEVICE_KEY: device,
+            directory / TLS_KEY: tls,
+            directory / TLS_CERTIFICATE: certificate.public_bytes(Encoding.PEM),
+        }
+    )
+    make_private_directory(directory / PINS)
+    return keys.node_id
+
+
+def pin(directory: Path, certificate: bytes, source: object) -> str:
+    """Puts another device's certificate beside this device's identity; returns the other's id.
+
+    The certificate may come by any way: it is believed only as long as its id is listed under transport.peers, and
+    only that device can have made it.
+
+    Args:
+        directory: this device's identity.
+        certificate: PEM.
+        source: names it in the error.
+
+    Raises:
+        IdentityError: this device is not pinned, the certificate is not of such a device of the same fleet, or there
+            are too many.
+    """
+    identity = load(directory)
+    if identity.mode != "pinned":
+        raise IdentityError(f"{directory} is of a device whose fleet has a CA: it pins nobody")
+    other = decode_certificate(certificate, source)
+    node = verify_self_signed(other, identity.fleet, None, source).node_id
+    if node == identity.node_id:
+        raise IdentityError(f"{source} is the certificate of this device itself: give another device's")
+    path = directory / PINS / f"{node}.pem"
+    if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MOST_PINS:
+        raise IdentityError(f"{path.parent} holds {MOST_PINS} devices: more of them want a fleet with a CA")
+    replace(path, other.public_bytes(Encoding.PEM))
+    return node

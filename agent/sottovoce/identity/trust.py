@@ -1,0 +1,103 @@
+"""Who this device is and whom it trusts, at this moment: both change while an agent runs."""
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+from sottovoce.errors import IdentityError
+from sottovoce.identity.identity import Identity, verify_credential, verify_peer_certificate
+from sottovoce.identity.verification import Subject
+
+
+class Trust:
+    """The present identity, and the devices that the fleet has revoked.
+
+    Whoever keeps something made of either subscribes. Change it on one thread only; it may be read on any.
+
+    Args:
+        identity: as loaded at the start.
+
+    Raises:
+        IdentityError: it trusts nobody, which only a pinned device can.
+    """
+
+    def __init__(self, identity: Identity) -> None:
+        _check_roots(identity)
+        self._identity = identity
+        self._revoked: frozenset[str] = frozenset()
+        self._subscribers: list[Callable[[], None]] = []
+
+    @property
+    def identity(self) -> Identity:
+        """Who this device is; node id, fleet and keys never change, the certificate does."""
+        return self._identity
+
+    @property
+    def revoked(self) -> frozenset[str]:
+        """The node ids that are refused."""
+        return self._revoked
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Call this after every change."""
+        self._subscribers.append(changed)
+
+    def authenticate(self, pem: bytes) -> str:
+        """The node id of a peer's certificate, as TLS reports it.
+
+        A revoked device is authenticated too: it is whoever takes its messages that refuses them, and tells it why.
+
+        Raises:
+            IdentityError: it is not the certificate of a device of this fleet that holds now.
+        """
+        return verify_peer_certificate(pem, self._identity)
+
+    def verify(self, der: bytes, now: datetime | None = None) -> Subject:
+        """Checks a certificate that came with something its device has signed.
+
+        Args:
+            der: the certificate.
+            now: an aware datetime; the clock's by default.
+
+        Raises:
+            IdentityError: it is not the certificate of a device of this fleet that holds now, or that is revoked.
+        """
+        subject = verify_credential(der, self._identity, now or datetime.now(UTC))
+        if self.refuses(subject.node_id):
+            raise IdentityError(f"device {subject.node_id} is revoked by its fleet")
+        return subject
+
+    def refuses(self, node_id: str) -> bool:
+        """Whether the fleet has revoked a device."""
+        return node_id in self._revoked
+
+    def renew(self, identity: Identity) -> None:
+        """The same device has another certificate, or trusts other devices.
+
+        Raises:
+            IdentityError: it is another device, or trusts nobody.
+        """
+        _check_roots(identity)
+        if (identity.node_id, identity.fleet) != (self._identity.node_id, self._identity.fleet):
+            raise IdentityError(
+                f"the identity directory is now that of {identity.node_id} of fleet {identity.fleet!r}: restart the "
+                "agent if that is meant"
+            )
+        self._identity = identity
+        self._tell()
+
+    def revoke(self, node_ids: Collection[str]) -> None:
+        """These devices, and no others, are refused from now on."""
+        self._revoked = frozenset(node_ids)
+        self._tell()
+
+    def _tell(self) -> None:
+        for changed in self._subscribers:
+            changed()
+
+
+def _check_roots(identity: Identity) -> None:
+    """TLS without roots of its own would ask those of the system."""
+    if not identity.ca_pem:
+        raise IdentityError(
+            f"{identity.node_id} is pinned and trusts nobody: list its peers under transport.peers, and give it the "
+            "certificate of each with `sottovoce fleet join --pinned --state DIR --pin FILE`"
+        )

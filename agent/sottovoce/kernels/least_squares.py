@@ -1,0 +1,57 @@
+"""Linear regression, trained by its gradient: what is predicted is a number, which an example carries itself."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.kernels.kernel import Features, Labels, Parameters
+from sottovoce.kernels.products import inner
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquares:
+    """ℓ = (w'x - y)²/2 of an example (x, y): its last column is the target y, and its label says nothing.
+
+    There is no penalty: few steps of descent from 0 shrink w as ridge regression's does (Ali, Kolter & Tibshirani 2019).
+    Nor is there a bias: a constant column is one. Under the learners' own step sizes, ‖x‖ should not be above 1.
+
+    Attributes:
+        features: columns of an example, its target included, at least 2.
+    """
+
+    features: int
+
+    @property
+    def size(self) -> int:
+        """P = features - 1."""
+        return self.features - 1
+
+    def initial(self, seed: int) -> Floats:
+        """Zeros, float64[P]. See Kernel.initial."""
+        return np.zeros(self.size)
+
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+    def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
+        """Per-example gradients (w'x - y) x, float64[N, B, P]. See Kernel.gradients."""
+        x = np.ascontiguousarray(features[:, :, :-1])
+        residuals = inner(x, parameters[:, np.newaxis]) - features[:, :, -1]
+        outer: Floats = residuals[:, :, np.newaxis] * x
+        return outer
+
+    def predict(self, parameters: Parameters, features: Features) -> Labels:
+        """Zeros, int64[N, M]: there is nothing to be told apart."""
+        return np.zeros((len(parameters), len(features)), dtype=np.int64)
+
+    def values(self, parameters: Parameters, features: Features) -> Floats:
+        """The predicted targets w'x, float64[N, M], of features float64[M, d]."""
+        predicted: Floats = parameters @ features[:, :-1].T
+        return predicted
+
+    @np.errstate(over="ignore")
+    def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
+        """Half the mean squared error, float64[N]."""
+        losses: Floats = np.mean((self.values(parameters, features) - features[:, -1]) ** 2, axis=1) / 2
+        return losses

@@ -1,0 +1,108 @@
+"""What Home Assistant is told of this device: one message of MQTT device discovery, and the names of topics.
+
+See "MQTT device discovery" in Home Assistant's documentation of its MQTT integration, from 2024.11 on.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sottovoce
+
+ONLINE = "online"
+OFFLINE = "offline"
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics of one device.
+
+    Attributes:
+        prefix: of discovery, as Home Assistant is configured.
+        identifier: of the device, of letters and digits.
+    """
+
+    prefix: str
+    identifier: str
+
+    @property
+    def birth(self) -> str:
+        """Where Home Assistant says that it has started, or is about to end."""
+        return f"{self.prefix}/status"
+
+    @property
+    def discovery(self) -> str:
+        """Where it expects the device's description; an empty message there makes it forget the device."""
+        return f"{self.prefix}/device/{self.device}/config"
+
+    @property
+    def availability(self) -> str:
+        """Where `online` or `offline` stands."""
+        return f"sottovoce/home/{self.identifier}/available"
+
+    @property
+    def state(self) -> str:
+        """Where the state is published, as JSON."""
+        return f"sottovoce/home/{self.identifier}/state"
+
+    @property
+    def device(self) -> str:
+        """The device's id."""
+        return f"sottovoce_{self.identifier}"
+
+
+def discovery(topics: Topics, name: str, expires: int) -> dict[str, Any]:
+    """The device's description.
+
+    Args:
+        topics: of the device.
+        name: as it is shown.
+        expires: seconds after which a state is no longer believed.
+
+    Returns:
+        the message, JSON-ready.
+    """
+    diagnostic = {"entity_category": "diagnostic"}
+    count = {"state_class": "measurement"}
+    components: dict[str, dict[str, Any]] = {
+        "state": {"name": "State", "icon": "mdi:state-machine", **diagnostic},
+        "peers": {"name": "Peers", "icon": "mdi:lan", **count, **diagnostic},
+        "epsilon_left": {
+            "name": "Privacy budget left",
+            "icon": "mdi:shield-lock",
+            "unit_of_measurement": "ε",
+            "suggested_display_precision": 2,
+            **count,
+            **diagnostic,
+        },
+        "last_exchange": {"name": "Last exchange", "device_class": "timestamp", **diagnostic},
+        "certificate_expires": {"name": "Certificate expires", "device_class": "timestamp", **diagnostic},
+        "prediction": {
+            "name": "Energy expected next",
+            "device_class": "energy",
+            "unit_of_measurement": "Wh",
+            "suggested_display_precision": 0,
+        },
+    }
+    return {
+        "device": {
+            "identifiers": [topics.device],
+            "name": name,
+            "manufacturer": "Sottovoce",
+            "model": "Agent",
+            "sw_version": sottovoce.__version__,
+        },
+        "origin": {"name": "sottovoce", "sw_version": sottovoce.__version__},
+        "components": {
+            key: {
+                "platform": "sensor",
+                "unique_id": f"{topics.device}_{key}",
+                "value_template": f"{{{{ value_json.{key} }}}}",
+                "expire_after": expires,
+                **component,
+            }
+            for key, component in components.items()
+        },
+        "state_topic": topics.state,
+        "availability_topic": topics.availability,
+        "qos": 1,
+    }

@@ -1,0 +1,101 @@
+"""Introductions: a device's key of this session, in the name of its identity. What the broker keeps is one of these."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from google.protobuf.message import DecodeError
+
+from sottovoce.errors import IdentityError, MessageRefused
+from sottovoce.identity import Identity, Subject
+from sottovoce.wire.v1.mqtt_pb2 import Introduction
+
+MAX_INTRODUCTION_BYTES = 4096
+KEY_BYTES = 32
+_DOMAIN = b"sottovoce/mqtt-introduction/v1"
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Introduced:
+    """A device, once all that its introduction claims was verified.
+
+    Attributes:
+        subject: who it is, and until when that holds.
+        version: its start and the number of the introduction since then, which only rise.
+        session_key: its X25519 public key.
+        gone: it has left the broker.
+    """
+
+    subject: Subject
+    version: tuple[int, int]
+    session_key: bytes
+    gone: bool
+
+
+def introduction(
+    identity: Identity, incarnation: int, sequence: int, session_key: bytes, *, gone: bool = False
+) -> bytes:
+    """An introduction of this device, serialised."""
+    message = Introduction(
+        fleet=identity.fleet,
+        node_id=identity.node_id,
+        incarnation=incarnation,
+        sequence=sequence,
+        session_key=session_key,
+        gone=gone,
+        certificate=identity.certificate_der,
+    )
+    message.signature = identity.sign(_signed_bytes(message))
+    return message.SerializeToString(deterministic=True)
+
+
+def introduced(raw: bytes, fleet: str, device: str, vouch: Callable[[bytes], Subject]) -> Introduced:
+    """Verify an introduction.
+
+    Args:
+        raw: as received.
+        fleet: this device's.
+        device: who it must be of.
+        vouch: verifies a certificate, DER, or raises IdentityError; Trust.verify.
+
+    Raises:
+        MessageRefused: for `size`, `malformed`, `fleet`, `sender` (it is of another device), `certificate` or
+            `signature`.
+    """
+    if len(raw) > MAX_INTRODUCTION_BYTES:
+        raise MessageRefused("size", f"an introduction of {len(raw)} bytes is over {MAX_INTRODUCTION_BYTES}")
+    try:
+        message = Introduction.FromString(raw)
+    except DecodeError as error:
+        raise MessageRefused("malformed", "an introduction is not a protobuf message of its kind") from error
+    version = message.incarnation, message.sequence
+    if len(message.session_key) != KEY_BYTES or not all(1 <= number <= _LARGEST for number in version):
+        raise MessageRefused("malformed", "an introduction has a key of 32 bytes, and numbers from 1")
+    if message.fleet != fleet:
+        raise MessageRefused("fleet", "an introduction is for a fleet other than this device's")
+    try:
+        subject = vouch(message.certificate)
+    except IdentityError as error:
+        raise MessageRefused("certificate", f"an introduction of {device}: {error}") from error
+    if not device == message.node_id == subject.node_id:
+        raise MessageRefused("sender", f"an introduction is not of {device}, in whose name it came")
+    try:
+        Ed25519PublicKey.from_public_bytes(subject.public_key).verify(message.signature, _signed_bytes(message))
+    except InvalidSignature as error:
+        raise MessageRefused("signature", f"an introduction of {device} is not signed by it") from error
+    return Introduced(subject, version, message.session_key, message.gone)
+
+
+def _signed_bytes(message: Introduction) -> bytes:
+    fields = (
+        message.fleet.encode(),
+        message.node_id.encode(),
+        message.incarnation.to_bytes(8, "big"),
+        message.sequence.to_bytes(8, "big"),
+        message.session_key,
+        bytes([message.gone]),
+        message.certificate,
+    )
+    return _DOMAIN + b"".join(len(field).to_bytes(8, "big") + field for field in fields)

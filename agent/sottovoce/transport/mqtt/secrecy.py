@@ -1,0 +1,99 @@
+"""Secrecy between two devices through a broker that reads, keeps, repeats and forges whatever it likes.
+
+Each device has an X25519 key pair from its start to its stop, never on a disk. Two of them give a key for each
+direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. What was captured before
+a restart can be opened by nobody after it; what was captured since is refused as a repetition.
+
+"""
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sottovoce.errors import MessageRefused
+
+_DOMAIN = b"sottovoce/mqtt-frame/v1"
+_NONCE_BYTES = 12
+_WINDOW = 1024  # how far behind the newest a counter may come, since the order is not assumed
+_END = 2**63
+
+
+class SessionKey:
+    """This device's key pair since its start."""
+
+    def __init__(self) -> None:
+        self._private = X25519PrivateKey.generate()
+        self.public = self._private.public_key().public_bytes_raw()
+
+    def shared_with(self, own: str, other: str, other_key: bytes) -> "Channel":
+        """The channel between this device and another.
+
+        Args:
+            own: this device's node id.
+            other: the other's.
+            other_key: its session key, 32 bytes, verified to be its.
+
+        Raises:
+            MessageRefused: for `malformed`: that is no key.
+        """
+        try:
+            secret = self._private.exchange(X25519PublicKey.from_public_bytes(other_key))
+        except ValueError as error:
+            raise MessageRefused("malformed", f"the session key of {other} is none") from error
+        outward = _derived(secret, (own.encode(), self.public), (other.encode(), other_key))
+        inward = _derived(secret, (other.encode(), other_key), (own.encode(), self.public))
+        return Channel(outward, inward)
+
+
+class Channel:
+    """Both directions between two session keys.
+
+    Args:
+        outward: the key of what this device seals.
+        inward: the key of what it opens.
+    """
+
+    def __init__(self, outward: bytes, inward: bytes) -> None:
+        self._outward = ChaCha20Poly1305(outward)
+        self._inward = ChaCha20Poly1305(inward)
+        self._sent = 0
+        self._newest = 0
+        self._seen = 0  # bit i: the counter i below the newest
+
+    def seal(self, content: bytes) -> tuple[int, bytes]:
+        """A counter that was never used, and what was sealed under it."""
+        self._sent += 1
+        return self._sent, self._outward.encrypt(_nonce(self._sent), content, None)
+
+    def open(self, counter: int, sealed: bytes) -> bytes:
+        """What was sealed, once.
+
+        Raises:
+            MessageRefused: for `replayed`: it was opened before, or is too old to tell; or `forged`: it was not sealed
+                by the other device for this one, or was altered.
+        """
+        ahead = counter - self._newest
+        if ahead <= -_WINDOW or counter >= _END or (ahead <= 0 and self._seen >> -ahead & 1):
+            raise MessageRefused("replayed", "a message came a second time, or far too late")
+        try:
+            content = self._inward.decrypt(_nonce(counter), sealed, None)
+        except InvalidTag as error:
+            raise MessageRefused("forged", "a message was altered, or sealed by somebody else") from error
+        if ahead > 0:
+            older = self._seen << ahead if ahead < _WINDOW else 0
+            self._newest, self._seen = counter, (older | 1) & (2**_WINDOW - 1)
+        else:
+            self._seen |= 1 << -ahead
+        return content
+
+
+def _nonce(counter: int) -> bytes:
+    return counter.to_bytes(_NONCE_BYTES, "big")
+
+
+def _derived(secret: bytes, sender: tuple[bytes, bytes], recipient: tuple[bytes, bytes]) -> bytes:
+    parts = (*sender, *recipient)
+    info = _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)

@@ -1,0 +1,171 @@
+"""Revocation lists: signed by a fleet, passed on by its devices, believed by who has the fleet's certificate."""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError
+
+from sottovoce.errors import IdentityError, MessageRefused
+from sottovoce.identity.authority import Authority
+from sottovoce.wire.v1 import revocation_pb2
+
+REVOCATIONS = "revocations/1"
+MOST_REVOKED = 4096
+MAX_LIST_BYTES = 84 * 2**10
+"""Above what 4096 ids of 20 bytes and the other fields can take."""
+
+_ID_BYTES = 20
+_MAX_SIGNATURE_BYTES = 80
+_LARGEST_NUMBER = 2**63 - 1
+_MAX_FLEET_CHARACTERS = 40
+_DOMAIN = b"sottovoce/revocation-list/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationList:
+    """The devices that a fleet has revoked, all of them.
+
+    Attributes:
+        fleet: the fleet's name.
+        version: from 1; the highest counts.
+        issued: seconds since 1970, by the clock of whoever signed it; for people to read.
+        node_ids: who is refused, ascending; at most 4096.
+        signature: ECDSA P-256 with SHA-256, DER, by the fleet's key over all of the above.
+
+    Raises:
+        MessageRefused: for `revocations`: a field is not of its form. Nothing is verified yet.
+    """
+
+    fleet: str
+    version: int
+    issued: int
+    node_ids: tuple[str, ...]
+    signature: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        """Every field is of its form."""
+        if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
+            raise MessageRefused("revocations", "a revocation list names a fleet, by 1 to 40 characters")
+        if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):
+            raise MessageRefused("revocations", "a revocation list has a version from 1 and a time from 1970")
+        if len(self.node_ids) > MOST_REVOKED or list(self.node_ids) != sorted(set(self.node_ids)):
+            raise MessageRefused(
+                "revocations", f"a revocation list has at most {MOST_REVOKED} ids, ascending, each once"
+            )
+        if len(self.signature) > _MAX_SIGNATURE_BYTES:
+            raise MessageRefused("revocations", "a revocation list has one signature, of at most 80 bytes")
+        _packed(self.node_ids)
+
+    def signed(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
+        """The same, signed with the fleet's key."""
+        return replace(self, signature=sign(self._signed_bytes()))
+
+    def verify(self, authority: Authority) -> None:
+        """Check whose list it is.
+
+        Raises:
+            IdentityError: it is of another fleet, or was not signed by this one.
+        """
+        if self.fleet != authority.fleet:
+            raise IdentityError(f"the revocation list is of fleet {self.fleet!r}, not of {authority.fleet!r}")
+        try:
+            authority.verify_signature(self._signed_bytes(), self.signature)
+        except IdentityError as error:
+            raise IdentityError(f"the revocation list of version {self.version} is not taken: {error}") from error
+
+    def _signed_bytes(self) -> bytes:
+        numbers = (self.version.to_bytes(8, "big"), self.issued.to_bytes(8, "big"))
+        fields = (self.fleet.encode(), *numbers, _packed(self.node_ids))
+        return _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Revocations:
+    """A question, or the answer to it.
+
+    Attributes:
+        version: of the list that the sender holds; 0 for none.
+        list: that list, if the sender believes that the recipient has an older one.
+    """
+
+    version: int
+    list: RevocationList | None
+
+
+def encode_list(revoked: RevocationList) -> bytes:
+    """A list as it is kept in files."""
+    return _encoded(revoked).SerializeToString(deterministic=True)
+
+
+def decode_list(raw: bytes) -> RevocationList:
+    """Reads such a file. The signature is not verified yet.
+
+    Raises:
+        MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form) or
+            `revocations`.
+    """
+    return _decoded(_parsed(revocation_pb2.RevocationList, raw))
+
+
+def encode_revocations(revocations: Revocations) -> bytes:
+    """Encodes a question as the payload of type `REVOCATIONS`, or an answer."""
+    message = revocation_pb2.Revocations(version=revocations.version)
+    if revocations.list is not None:
+        message.list.CopyFrom(_encoded(revocations.list))
+    return message.SerializeToString(deterministic=True)
+
+
+def decode_revocations(payload: bytes) -> Revocations:
+    """Decodes either. No signature is verified yet.
+
+    Raises:
+        MessageRefused: as for `decode_list`.
+    """
+    message = _parsed(revocation_pb2.Revocations, payload)
+    return Revocations(message.version, _decoded(message.list) if message.HasField("list") else None)
+
+
+_M = TypeVar("_M", revocation_pb2.RevocationList, revocation_pb2.Revocations)
+
+
+def _parsed(kind: type[_M], raw: bytes) -> _M:
+    if len(raw) > MAX_LIST_BYTES:
+        raise MessageRefused("size", f"revocations of {len(raw)} bytes are over the limit of {MAX_LIST_BYTES}")
+    try:
+        message = kind.FromString(raw)
+    except DecodeError as error:
+        raise MessageRefused("malformed", "this is not a protobuf message of its type") from error
+    message.DiscardUnknownFields()
+    if message.SerializeToString(deterministic=True) != raw:
+        raise MessageRefused("malformed", "the revocations are not in their canonical form")
+    return message
+
+
+def _encoded(revoked: RevocationList) -> revocation_pb2.RevocationList:
+    return revocation_pb2.RevocationList(
+        fleet=revoked.fleet,
+        version=revoked.version,
+        issued=revoked.issued,
+        node_ids=_packed(revoked.node_ids),
+        signature=revoked.signature,
+    )
+
+
+def _decoded(message: revocation_pb2.RevocationList) -> RevocationList:
+    if len(message.node_ids) % _ID_BYTES:
+        raise MessageRefused("revocations", "the node ids of a revocation list have 20 bytes each")
+    packed = [message.node_ids[at : at + _ID_BYTES] for at in range(0, len(message.node_ids), _ID_BYTES)]
+    ids = tuple(base64.b32encode(one).decode("ascii").lower() for one in packed)
+    return RevocationList(message.fleet, message.version, message.issued, ids, message.signature)
+
+
+def _packed(node_ids: tuple[str, ...]) -> bytes:
+    try:
+        packed = [base64.b32decode(node.upper()) for node in node_ids]
+    except ValueError as error:
+        raise MessageRefused("revocations", "a node id is 32 characters of a-z and 2-7") from error
+    if any(len(one) != _ID_BYTES for one in packed) or any(node != node.lower() for node in node_ids):
+        raise MessageRefused("revocations", "a node id is 32 characters of a-z and 2-7")
+    return b"".join(packed)

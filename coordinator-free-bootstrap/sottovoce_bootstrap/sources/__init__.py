@@ -1,0 +1,12 @@
+"""Where a device that knows nobody finds somebody to try. Any number of sources at once, and none of them is believed.
+
+What a source says is a contact: a node id, and where it may be. The exchange with it proves who answers, and brings a
+signed record; a contact by itself enters no view and is told to nobody. So a source that lies costs tries.
+
+Peers of the configuration and of the invitation need no looking for: they are a membership's seeds.
+"""
+
+from sottovoce_bootstrap.sources.pace import pause
+from sottovoce_bootstrap.sources.source import MOST_CONTACTS, Source
+
+__all__ = ["MOST_CONTACTS", "Source", "pause"]

@@ -1,0 +1,88 @@
+"""Contacts from the DNS: SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782), kept by whoever owns the domain.
+
+The first label of a record's target is the id of the device that is there, as in the name in its certificate:
+
+    _sottovoce._tcp.example.org.                    SRV 0 0 7400 krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.
+    krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.   A   192.0.2.7
+
+Priorities and weights are not looked at: whoever answers is as good as any other. Nothing here is signed, and nothing
+need be: TLS proves who answers.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sottovoce.errors import ConfigError, MessageRefused, NetworkError
+
+from sottovoce_bootstrap.contact import Contact
+from sottovoce_bootstrap.contacts import merged
+from sottovoce_bootstrap.sources.source import MOST_CONTACTS
+
+if TYPE_CHECKING:
+    from dns.asyncresolver import Resolver
+
+LOOK_SECONDS = 10.0
+
+
+class DnsSource:
+    """Implements Source.
+
+    Args:
+        domain: whose records to read.
+        dice: draws from a domain that names too many devices.
+        resolver: whom to ask; None for the system's resolver, which is looked up anew each time.
+
+    Raises:
+        ConfigError: the domain cannot be one, or the package for DNS is not installed.
+    """
+
+    name = "dns"
+
+    def __init__(self, domain: str, dice: random.Random, resolver: "Resolver | None" = None) -> None:
+        try:
+            import dns.asyncresolver
+            import dns.exception
+            import dns.name
+        except ImportError as error:
+            raise ConfigError(
+                "membership.dns needs the package dnspython: install sottovoce[discovery], or leave membership.dns out"
+            ) from error
+        try:
+            self._question = dns.name.from_text(f"_sottovoce._tcp.{domain.rstrip('.')}.")
+        except (dns.exception.DNSException, UnicodeError) as error:
+            raise ConfigError(f"membership.dns: {domain!r} is not the name of a domain ({error})") from error
+        self._dice = dice
+        self._resolver = resolver
+
+    async def look(self) -> Sequence[Contact]:
+        """See Source.look."""
+        from dns import asyncresolver, exception
+        from dns.rdtypes.IN.SRV import SRV
+
+        try:
+            resolver = self._resolver or asyncresolver.Resolver()
+            answer = await resolver.resolve(self._question, "SRV", lifetime=LOOK_SECONDS, search=False)
+        except (exception.DNSException, OSError) as error:
+            raise NetworkError(f"{self._question}: no SRV records can be read ({error})") from error
+        records = [record for record in answer if isinstance(record, SRV)]
+        drawn = self._dice.sample(records, min(MOST_CONTACTS, len(records)))
+        named = (_contact(record.target.to_text(omit_final_dot=True), record.port) for record in drawn)
+        contacts = tuple(merged(contact for contact in named if contact is not None).values())
+        if not contacts:
+            raise NetworkError(
+                f"{self._question}: none of its {len(records)} SRV records names a device: the target must be "
+                "ID.DOMAIN, the id as `sottovoce fleet show` prints it"
+            )
+        return contacts
+
+    async def close(self) -> None:
+        """See Source.close; nothing is kept open."""
+
+
+def _contact(target: str, port: int) -> Contact | None:
+    """Who is at a target, unless its first label is no node id."""
+    try:
+        return Contact(target.partition(".")[0].lower(), (f"{target}:{port}",))
+    except MessageRefused:
+        return None

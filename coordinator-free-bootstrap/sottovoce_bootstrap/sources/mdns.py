@@ -1,0 +1,169 @@
+"""Contacts on the local network, by multicast DNS (RFC 6762 and 6763): this device is announced, others are found.
+
+Fleets do not meet: a device is announced under the subtype of its fleet's fingerprint alone, and looks for no other.
+Its instance has a random name, new at every start, as in libp2p's discovery; its id is in the TXT record. Anybody on
+the network reads that a device is there, and which.
+
+Whatever strangers send is bounded: python-zeroconf keeps at most 10,000 records, and a look draws 256 of the names that
+it hears, and asks for the addresses of few.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import random
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sottovoce.errors import ConfigError, MessageRefused, NetworkError
+
+from sottovoce_bootstrap.contact import Contact
+from sottovoce_bootstrap.contacts import merged
+from sottovoce_bootstrap.sources.source import MOST_CONTACTS
+
+if TYPE_CHECKING:
+    from zeroconf import Zeroconf
+    from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+SERVICE = "_sottovoce._tcp.local."
+LISTEN_SECONDS = 1.5
+"""How long answers are waited for in one look."""
+
+_MOST_NAMES = 4096
+_MOST_ASKED = 16  # names of one look whose addresses are asked for, because nobody has told them
+_ASK_SECONDS = 1.0
+_MOST_ADDRESSES = 4
+_FINGERPRINT_CHARACTERS = 16
+
+
+class MdnsSource:
+    """Implements Source, and announces this device from its first look on.
+
+    Args:
+        node_id: this device.
+        endpoint: host:port where others reach it; a host name is announced by the addresses it has at the first look.
+        fingerprint: of the fleet, in hexadecimal, at least 16 characters.
+        dice: draws from a network that says too much.
+        interfaces: addresses of the interfaces to use; None for all.
+
+    Raises:
+        ConfigError: the package for mDNS is not installed.
+    """
+
+    name = "mdns"
+
+    def __init__(
+        self,
+        node_id: str,
+        endpoint: str,
+        fingerprint: str,
+        dice: random.Random,
+        interfaces: Sequence[str] | None = None,
+    ) -> None:
+        try:
+            import zeroconf.asyncio  # noqa: F401 - found missing at the start, not at the first look
+        except ImportError as error:
+            raise ConfigError(
+                "membership.mdns needs the package zeroconf: install sottovoce[discovery], or set it to false"
+            ) from error
+        self._type = f"_{fingerprint[:_FINGERPRINT_CHARACTERS]}._sub.{SERVICE}"
+        self._node_id = node_id
+        self._host, _, port = endpoint.rpartition(":")
+        self._port = int(port)
+        self._instance = secrets.token_hex(16)
+        self._dice = dice
+        self._interfaces = interfaces
+        self._open: AsyncZeroconf | None = None
+        self._announced = False
+        logging.getLogger("zeroconf").setLevel(logging.ERROR)  # it warns of every malformed packet of a stranger
+
+    async def look(self) -> Sequence[Contact]:
+        """See Source.look."""
+        from zeroconf import Error, ServiceStateChange
+        from zeroconf.asyncio import AsyncServiceBrowser
+
+        names: set[str] = set()
+
+        def heard(*, name: str, state_change: ServiceStateChange, **_: object) -> None:
+            if state_change is ServiceStateChange.Removed:
+                names.discard(name)
+            elif len(names) < _MOST_NAMES and name.endswith(f".{SERVICE}"):
+                names.add(name)
+
+        try:
+            multicast = await self._opened()
+            async with AsyncServiceBrowser(multicast.zeroconf, self._type, handlers=[heard]):
+                await asyncio.sleep(LISTEN_SECONDS)
+            drawn = self._dice.sample(sorted(names), min(MOST_CONTACTS, len(names)))
+            infos = await self._resolved(multicast.zeroconf, drawn)
+        except (Error, OSError, RuntimeError) as error:  # RuntimeError: zeroconf's for a host without interfaces
+            raise NetworkError(
+                f"the local network cannot be asked by mDNS ({error}): see whether an interface with multicast is up"
+            ) from error
+        contacts = (_contact(info) for info in infos)
+        return tuple(merged(contact for contact in contacts if contact is not None).values())
+
+    async def close(self) -> None:
+        """Say goodbye to the network."""
+        if self._open is not None:
+            multicast, self._open = self._open, None
+            await multicast.async_close()
+
+    async def _opened(self) -> "AsyncZeroconf":
+        """The sockets, on the interfaces that are up by now, and this device announced."""
+        from zeroconf import InterfaceChoice
+        from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+        interfaces = InterfaceChoice.All if self._interfaces is None else list(self._interfaces)
+        if self._open is None:
+            self._open = AsyncZeroconf(interfaces=interfaces)
+        elif self._interfaces is None:
+            await self._open.async_update_interfaces()
+        if not self._announced:
+            info = AsyncServiceInfo(
+                self._type,
+                f"{self._instance}.{SERVICE}",
+                port=self._port,
+                server=f"{self._instance}.local.",
+                parsed_addresses=await self._addresses(),
+                properties={"id": self._node_id},
+            )
+            await (await self._open.async_register_service(info, cooperating_responders=True))
+            self._announced = True
+        return self._open
+
+    async def _addresses(self) -> list[str]:
+        """Those of the host that is announced."""
+        host = self._host.strip("[]")
+        try:
+            return [str(ipaddress.ip_address(host))]
+        except ValueError:
+            found = await asyncio.get_running_loop().getaddrinfo(host, self._port)
+            return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MOST_ADDRESSES]
+
+    async def _resolved(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
+        """What is known of these names, and of a few what is not, too."""
+        from zeroconf import BadTypeInNameException
+        from zeroconf.asyncio import AsyncServiceInfo
+
+        infos = []
+        for name in names:
+            with contextlib.suppress(BadTypeInNameException):  # a stranger's malformed name
+                infos.append(AsyncServiceInfo(self._type, name))
+        known = [info for info in infos if info.load_from_cache(zeroconf)]
+        unknown = [info for info in infos if info not in known][:_MOST_ASKED]
+        asked = await asyncio.gather(*(info.async_request(zeroconf, _ASK_SECONDS * 1000) for info in unknown))
+        return known + [info for info, answered in zip(unknown, asked, strict=True) if answered]
+
+
+def _contact(info: "AsyncServiceInfo") -> Contact | None:
+    """Who an instance says it is, and where, unless it cannot be so."""
+    node_id = (info.properties.get(b"id") or b"").decode(errors="replace")
+    addresses = [ipaddress.ip_address(address) for address in info.parsed_addresses() if "%" not in address]
+    hosts = [f"[{one}]" if one.version == 6 else str(one) for one in addresses if not one.is_loopback]
+    try:
+        return Contact(node_id, tuple(f"{host}:{info.port}" for host in hosts[:_MOST_ADDRESSES]))
+    except MessageRefused:
+        return None

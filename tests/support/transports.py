@@ -1,0 +1,146 @@
+"""Two or more devices over each transport, so that one suite says what all of them promise."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sottovoce.agent.waits import Waits
+from sottovoce.identity import Fleet, Identity, Trust, enrol
+from sottovoce.transport import DeliveryFailed, Peer, Transport
+from sottovoce.transport.carrier import Carrier
+from sottovoce.transport.grpc import GrpcTransport
+from sottovoce.transport.memory import Exchange, MemoryTransport
+from sottovoce.transport.mqtt import Broker, MqttTransport
+
+from tests.support.devices import free_port
+
+KINDS = ("memory", "grpc", "mqtt", "mqtt-3.1.1")
+
+
+@dataclass
+class Node:
+    """A device that answers a message with its first bytes, backwards.
+
+    Attributes:
+        received: sender and message, in the order in which they came.
+        answer: raised instead of an answer.
+        open: while it is clear, every message waits.
+    """
+
+    identity: Identity
+    address: str
+    transport: Carrier
+    inner: Transport
+    received: list[tuple[str, bytes | None]] = field(default_factory=list)
+    answer: Exception | None = None
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def peer(self) -> Peer:
+        """This device, for others."""
+        return Peer(self.identity.node_id, self.address, self.identity.dns_name)
+
+    async def receive(self, sender: str, message: bytes | None) -> bytes:
+        """See Receive."""
+        self.received.append((sender, message))
+        self.came.set()
+        await self.open.wait()
+        if self.answer is not None:
+            raise self.answer
+        return (message or b"")[:64][::-1]
+
+    async def hears(self, sender: "Node", message: bytes) -> None:
+        """Wait until this message has come."""
+        async with asyncio.timeout(60):
+            while (sender.identity.node_id, message) not in self.received:
+                self.came.clear()
+                await self.came.wait()
+
+    async def ask(self, other: "Node", message: bytes, seconds: float = 20.0) -> bytes:
+        """Deliver, and try again until it succeeds: of one attempt nothing is promised."""
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    return await self.transport.deliver(other.peer, message, seconds)
+                except DeliveryFailed as failure:
+                    if failure.cause == "refused":
+                        raise
+                    await asyncio.sleep(0.05)
+
+
+class Devices:
+    """Makes devices of one kind of transport, of one fleet.
+
+    Args:
+        kind: of `KINDS`.
+        fleet: which they belong to.
+        directory: for their identities.
+        port: of a broker.
+    """
+
+    def __init__(self, kind: str, fleet: Fleet, directory: Path, port: int) -> None:
+        self._kind = kind
+        self._fleet = fleet
+        self._directory = directory
+        self._port = port
+        self._exchange = Exchange()
+        self.made: list[Node] = []
+        self.boots = 1
+
+    def identity(self, name: str) -> Identity:
+        """A new device of the fleet."""
+        return enrol(self._fleet, self._directory / name)
+
+    async def start(self, identity: Identity, address: str | None = None) -> Node:
+        """A device at work."""
+        address = address or self._address()
+        inner = self._transport(identity, address)
+        node = Node(identity, address, Carrier([inner]), inner)
+        node.open.set()
+        await node.transport.start(node.receive)
+        self.made.append(node)
+        self.boots += 1
+        return node
+
+    async def pair(self) -> tuple[Node, Node]:
+        """Two of them."""
+        return await self.start(self.identity("a")), await self.start(self.identity("b"))
+
+    def _address(self) -> str:
+        return "mqtt:main" if self._kind.startswith("mqtt") else f"127.0.0.1:{free_port()}"
+
+    def _transport(self, identity: Identity, address: str) -> Transport:
+        match self._kind:
+            case "memory":
+                return MemoryTransport(self._exchange, identity.node_id, address)
+            case "grpc":
+                return grpc_of(identity, address)
+            case _:
+                version = self._kind.partition("-")[2] or "5"
+                return mqtt_of(identity, self._port, self.boots, version)
+
+
+def grpc_of(identity: Identity, address: str) -> Transport:
+    """gRPC of a device."""
+    return GrpcTransport(listen=address, trust=Trust(identity), reconnect=0.2)
+
+
+def mqtt_of(identity: Identity, port: int, boots: int, version: str = "5") -> MqttTransport:
+    """MQTT of a device, without TLS, at a broker on this host."""
+    broker = Broker("127.0.0.1", port, "main", version)
+    return MqttTransport(broker=broker, trust=Trust(identity), incarnation=boots, waiting=Waits())
+
+
+@asynccontextmanager
+async def devices(kind: str, fleet: Fleet, directory: Path, broker: Callable[[], int]) -> AsyncIterator[Devices]:
+    """Devices that are stopped in the end."""
+    made = Devices(kind, fleet, directory, broker() if kind.startswith("mqtt") else 0)
+    try:
+        yield made
+    finally:
+        for node in made.made:
+            node.open.set()
+        await asyncio.gather(*(node.transport.stop(1.0) for node in made.made))
