@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -29,14 +29,14 @@ def sottovoce(*arguments: object, seconds: float = 100.0) -> subprocess.Complete
 
 
 class AgentProcess:
-    """`sottovoce agent run`, with what it says kept beside its state directory."""
+    """`sottovoce agent run`, with what it says kept beside its state directory; `within` goes before the command."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, within: Sequence[str] = ()) -> None:
         self.device = device
         self._log = device.state.with_suffix(".log")
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [SOTTOVOCE, "agent", "run", "--config", str(device.config)],
+                [*within, SOTTOVOCE, "agent", "run", "--config", str(device.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membership, Settings, Verifier
+from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
 from sottovoce.agent.core import Core
 from sottovoce.agent.discovery import Discovery, sources_of
@@ -18,6 +19,9 @@ from sottovoce.agent.herald import Herald, Voice
 from sottovoce.agent.overlay import Overlay
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, RecordBook
+from sottovoce.agent.renewal import Renewal
+from sottovoce.agent.revocation import NAME as REVOKED
+from sottovoce.agent.revocation import Crier
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.vault_here import LEDGER as LEDGER
@@ -30,6 +34,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, IdentityError, LedgerError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
+from sottovoce.identity.clock import NAME as CLOCK
+from sottovoce.identity.clock import ClockFloor
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
@@ -66,7 +72,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
             f"agent.state: {state}: too long for a local socket; choose a path below 90 characters "
             "(in a testbed: --set testbed.directory=…)"
         )
-    identity = load_identity(state / IDENTITY)
+    identity = _identity(config)
     family, waits = family_of(config), Waits()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
@@ -79,6 +85,16 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     except BaseException:
         vault.close()
         raise
+
+
+def _identity(config: AgentConfig) -> Identity:
+    """Who this device is, if its clock can be right and it joined as the configuration says."""
+    state, mode = config.agent.state, config.identity.mode
+    ClockFloor(state / CLOCK).check()
+    identity = load_identity(state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
+    if identity.mode != mode:
+        raise ConfigError(f'identity.mode: is "{mode}", but this device joined as "{identity.mode}": correct it')
+    return identity
 
 
 def _vault(config: AgentConfig, family: Family, identity: Identity, waits: Waits) -> VaultFront:
@@ -108,22 +124,24 @@ def _with_vault(
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = RecordBook(config.agent.state / NAME) if family.keeps_records else None
     kept = () if book is None else book.load()
-    learner, codec = family.learner(identity.node_id, FleetProvenance(identity), kept)
+    provenance, trust = FleetProvenance(identity), Trust(identity)
+    trust.subscribe(lambda: provenance.renew(trust.identity))
+    learner, codec = family.learner(identity.node_id, provenance, kept)
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
     counters = Counters()
     core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters))
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
-    trust = Trust(identity)
     carrier = variant.transport(carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits))
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
         return _enveloped(identity, store.incarnation, recipient, 1, kind, payload)
 
     voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
+    crier = Crier(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
     return Agent(
         config=config,
-        identity=identity,
+        trust=trust,
         core=core,
         store=store,
         vault=vault,
@@ -132,8 +150,10 @@ def _with_vault(
         counters=counters,
         sealed=sealed,
         herald=_herald(config, identity, vault, voice),
+        crier=crier,
+        renewal=_renewal(config, trust, crier),
         book=book,
-        overlay=_overlay(config, identity, carrier, counters, boots, incarnation),
+        overlay=_overlay(config, trust, carrier, counters, boots, incarnation),
         waits=waits,
     )
 
@@ -152,6 +172,20 @@ def _herald(config: AgentConfig, identity: Identity, vault: VaultFront, voice: V
     except BaseException:
         book.close()
         raise
+
+
+def _renewal(config: AgentConfig, trust: Trust, crier: Crier) -> Renewal:
+    state = config.agent.state
+    return Renewal(
+        trust=trust,
+        directory=state / IDENTITY,
+        revoked=state / REVOKED,
+        reload=crier.reload,
+        floor=ClockFloor(state / CLOCK),
+        enroller=config.identity.enroller,
+        pinned=tuple(peer.id for peer in config.transport.peers),
+        pause=config.identity.look_every,
+    )
 
 
 def _peer(identity: Identity, node: str, address: str) -> Peer:
@@ -184,17 +218,18 @@ def _enveloped(
 
 def _overlay(
     config: AgentConfig,
-    identity: Identity,
+    trust: Trust,
     transport: Transport,
     counters: Counters,
     boots: BootCounter,
     incarnation: int,
 ) -> Overlay | None:
     """Peer sampling, unless the configuration keeps to its own list of peers."""
-    chosen, now = config.membership, time.monotonic()
+    chosen, identity, now = config.membership, trust.identity, time.monotonic()
     if chosen.sampling == "static":
         return None
     author = Author(identity, config.transport.announced, config.transport.use)
+    trust.subscribe(lambda: author.renew(trust.identity))
     dice = random.Random()  # noqa: S311 - whom to ask next is no secret, and is seen
     sources = sources_of(config, identity, dice)
     book = AddressBook(config.agent.state / "peers.db", now)
@@ -205,13 +240,17 @@ def _overlay(
         settings=Settings(chosen.period, chosen.view_size, chosen.warm_size),
         incarnation=incarnation,
         issue=author.issue,
-        verify=Verifier(identity).verify,
-        seeds=[Contact(peer.id, (peer.address,)) for peer in config.transport.peers],
+        verify=Verifier(trust).verify,
+        seeds=[
+            *(Contact(peer.id, (peer.address,)) for peer in config.transport.peers),
+            *invitation_contacts(config.agent.state),
+        ],
         book=book.contacts(),
         dice=dice,
         now=now,
         reaches=transport.reaches,
     )
+    membership.expel(trust.revoked, now)
     return Overlay(
         membership=membership,
         book=book,

@@ -1,13 +1,23 @@
 """Making a device: its identity and its ledger, together or not at all. Nothing else ever creates a ledger."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from sottovoce.agent.assemble import LEDGER, state_files
+from sottovoce.agent.assemble import IDENTITY, LEDGER, state_files
+from sottovoce.agent.enrolment import redeem
 from sottovoce.durable import rename
 from sottovoce.errors import IdentityError
-from sottovoce.identity import Fleet, Identity, Validity, enrol
+from sottovoce.identity import Fleet, Identity, Validity, enrol, load
+from sottovoce.identity.files import read
+from sottovoce.identity.identity import TLS_CERTIFICATE
+from sottovoce.identity.invitation import Seeds, Token, read_bundle, use_bundle, write_seeds
+from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
+from sottovoce.identity.pinned import enrol_pinned
+from sottovoce.identity.verification import decode_certificate
 from sottovoce.vault import Budget, Ledger
+
+_REQUESTED = ".requested"
 
 
 def join(
@@ -25,22 +35,149 @@ def join(
     Raises:
         IdentityError: there is something already; a device joins once.
     """
+    return _made(state, budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
+
+
+def join_from_bundle(bundle: Path, state: Path, budget: Budget, *, vault: Path | None = None) -> Identity:
+    """The same for the device that a bundle was made for; the bundle is used up.
+
+    Raises:
+        IdentityError: the bundle is damaged or used, or cannot be marked as used.
+    """
+    invited = read_bundle(bundle)
+
+    def make(draft: Path) -> Identity:
+        fleet_certificate = invited.fleet_certificate.encode()
+        write_identity(
+            draft / IDENTITY, invited.keys, invited.certificate.encode(), fleet_certificate=fleet_certificate
+        )
+        return _settled(draft, invited.seeds)
+
+    return _made(state, budget, vault, make, lambda: use_bundle(bundle, invited))
+
+
+def join_with_token(token: Token, state: Path, budget: Budget, *, vault: Path | None = None) -> Identity:
+    """The same for a device whose certificate the enroller of a token issues; its keys are made here and stay here.
+
+    Raises:
+        NetworkError: the enroller does not answer.
+        IdentityError: something else answers, or it declines, or what it issued does not hold.
+    """
+
+    def make(draft: Path) -> Identity:
+        keys = DeviceKeys.generate()
+        issued = redeem(token, keys.request())
+        certificate, fleet_certificate = issued.certificate.encode(), issued.fleet_certificate.encode()
+        write_identity(draft / IDENTITY, keys, certificate, fleet_certificate=fleet_certificate)
+        return _settled(draft, issued.seeds)
+
+    return _made(state, budget, vault, make)
+
+
+def join_pinned(
+    fleet: str, state: Path, budget: Budget, validity: Validity | None = None, *, vault: Path | None = None
+) -> Identity:
+    """The same for a device that others know by its id alone.
+
+    Args:
+        fleet: what these devices call themselves together.
+        validity: of its certificate; ten years from now by default.
+
+    Raises:
+        IdentityError: the fleet cannot have this name.
+    """
+
+    def make(draft: Path) -> Identity:
+        enrol_pinned(draft / IDENTITY, fleet, validity)
+        return _settled(draft, Seeds())
+
+    return _made(state, budget, vault, make)
+
+
+def request_external(fleet: str, state: Path) -> bytes:
+    """Make the keys of a device whose certificate another CA will issue, beside `state`; returns the request, PEM.
+
+    Raises:
+        IdentityError: there is something already.
+    """
+    _check_new(state)
+    keys, beside = DeviceKeys.generate(), _requested(state)
+    write_keys(beside, keys)
+    return keys.request(fleet=fleet)
+
+
+def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, vault: Path | None = None) -> Identity:
+    """Make the state directory of the device whose request an external CA has answered.
+
+    Args:
+        chain: PEM, the device's certificate first.
+        issuer: PEM, the certificate of the CA that signed it.
+
+    Raises:
+        IdentityError: nothing was requested here, or the certificate does not hold or lacks the binding.
+    """
+    beside = _requested(state)
+    if not beside.is_dir():
+        raise IdentityError(f"{beside}: no keys there; begin with `sottovoce fleet join --external --request FILE`")
+    keys = DeviceKeys.read(beside)
+
+    def make(draft: Path) -> Identity:
+        write_keys(draft / IDENTITY, keys)
+        write_external_certificate(draft / IDENTITY, chain, issuer)
+        return _settled(draft, Seeds())
+
+    identity = _made(state, budget, vault, make)
+    shutil.rmtree(beside)
+    return identity
+
+
+def _made(
+    state: Path,
+    budget: Budget,
+    vault: Path | None,
+    make: Callable[[Path], Identity],
+    claim: Callable[[], None] = lambda: None,
+) -> Identity:
+    """The state directory, once it is whole.
+
+    Args:
+        make: writes all but the ledger into a draft of it.
+        claim: called just before the draft gets its name: it is this device that joins, or none.
+    """
     if vault is not None and state.absolute() in (vault.absolute(), *vault.absolute().parents):
         raise IdentityError(f"{vault}: is the agent's own; choose a directory outside of {state} for the vault")
     draft, hidden = _draft(state), None if vault is None else _draft(vault)
-    directory, ledger = state_files(draft)
-    identity = enrol(fleet, directory, validity=validity)
+    identity = make(draft)
+    _, ledger = state_files(draft)
     Ledger.create(ledger if hidden is None else hidden / LEDGER, identity.node_id, budget)
+    claim()
     if vault is not None and hidden is not None:
         rename(hidden, vault)
     rename(draft, state)
     return identity
 
 
-def _draft(directory: Path) -> Path:
-    """Where a directory is made before it has its name."""
+def _settled(draft: Path, seeds: Seeds) -> Identity:
+    """The identity in a draft, checked in full at the beginning of its validity: this device may have no clock yet."""
+    if seeds.contacts or seeds.broker:
+        write_seeds(draft, seeds)
+    certificate = draft / IDENTITY / TLS_CERTIFICATE
+    return load(draft / IDENTITY, decode_certificate(read(certificate), certificate).not_valid_before_utc)
+
+
+def _requested(state: Path) -> Path:
+    """Where the keys of a device wait for their certificate."""
+    return state.with_name(state.name + _REQUESTED)
+
+
+def _check_new(directory: Path) -> None:
     if directory.exists():
         raise IdentityError(f"{directory}: exists already; a device joins once. Choose another directory")
+
+
+def _draft(directory: Path) -> Path:
+    """Where a directory is made before it has its name."""
+    _check_new(directory)
     draft = directory.with_name(directory.name + ".joining")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)

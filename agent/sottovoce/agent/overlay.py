@@ -166,6 +166,7 @@ class Overlay:
 
     async def leave(self) -> None:
         """Say goodbye to the warm peers, who tell others: at most two seconds, and no harm if nobody hears it."""
+        self.stop()
         await self.discovery.close()
         if not hasattr(self, "_door") or self.membership.record.leaving:
             return

@@ -115,6 +115,11 @@ class Crier:
         """Of the list that is held; 0 for none."""
         return 0 if self.list is None else self.list.version
 
+    @property
+    def revoked(self) -> frozenset[str]:
+        """Who is in that list."""
+        return self._trust.revoked
+
     def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], shun: Callable[[], None]) -> None:
         """From now on: where to write, whom there are links to, and what to call when other devices are refused."""
         self._disk, self._peers, self._shun = disk, peers, shun
@@ -248,7 +253,7 @@ class Crier:
         if own in self.list.node_ids:
             raise IdentityError(
                 f"this device ({own}) was revoked by fleet {self.list.fleet!r}, in its list of version "
-                f"{self.list.version}: it takes no part any more. If that is an error, ask whoever has the fleet's key; "
+                f"{self.list.version}: it takes no part any more. If that is an error, ask who has the fleet's key; "
                 "otherwise let a new device join with `sottovoce fleet join`"
             )
         self._trust.revoke(self.list.node_ids)

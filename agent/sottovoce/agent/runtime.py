@@ -19,24 +19,27 @@ from sottovoce_bootstrap import Contact
 
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.departure import Departure
+from sottovoce.agent.departure import LEAVE_SECONDS, Departure
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.overlay import Door, Overlay
 from sottovoce.agent.record_book import RecordBook
+from sottovoce.agent.renewal import Renewal
+from sottovoce.agent.revocation import Crier
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.door import Query, Refused
 from sottovoce.errors import ExitCode, MessageRefused, PrivacyError, SottovoceError
-from sottovoce.identity import Identity, peer_dns_name
+from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, Tip, VaultFront
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, decode, encode_receipt, unseal
+from sottovoce.wire.revocation import REVOCATIONS
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
@@ -53,7 +56,7 @@ class Agent:
         self,
         *,
         config: AgentConfig,
-        identity: Identity,
+        trust: Trust,
         core: Core,
         store: SqliteStore,
         vault: VaultFront,
@@ -62,23 +65,27 @@ class Agent:
         counters: Counters,
         sealed: Callable[[str, str, bytes], bytes],
         herald: Herald,
+        crier: Crier,
+        renewal: Renewal,
         book: RecordBook | None = None,
         overlay: Overlay | None = None,
         waits: Waits | None = None,
     ) -> None:
         self.config = config
-        self.identity = identity
+        self.trust = trust
         self.core = core
         self.vault = vault
         self.transport = transport
         self.counters = counters
         self.herald = herald
+        self.crier = crier
+        self._renewal = renewal
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
         self.spending: Spending = vault.spending()
         self.links: dict[str, Link] = {}
-        self._peers = peers
+        self._peers = [peer for peer in peers if not trust.refuses(peer.id)]
         self._store = store
         self._book = book
         self._sealed = sealed
@@ -111,6 +118,7 @@ class Agent:
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
         control = ControlServer(self.config.agent.state / "agent.sock", self)
         self.herald.attend(self._core_thread, lambda: list(self.links))
+        self.crier.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
         try:
             await self.transport.start(self._receive)
             await control.start()
@@ -119,6 +127,8 @@ class Agent:
             await self._serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
             if self.overlay is not None:
                 self._spawn(self.overlay.run(self._door()))
+            self._spawn(self.crier.run())
+            self._spawn(self._renewal.run())
             _log.info("ready id=%s at=%s", self.identity.node_id, ",".join(self.config.transport.announced))
             await self._stopping.wait()
         finally:
@@ -126,6 +136,11 @@ class Agent:
         if self._failure is not None:
             raise self._failure
         return ExitCode.INTERRUPTED if self._interrupted else ExitCode.DONE
+
+    @property
+    def identity(self) -> Identity:
+        """Who this device is, with its present certificate."""
+        return self.trust.identity
 
     def stop(self) -> None:
         """Stop cleanly."""
@@ -142,8 +157,10 @@ class Agent:
         for timer in self._timers.values():
             timer.cancel()
         self.herald.stop()
-        async with self._asking:  # an answer that is on its way belongs to what is handed over
-            pass
+        self.waits.begin("leave", "a peer to take over what the others would miss", 2 * LEAVE_SECONDS)
+        with contextlib.suppress(TimeoutError):  # an answer that is on its way belongs to what is handed over
+            async with asyncio.timeout(LEAVE_SECONDS), self._asking:
+                pass
         if self.overlay is not None:
             await self.overlay.leave()
         await self._departure.hand_over(self._stopping)
@@ -238,7 +255,19 @@ class Agent:
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
+    def _shun(self) -> None:
+        """The fleet has revoked others: have nothing more to do with them."""
+        revoked = self.trust.revoked
+        for node in revoked & self.links.keys():
+            self._forget(node)
+        if self.overlay is not None:
+            self.overlay.expel(revoked)
+        elif not self._stopping.is_set():
+            self._spawn(self._serially(lambda: self.core.meet(tuple(self.links), self._loop.time())))
+
     def _transmit(self, outgoing: Outgoing) -> None:
+        if self.trust.refuses(outgoing.recipient):
+            return
         link = self.links.get(outgoing.recipient)
         if link is None and self.overlay is not None:
             contact = self.overlay.membership.find(outgoing.recipient)
@@ -325,6 +354,10 @@ class Agent:
                 raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
             if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
                 raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
+            if opened.payload_type == REVOCATIONS:
+                return await self.crier.receive(sender, opened.payload)
+            if self.trust.refuses(sender):
+                raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
             if opened.payload_type == PEER_EXCHANGE:
                 return self._exchanged(sender, opened.payload)
             if opened.payload_type == LEDGER_HEAD:
@@ -400,6 +433,8 @@ class Agent:
         for link in self.links.values():
             link.stop()
         self.herald.stop()
+        self.crier.stop()
+        self._renewal.stop()
         if self.overlay is not None:
             self.overlay.stop()
             await self.overlay.leave()

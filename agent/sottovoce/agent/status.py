@@ -2,6 +2,7 @@
 
 import resource
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,9 +10,11 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.revocation import Crier
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
+from sottovoce.identity.renewal import renewal_due
 from sottovoce.observe import Counters
 from sottovoce.transport import Transport
 from sottovoce.vault import Spending, VaultFront
@@ -24,7 +27,7 @@ class Reported(Protocol):
     """The parts of an agent that its status is made of."""
 
     config: AgentConfig
-    identity: Identity
+    crier: Crier
     core: Core
     vault: VaultFront
     transport: Transport
@@ -35,6 +38,11 @@ class Reported(Protocol):
     overlay: Overlay | None
     spending: Spending
     cycle: int
+
+    @property
+    def identity(self) -> Identity:
+        """Who the device is, with its present certificate."""
+        ...
 
 
 def status_document(agent: Reported) -> dict[str, Any]:
@@ -90,8 +98,16 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "failures": dict(counters.failures),
         "waiting": agent.waits.document(),
         "certificate_expires": agent.identity.not_after.isoformat(),
+        "certificate": _certificate(agent.identity),
+        "revocations": {"version": agent.crier.version, "devices": len(agent.crier.revoked)},
         "resources": {"rss_mib": _resident_mib(), "cpu_s": time.process_time()},
     }
+
+
+def _certificate(identity: Identity) -> dict[str, Any]:
+    """When it is to be renewed, and whether nobody has although it is time."""
+    due = renewal_due(identity)
+    return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 
 
 def _unmet(agent: Reported) -> list[dict[str, Any]]:

@@ -85,6 +85,11 @@ def _state(config: Path | None, state: Path | None) -> Path:
     return load(config).agent.state
 
 
+def _due(answer: dict[str, Any]) -> str:
+    """What to do about a certificate that nobody has renewed in time."""
+    return ": renew it now, with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
+
+
 def _lines(answer: dict[str, Any]) -> list[str]:
     privacy, traffic = answer["privacy"], answer["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]
@@ -102,5 +107,5 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",
         f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",
-        f"expires  certificate {answer['certificate_expires']}",
+        f"expires  certificate {answer['certificate_expires']}" + _due(answer),
     ]

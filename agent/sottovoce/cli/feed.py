@@ -43,7 +43,7 @@ def check(config: Config) -> None:
             typer.echo(f"meter    {meter.name} ({chosen.name}): {topic}{where}, a {chosen.kind} in {chosen.unit}")
     shown = feed.home_assistant
     typer.echo(f"panel    {f'Home Assistant under {shown.discovery_prefix}' if shown.enabled else 'none'}")
-    typer.echo(f"windows  {feed.window} s each, kept {feed.keep_days} days in {feed.store}")
+    typer.echo(f"windows  {feed.window} s each, kept {feed.keep_days} days in {feed.file}")
 
 
 @app.command()
@@ -53,7 +53,7 @@ def show(config: Config, as_json: Annotated[bool, typer.Option("--json", help="O
     from sottovoce.data.feed import summary
 
     settings = load(config)
-    found = summary(settings.feed.store)
+    found = summary(settings.feed.file)
     meters = {
         name: {"windows": count, "first": _time(first * found.seconds), "last": _time((last + 1) * found.seconds)}
         for name, (count, first, last) in found.meters.items()

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from sottovoce.testbed.measure import Errors, Measures
+from sottovoce.testbed.measure import Errors, PredictionErrors, Quality
 from sottovoce.testbed.progress import Moment
 
 _ROWS = 12
@@ -102,6 +102,8 @@ class ConsoleWatcher:
 
 
 def _result(final: dict[str, Any]) -> tuple[str, str]:
+    if "mae_least_squares" in final:
+        return "error", _prediction(final)
     if "rmse_mean" in final:
         return "error", (
             f"{final['rmse_mean']:.4g} root mean square, {final['rmse_max']:.4g} worst agent; noise alone "
@@ -113,7 +115,22 @@ def _result(final: dict[str, Any]) -> tuple[str, str]:
     )
 
 
-def _quality(measures: Measures | Errors) -> dict[str, str]:
+def _prediction(final: dict[str, Any]) -> str:
+    unit = "" if final["unit"] is None else f" {final['unit']}"
+    named = {
+        "persistence": final["mae_persistence"],
+        "same time yesterday": final["mae_same_time_yesterday"],
+        "exact fit": final["mae_least_squares"],
+    }
+    beside = ", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None)
+    return f"{final['mae_mean']:.4g}{unit} mean absolute, {final['mae_max']:.4g} worst agent; {beside}"
+
+
+def _quality(measures: Quality) -> dict[str, str]:
+    if isinstance(measures, PredictionErrors):
+        baseline = measures.mae_persistence
+        beside = {} if baseline is None else {"persistence": f"{baseline:.4g}"}
+        return {"mae": f"{measures.mae_mean:.4g}", "worst": f"{measures.mae_max:.4g}", **beside}
     if isinstance(measures, Errors):
         return {"error": f"{measures.rmse_mean:.4g}", "worst": f"{measures.rmse_max:.4g}"}
     return {

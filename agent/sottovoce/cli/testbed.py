@@ -30,8 +30,10 @@ def run_testbed(
         ),
     ] = None,
     transport: Annotated[
-        Literal["grpc", "memory"],
-        typer.Option(help="grpc: processes; memory: one process, virtual clock, seeded noise."),
+        Literal["grpc", "mqtt", "mixed", "memory"],
+        typer.Option(
+            help="grpc, mqtt: processes; mixed: of each, and of both; memory: one process, virtual clock, seeded noise."
+        ),
     ] = "grpc",
     epsilon: Annotated[
         float | None, typer.Option(help="Total ε, or inf for no noise.", show_default="2; push-sum: inf")
@@ -43,7 +45,7 @@ def run_testbed(
         str | None,
         typer.Option(
             help="exponential, ring, star, full, bipartite, random-regular(K), disconnected or newscast.",
-            show_default="exponential; rounds and shared models: full",
+            show_default="exponential; rounds and shared models: full; --transport mixed: newscast",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
@@ -51,7 +53,7 @@ def run_testbed(
         list[str] | None,
         typer.Option(
             help="loss=0.3, duplicate=0.05, delay=50ms±20ms, reorder=0.2, partition=0.5@cycle:10-20, "
-            "kill=0.33@cycle:20, restart=1@cycle:30, churn=lognormal(2,1), churn=trace:FILE."
+            "kill=0.33@cycle:20, restart=1@cycle:30, churn=lognormal(2,1), churn=trace:FILE, broker-kill=3s@cycle:20."
         ),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other key.")] = None,
@@ -69,7 +71,7 @@ def run_testbed(
     from sottovoce.cli.output import check_writable, write
     from sottovoce.cli.table import ConsoleWatcher
     from sottovoce.config import LEARNERS
-    from sottovoce.simulate import Faults, Trace
+    from sottovoce.simulate import NEWSCAST, Faults, Trace
     from sottovoce.testbed import memory, processes
     from sottovoce.testbed.options import Options, settings, topology_of
     from sottovoce.testbed.plan import plan
@@ -88,7 +90,7 @@ def run_testbed(
         delta=delta,
         cycles=cycles,
         period=period,
-        topology=topology or topology_of(learner),
+        topology=topology or (NEWSCAST if transport == "mixed" else topology_of(learner)),
         seed=seed,
         faults=Faults.parse(words),
         fault_words=words,

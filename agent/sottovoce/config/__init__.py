@@ -1,7 +1,8 @@
 """The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of
-from sottovoce.config.learners import LEARNERS, LearnerInfo, relation_of
+from sottovoce.config.identity import IdentitySection
+from sottovoce.config.learners import LEARNERS, REGRESSION_MODEL, LearnerInfo, relation_of
 from sottovoce.config.loading import checked, load
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.schema import (
@@ -17,11 +18,13 @@ from sottovoce.config.transport import MqttSection, PeerSection, TransportSectio
 
 __all__ = [
     "LEARNERS",
+    "REGRESSION_MODEL",
     "AgentConfig",
     "AgentSection",
     "DataSection",
     "FeedSection",
     "FormatSection",
+    "IdentitySection",
     "LearnerInfo",
     "LearnerSection",
     "LedgerSection",

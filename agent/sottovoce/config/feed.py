@@ -14,6 +14,7 @@ from sottovoce.config.wrong import LARGEST, wrong
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
 _DAY = 86_400
+_GAP = 600.0
 _FORMATS = Path(__file__).with_name("formats")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 
@@ -89,8 +90,11 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     scale: Annotated[float, Meta(gt=0, le=LARGEST, description="a further factor, such as a transformer's")] = 1.0
     max_power: Annotated[float, Meta(gt=0, le=10_000, description="the largest plausible power, kW")] = 100.0
     longest_gap: Annotated[
-        float, Meta(ge=1, le=_DAY, description="readings further apart, in seconds, leave a gap; at most a window")
-    ] = 600.0
+        Annotated[float, Meta(ge=1, le=_DAY)] | None,
+        Meta(
+            description="readings further apart, in seconds, leave a gap; at most a window; without it 600, or a window"
+        ),
+    ] = None
     replay: Annotated[bool, Meta(description="times of the past are no mistake: a recorded feed is replayed")] = False
 
 
@@ -116,7 +120,9 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ca: Annotated[Path | None, Meta(description="mqtts: certificates, PEM; without it those of the system")] = None
     username: Annotated[str | None, Meta(description="if the broker wants one")] = None
     password_file: Annotated[Path | None, Meta(description="file with the password, for its owner alone")] = None
-    store: Annotated[Path, Meta(description="SQLite file with the windows")] = Path("windows.db")
+    store: Annotated[
+        Path | None, Meta(description="SQLite file with the windows; without it windows.db beside this file")
+    ] = None
     window: Annotated[int, Meta(ge=60, le=_DAY, description="length of a window, seconds; days are whole windows")] = (
         1800
     )
@@ -154,10 +160,19 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise wrong(f"{key}.id", f"missing: {meter.format} hears neighbours too; give the meter's own number")
         if chosen.id is None and meter.id is not None:
             raise wrong(f"{key}.id", f"messages of {meter.format} do not say whose they are; leave it out")
-        if meter.longest_gap > self.window:
+        if self.gap_of(meter) > self.window:
             raise wrong(f"{key}.longest_gap", f"longer than a window of {self.window} s")
         if meter.replay and chosen.time is None:
             raise wrong(f"{key}.replay", f"messages of {meter.format} do not say when they were measured")
+
+    @property
+    def file(self) -> Path:
+        """Where the windows are."""
+        return self.store or Path("windows.db")
+
+    def gap_of(self, meter: MeterSection) -> float:
+        """Seconds that a meter's readings may be apart."""
+        return meter.longest_gap or min(_GAP, float(self.window))
 
     def format_of(self, meter: MeterSection) -> FormatSection:
         """A meter's format."""
@@ -169,7 +184,8 @@ def address_of(url: str) -> tuple[str, int, bool]:
     """Host, port and whether it is TLS, of a broker's URL."""
     split = urlsplit(url)
     encrypted = split.scheme == "mqtts"
-    return split.hostname or "", split.port or (8883 if encrypted else 1883), encrypted
+    port = split.port if split.port is not None else 8883 if encrypted else 1883
+    return split.hostname or "", port, encrypted
 
 
 @cache

@@ -56,13 +56,13 @@ def load(path: Path) -> AgentConfig:
         config.feed,
         ca=config.feed.ca and here / config.feed.ca,
         password_file=config.feed.password_file and here / config.feed.password_file,
-        store=here / config.feed.store.expanduser(),
+        store=here / config.feed.file.expanduser(),
     )
     return msgspec.structs.replace(
         config,
         feed=feed,
         agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
-        data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here, feed.store)),
+        data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here, feed.file)),
         vault=msgspec.structs.replace(
             config.vault,
             socket=config.vault.socket and here / config.vault.socket,
@@ -117,7 +117,8 @@ def _decoded(kind: type, value: Any) -> Any:
 
 def _problem(message: str, table: KeyPath, origin: str, line_of: LineOf) -> str:
     """One line from msgspec's words: where, which key, what is wrong, what to do."""
-    message, _, place = message.partition(" - at `$")
+    message, *places = message.split(" - at `$")  # the innermost table first
+    place = "".join(reversed(places))
     location = table + tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place))
     remedy = ""
     if named := re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", message):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from sottovoce.config.feed import FeedSection
+from sottovoce.config.identity import IdentitySection
 from sottovoce.config.learners import LEARNERS, REGRESSION_MODEL, relation_of
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.transport import TransportSection
@@ -304,6 +305,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ledger: LedgerSection = LedgerSection()
     vault: VaultSection = VaultSection()
     feed: FeedSection = FeedSection()
+    identity: IdentitySection = IdentitySection()
 
     def __post_init__(self) -> None:
         """A unit is one that the learner bounds, and windows are declared. A regression is learnt by what can."""

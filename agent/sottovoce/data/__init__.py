@@ -6,6 +6,7 @@ from sottovoce.data.partition import held_by_most, holdout, one_record, partitio
 from sottovoce.data.records import Records, checked
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
+from sottovoce.data.target import Target
 from sottovoce.data.transform import BIAS, TransformName, apply, centred_unit, width
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "DataSet",
     "DataSpec",
     "Records",
+    "Target",
     "TransformName",
     "apply",
     "centred_unit",

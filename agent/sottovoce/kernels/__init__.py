@@ -3,6 +3,7 @@
 from sottovoce.kernels.gossip_rules import LAMBDA, RULES, SLOPES, Slope, UpdateRule, merge
 from sottovoce.kernels.gradient_walk import descend, descents
 from sottovoce.kernels.kernel import Kernel, Model
+from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.one_vs_all import copies, decide, predict, scores, targets
 from sottovoce.kernels.registry import kernel_named
@@ -14,6 +15,7 @@ __all__ = [
     "RULES",
     "SLOPES",
     "Kernel",
+    "LeastSquares",
     "Model",
     "OneVsAll",
     "Slope",

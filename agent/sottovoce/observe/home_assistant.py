@@ -10,6 +10,29 @@ import sottovoce
 
 ONLINE = "online"
 OFFLINE = "offline"
+_DIAGNOSTIC = {"entity_category": "diagnostic"}
+_COMPONENTS: dict[str, dict[str, Any]] = {
+    "state": {"name": "State", "icon": "mdi:state-machine", **_DIAGNOSTIC},
+    "peers": {"name": "Peers", "icon": "mdi:lan", "state_class": "measurement", **_DIAGNOSTIC},
+    "epsilon_left": {
+        "name": "Privacy budget left",
+        "icon": "mdi:shield-lock",
+        "unit_of_measurement": "ε",
+        "suggested_display_precision": 2,
+        "state_class": "measurement",
+        **_DIAGNOSTIC,
+    },
+    "last_exchange": {"name": "Last exchange", "device_class": "timestamp", **_DIAGNOSTIC},
+    "certificate_expires": {"name": "Certificate expires", "device_class": "timestamp", **_DIAGNOSTIC},
+    "prediction": {
+        "name": "Energy expected next",
+        "device_class": "energy",
+        "unit_of_measurement": "Wh",
+        "suggested_display_precision": 0,
+    },
+}
+KEYS = tuple(_COMPONENTS)
+"""The keys of a state; None stands for what is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +84,6 @@ def discovery(topics: Topics, name: str, expires: int) -> dict[str, Any]:
     Returns:
         the message, JSON-ready.
     """
-    diagnostic = {"entity_category": "diagnostic"}
-    count = {"state_class": "measurement"}
-    components: dict[str, dict[str, Any]] = {
-        "state": {"name": "State", "icon": "mdi:state-machine", **diagnostic},
-        "peers": {"name": "Peers", "icon": "mdi:lan", **count, **diagnostic},
-        "epsilon_left": {
-            "name": "Privacy budget left",
-            "icon": "mdi:shield-lock",
-            "unit_of_measurement": "ε",
-            "suggested_display_precision": 2,
-            **count,
-            **diagnostic,
-        },
-        "last_exchange": {"name": "Last exchange", "device_class": "timestamp", **diagnostic},
-        "certificate_expires": {"name": "Certificate expires", "device_class": "timestamp", **diagnostic},
-        "prediction": {
-            "name": "Energy expected next",
-            "device_class": "energy",
-            "unit_of_measurement": "Wh",
-            "suggested_display_precision": 0,
-        },
-    }
     return {
         "device": {
             "identifiers": [topics.device],
@@ -100,7 +101,7 @@ def discovery(topics: Topics, name: str, expires: int) -> dict[str, Any]:
                 "expire_after": expires,
                 **component,
             }
-            for key, component in components.items()
+            for key, component in _COMPONENTS.items()
         },
         "state_topic": topics.state,
         "availability_topic": topics.availability,

@@ -9,6 +9,7 @@ kill=P@cycle:N                a share P of the agents is killed (kill -9) when t
 restart=P@cycle:N             a share P of the killed agents comes back, with its state, at cycle N
 churn=lognormal(MU,SIGMA)     agents crash and come back: sessions of log-normal length in cycles, nine in ten up
 churn=trace:FILE              the same by a trace of lines `agent,down_cycle,up_cycle`; agents count from 0
+broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and back after TIME, like 3s
 
 Each at most once; cycles count from 1.
 """
@@ -32,6 +33,7 @@ _KINDS = {
     "kill": "kill=0.33@cycle:20",
     "restart": "restart=1@cycle:30",
     "churn": "churn=lognormal(2,1)",
+    "broker-kill": "broker-kill=3s@cycle:20",
 }
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
@@ -58,6 +60,14 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """Something is away for so many seconds from a cycle on."""
+
+    seconds: float
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sessions:
     """Online sessions of log-normal length in cycles: `mu` and `sigma` are those of its logarithm."""
 
@@ -78,6 +88,7 @@ class Faults:
     kill: AtCycle | None = None
     restart: AtCycle | None = None
     churn: Sessions | tuple[Absence, ...] | None = None
+    broker_kill: Outage | None = None
 
     @property
     def on_messages(self) -> bool:
@@ -110,7 +121,7 @@ class Faults:
         Raises:
             UsageError: the message says what the run has.
         """
-        last = [moment.cycle for moment in (self.kill, self.restart) if moment is not None]
+        last = [moment.cycle for moment in (self.kill, self.restart, self.broker_kill) if moment is not None]
         last += [self.partition.ends] if self.partition is not None else []
         if late := [cycle for cycle in last if cycle > cycles]:
             raise UsageError(f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles")
@@ -185,6 +196,13 @@ def _at_cycle(value: str, refuse: Refuse) -> AtCycle:
     return AtCycle(_probability(match[1], refuse), int(match[2]))
 
 
+def _broker_kill(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    match = re.fullmatch(rf"{_DURATION}@cycle:{_CYCLE}", value)
+    if not match:
+        raise refuse()
+    return {"broker_kill": Outage(_seconds(match[1], match[2]), int(match[3]))}
+
+
 def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
     if value.startswith("trace:") and len(value) > len("trace:"):
         return {"churn": read_absences(Path(value.removeprefix("trace:")))}
@@ -206,6 +224,7 @@ _READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
     "kill": lambda value, refuse: {"kill": _at_cycle(value, refuse)},
     "restart": lambda value, refuse: {"restart": _at_cycle(value, refuse)},
     "churn": _churn,
+    "broker-kill": _broker_kill,
 }
 
 

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.agent.family import records_of
+from sottovoce.kernels import LeastSquares
+from sottovoce.testbed.errors_of_prediction import PredictionMeter
 from sottovoce.testbed.measure import Errors, Meter
 from sottovoce.testbed.plan import Plan
 
@@ -46,11 +48,17 @@ class ErrorMeter:
         )
 
 
-def meter_of(plan: Plan) -> Meter | ErrorMeter:
+AnyMeter = Meter | ErrorMeter | PredictionMeter
+
+
+def meter_of(plan: Plan) -> AnyMeter:
     """What measures the models of a plan."""
-    if "noise_deviation" not in plan.family.facts:
-        return Meter(plan.family.model, plan.test, plan.options.seed)
-    held = [records_of(raw, plan.transform, plan.bounds).features for raw in plan.raw]
-    vectors = [rows.mean(axis=0) if len(rows) else np.zeros(plan.family.model.size) for rows in held]
+    model, seed = plan.family.model, plan.options.seed
+    if "noise_deviation" not in plan.family.facts and not isinstance(model, LeastSquares):
+        return Meter(model, plan.test, seed)
+    held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+    if isinstance(model, LeastSquares):
+        return PredictionMeter(model, plan.test, plan.target, held, seed)
+    vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in held]
     facts = plan.family.facts
     return ErrorMeter(np.stack(vectors), facts["clip"], facts["noise_deviation"])

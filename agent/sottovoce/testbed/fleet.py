@@ -18,7 +18,7 @@ import tomlkit
 from sottovoce.agent.assemble import state_files
 from sottovoce.agent.control import ask
 from sottovoce.agent.join import join
-from sottovoce.config import AgentConfig
+from sottovoce.config import AgentConfig, MqttSection
 from sottovoce.data import Records
 from sottovoce.errors import (
     ConfigError,
@@ -31,6 +31,7 @@ from sottovoce.errors import (
 )
 from sottovoce.identity import Identity, create_fleet
 from sottovoce.simulate import on_messages
+from sottovoce.testbed.broker import TestbedBroker, broker_for
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.process import FLEET_PREFIX
 from sottovoce.vault import Ledger, Spending
@@ -97,6 +98,7 @@ class ProcessFleet:
         self._plan = plan
         self._cut_off: frozenset[int] = frozenset()
         self._public = directory.absolute() / "public.npz"
+        self.broker: TestbedBroker | None = None
         self.members = self._built(directory)
 
     def start(self) -> None:
@@ -105,6 +107,8 @@ class ProcessFleet:
         Raises:
             SottovoceError: an agent ended, or did not answer in time.
         """
+        if self.broker is not None:
+            self.broker.start()
         for index in range(len(self.members)):
             self.launch(index)
         patience = max(_READY_SECONDS, _SECONDS_EACH * len(self.members))
@@ -197,6 +201,8 @@ class ProcessFleet:
                 stubborn.append(member.name)
             if process.stdin is not None:
                 process.stdin.close()
+        if self.broker is not None:
+            self.broker.stop()
         return stubborn
 
     def spending(self, member: Member) -> Spending:
@@ -209,9 +215,11 @@ class ProcessFleet:
 
     def _built(self, directory: Path) -> list[Member]:
         options = self._plan.options
-        ports = _free_ports(options.agents)
+        *ports, broker_port = _free_ports(options.agents + 1)
         self._configuration(0, Path(), options.data, 1, [])  # wrong settings are named before anything is made
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
+        if any("mqtt" in options.ways(i) for i in range(options.agents)):
+            self.broker = broker_for(fleet, directory, broker_port, options.broker)
         members = []
         for i in range(options.agents):
             name = f"agent-{i:02d}"
@@ -223,11 +231,17 @@ class ProcessFleet:
             records = member.state / "records.npz"
             self._save(records, self._plan.raw[i])
             peers = [
-                {"id": members[j].identity.node_id, "address": f"127.0.0.1:{ports[j]}"} for j in self._plan.peers[i]
+                {"id": members[j].identity.node_id, "address": self._address(i, j, ports[j])}
+                for j in self._plan.peers[i]
             ]
             config = self._configuration(i, member.state, f"npz:{records}", ports[i], peers)
             member.config.write_text(tomlkit.dumps(_written(config)))
         return members
+
+    def _address(self, index: int, other: int, port: int) -> str:
+        """Where one agent reaches another."""
+        both = "grpc" in self._plan.options.ways(index) and "grpc" in self._plan.options.ways(other)
+        return f"127.0.0.1:{port}" if both else f"mqtt:{MqttSection().realm}"
 
     def _save(self, path: Path, raw: Records) -> None:
         """Records before the transform, as an npz file for their owner alone."""
@@ -248,7 +262,9 @@ class ProcessFleet:
             "backoff": min(1.0, max(0.05, period / 2)),
             "backoff_max": min(30.0, max(1.0, 4 * period)),
             **{key.removeprefix("transport."): value for key, value in plan.options.settings.items()
-               if key.startswith("transport.")},
+               if key.startswith("transport.") and not key.startswith("transport.mqtt.")},
+            "use": list(plan.options.ways(index)),
+            "mqtt": {"url": "mqtt://127.0.0.1"} if self.broker is None else dict(self.broker.settings),
         }  # fmt: skip
         return plan.options.configuration(
             agent={"state": str(state)},
@@ -268,7 +284,14 @@ class ProcessFleet:
 def _written(config: AgentConfig) -> dict[str, Any]:
     """The configuration as TOML tables: no null, which TOML has not."""
     tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
-    return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+    return {name: _present(table) for name, table in tables.items()}
+
+
+def _present(table: dict[str, Any]) -> dict[str, Any]:
+    """A table without what has no value, at any depth."""
+    return {
+        key: _present(value) if isinstance(value, dict) else value for key, value in table.items() if value is not None
+    }
 
 
 def _free_ports(count: int) -> list[int]:

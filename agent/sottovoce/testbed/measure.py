@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.kernels import Model
 
-_CURVE_MODELS = 100
-_CURVE_RECORDS = 2000
+CURVE_MODELS = 100
+CURVE_RECORDS = 2000
+"""At most, in the curve of a run."""
+
 _CHUNK = 64
 
 
@@ -48,6 +50,40 @@ class Errors:
     accuracy_max: None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PredictionErrors:
+    """How far predicted numbers are from the true ones, in `unit`. Nothing is classified.
+
+    Attributes:
+        loss_mean: half the mean squared error in the model's own scale, over agents.
+        mae_mean: mean absolute error, over agents.
+        mae_max: the largest of any agent.
+        rmse_mean: root mean squared error, over agents.
+        rmse_max: the largest of any agent.
+        mae_least_squares: of the exact least-squares fit to all agents' records together.
+        mae_persistence: of "as in the last half hour", where records are of a forecast; else None.
+        mae_same_time_yesterday: of "as a day ago", likewise.
+        unit: of all errors; None for the target's own.
+    """
+
+    loss_mean: float
+    mae_mean: float
+    mae_max: float
+    rmse_mean: float
+    rmse_max: float
+    mae_least_squares: float
+    mae_persistence: float | None
+    mae_same_time_yesterday: float | None
+    unit: str | None
+    accuracy_mean: None = None
+    accuracy_min: None = None
+    accuracy_max: None = None
+
+
+Quality = Measures | Errors | PredictionErrors
+"""Of all models, at one moment."""
+
+
 class Meter:
     """Measures models on the test set.
 
@@ -61,13 +97,13 @@ class Meter:
         self._kernel = kernel
         self._test = test
         self._random = np.random.default_rng(seed)
-        rows = self._random.permutation(len(test))[:_CURVE_RECORDS]
+        rows = self._random.permutation(len(test))[:CURVE_RECORDS]
         self._sample = test.at(rows)
 
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
         """On at most 100 models and 2,000 records, for the curve of a run."""
-        if len(models) > _CURVE_MODELS:
-            models = [models[i] for i in self._random.permutation(len(models))[:_CURVE_MODELS]]
+        if len(models) > CURVE_MODELS:
+            models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
     def final(self, models: Sequence[NDArray[np.float64]]) -> Measures:

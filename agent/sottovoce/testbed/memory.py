@@ -11,8 +11,7 @@ from sottovoce.agent.provenance import Unsigned
 from sottovoce.errors import NetworkError
 from sottovoce.simulate import Device, Simulation, Trace, Witness
 from sottovoce.simulate.fate import Fate
-from sottovoce.testbed.errors_of_mean import ErrorMeter, meter_of
-from sottovoce.testbed.measure import Meter
+from sottovoce.testbed.errors_of_mean import AnyMeter, meter_of
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
@@ -105,7 +104,7 @@ def _report(
     plan: Plan,
     simulation: Simulation,
     devices: list[Device],
-    meter: Meter | ErrorMeter,
+    meter: AnyMeter,
     curve: list[dict[str, object]],
     wall: float,
 ) -> Report:

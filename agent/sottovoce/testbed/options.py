@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from sottovoce.config import (
     LearnerSection,
     LedgerSection,
     MembershipSection,
+    MqttSection,
     PrivacySection,
     TransportSection,
     checked,
@@ -32,12 +33,14 @@ _SECTIONS: dict[str, type[Struct]] = {
     "membership": MembershipSection,
     "privacy": PrivacySection,
     "transport": TransportSection,
+    "transport.mqtt": MqttSection,
 }
 _OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _DECIDED = {
     *("data.source", "data.ranges", "data.features", "data.classes"),
     *("learner.name", "learner.fidelity", "learner.model", "learner.period", "learner.begins_walk"),
     *("membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"),
+    *("transport.use", "transport.mqtt", "transport.mqtt.realm"),
 }
 
 
@@ -51,7 +54,8 @@ class Options:
         fidelity: `sound`, or `paper`: the algorithm to the letter.
         model: its name; None for the learner's own.
         data: a data SPEC.
-        transport: `grpc` (processes) or `memory` (one process, virtual clock).
+        transport: `grpc` or `mqtt` (processes), `mixed` (processes: two in ten have both, the others one or the other),
+            or `memory` (one process, virtual clock).
         epsilon: total ε; None for the noiseless baseline.
         delta: total δ.
         cycles: cycles of each agent.
@@ -89,6 +93,16 @@ class Options:
         known(self.topology)
         if self.topology == NEWSCAST and self.transport == "memory":
             raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
+        if self.topology != NEWSCAST and self.transport == "mixed":
+            raise UsageError(
+                "--transport mixed: not everybody reaches everybody, so peers are sampled: use --topology newscast, "
+                "and a learner that goes without a graph of its own, such as clipd2p"
+            )
+        own_broker = self.transport in ("mqtt", "mixed") and self.broker is None
+        if self.faults.broker_kill is not None and not own_broker:
+            raise UsageError(
+                "--fault broker-kill=…: needs --transport mqtt or mixed, and a broker of the testbed's own"
+            )
         if self.epsilon is not None and not self.epsilon > 0:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
         if not 0 < self.delta < 1:
@@ -160,6 +174,24 @@ class Options:
         return str(self.settings.get("data.partition", own))
 
     @property
+    def broker(self) -> str | None:
+        """The url of a broker that the user runs."""
+        url = self.settings.get("transport.mqtt.url")
+        return None if url is None else str(url)
+
+    def ways(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
+        """The transports of one agent. Where they are mixed, the first have both: they are the others' seeds."""
+        match self.transport:
+            case "mqtt":
+                return ("mqtt",)
+            case "mixed" if index < max(1, round(self.agents / 5)):
+                return ("grpc", "mqtt")
+            case "mixed" if index % 2:
+                return ("mqtt",)
+            case _:
+                return ("grpc",)
+
+    @property
     def directory(self) -> Path | None:
         """Where the fleet lives, if it is to be kept."""
         value = self.settings.get("testbed.directory")
@@ -199,8 +231,11 @@ class Options:
         }
         chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
         for key, value in {**self._defaults, **chosen, **decided}.items():
-            table, _, name = key.partition(".")
-            tables.setdefault(table, {})[name] = value
+            *path, name = key.split(".")
+            table: dict[str, Any] = tables
+            for part in path:
+                table = table.setdefault(part, {})
+            table[name] = value
         return checked(tables, "--set")
 
 

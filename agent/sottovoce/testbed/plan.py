@@ -6,11 +6,12 @@ from typing import Any
 from sottovoce.agent.families.push_sum import step_size
 from sottovoce.agent.families.rounds import check, scored
 from sottovoce.agent.family import Family, family_of, records_of
-from sottovoce.config import LEARNERS, AgentConfig
+from sottovoce.config import LEARNERS, REGRESSION_MODEL, AgentConfig
 from sottovoce.data import (
     Bounds,
     DataSet,
     Records,
+    Target,
     TransformName,
     apply,
     held_by_most,
@@ -48,6 +49,8 @@ class Plan:
         family: what the learner brings along.
         first: the same for the first agent, which begins the walk where one model walks.
         model: the name of its model.
+        target: what the target of a regression stands for, if anything says so.
+        windows: first and last window that agents may be asked about, where a window is the unit.
         apart: public records by which models are scored, if the learner needs any.
         gradient_bound: G, where the testbed had to find it out.
     """
@@ -66,6 +69,8 @@ class Plan:
     family: Family
     first: Family
     model: str
+    target: Target | None
+    windows: tuple[int, int] | None
     apart: Apart
     gradient_bound: float | None = None
 
@@ -86,6 +91,7 @@ class Plan:
             "features": self.features,
             "classes": self.classes,
             "expected_records": self.expected_records,
+            **({} if self.windows is None else {"windows": list(self.windows)}),
             **({} if self.apart.public is None else {"public": public}),
         }
 
@@ -101,6 +107,8 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         DataError: the data cannot be read or dealt out.
     """
     data = load(options.data) if data is None else data
+    if data.classes == 1:
+        options = _of_regression(options, grouped=data.groups is not None)
     bounds = data.bounds
     train, test, groups = data.records, data.test, data.groups
     if test is None:
@@ -112,6 +120,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     train, groups = train.at(apart.train), None if groups is None else groups[apart.train]
     peers = _peers(options)
     parts = partition(options.partition, train.labels, options.agents, options.seed, groups)
+    windows = _windows(options, train)
     tables: dict[str, dict[str, Any]] = {
         "agent": {"state": "."},
         "data": {
@@ -119,6 +128,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
             "features": train.features.shape[1],
             "classes": data.classes,
             "expected_records": sum(map(len, parts)) / options.agents,
+            **({} if windows is None else {"windows": list(windows)}),
             **({} if apart.public is None else {"public": "apart"}),
         },
     }
@@ -148,9 +158,28 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         family=_family(config, public),
         first=_family(options.configuration(**tables, learner=_own(options, 0, peers)), public),
         model=config.learner.chosen_model,
+        target=data.target,
+        windows=windows,
         apart=apart,
         gradient_bound=bound,
     )
+
+
+def _of_regression(options: Options, *, grouped: bool) -> Options:
+    """What a regression needs, unless the command line says otherwise: its model, and targets as they are.
+
+    Of a file of many meters each agent has one.
+    """
+    dealt = "one-group" if options.data.startswith("meters:") else "by-group"
+    defaults = {"data.transform": "none", **({"data.partition": dealt} if grouped else {})}
+    return replace(options, model=options.model or REGRESSION_MODEL, settings={**defaults, **options.settings})
+
+
+def _windows(options: Options, train: Records) -> tuple[int, int] | None:
+    """The windows there are, where one is the unit: a testbed may count its data set."""
+    if options.budget.unit != "window" or train.windows is None or not len(train):
+        return None
+    return int(train.windows.min()), int(train.windows.max())
 
 
 def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:

@@ -42,7 +42,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
-    throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and config.transport.listen.startswith("127.0.0.1:")
+    transport = config.transport
+    here = transport.listen.startswith("127.0.0.1:") and ("mqtt" not in transport.use or transport.mqtt.loopback)
+    throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and here
     if budget_of(config).epsilon is None and not throw_away:
         raise ConfigError(
             'privacy.epsilon: inf is for a testbed\'s own fleet on 127.0.0.1 alone, and so is data.ranges = "training"'

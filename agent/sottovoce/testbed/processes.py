@@ -48,6 +48,7 @@ class _Run:
         names = [member.name for member in self._fleet.members]
         self._fate = Fate(plan.options.faults, names, plan.options.seed)
         self._cycle = 0
+        self._broker_back: float | None = None
         self._reached = time.monotonic()
         self._curve: list[dict[str, Any]] = []
         self._warnings: list[str] = []
@@ -55,6 +56,8 @@ class _Run:
     def report(self) -> Report:
         """Run, and tell."""
         try:
+            if self._fleet.broker is not None:
+                self._watcher.note(f"MQTT through {self._fleet.broker.words}")
             self._watcher.note(f"starting {len(self._fleet.members)} agent processes")
             if alone := len(self._plan.alone):
                 self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
@@ -86,6 +89,7 @@ class _Run:
         while True:
             self._fleet.poll()
             self._advance()
+            self._break_broker(self._cycle)
             if self._cycle > seen:
                 seen = self._cycle
                 self._injure(min(seen, options.cycles))
@@ -113,6 +117,20 @@ class _Run:
         """Whether all are down, but not for good."""
         cycle, cycles = self._cycle, self._plan.options.cycles
         return not self._fleet.running() and cycle < cycles and self._fate.brings_back(cycle)
+
+    def _break_broker(self, cycle: int) -> None:
+        """Kill the broker at its cycle, and start it again when its time is over."""
+        fault, broker = self._plan.options.faults.broker_kill, self._fleet.broker
+        if fault is None or broker is None:
+            return
+        if self._broker_back is None and cycle >= fault.cycle:
+            broker.kill()
+            self._broker_back = time.monotonic() + fault.seconds
+            self._watcher.note(f"cycle {cycle}: killed the broker, for {fault.seconds:g} s")
+        elif self._broker_back is not None and time.monotonic() >= self._broker_back:
+            broker.start()
+            self._broker_back = float("inf")
+            self._watcher.note(f"cycle {cycle}: the broker is back")
 
     def _injure(self, cycle: int) -> None:
         turn = self._fate.at(cycle)

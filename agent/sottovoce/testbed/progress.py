@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from sottovoce.testbed.measure import Errors, Measures
+from sottovoce.testbed.measure import Quality
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Moment:
     cycles: int
     elapsed_s: float
     alive: int
-    measures: Measures | Errors
+    measures: Quality
     epsilon_spent: float | None
     messages: int
     wire_bytes: int

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sottovoce.door import PrivacyStatement
-from sottovoce.testbed.measure import Errors, Measures
+from sottovoce.testbed.measure import Quality
 
 SCHEMA = "sottovoce.report/1"
 
@@ -59,7 +59,7 @@ class Report:
 
     run: dict[str, Any]
     statement: PrivacyStatement
-    final: Measures | Errors
+    final: Quality
     curve: list[dict[str, Any]]
     traffic: Traffic
     resources: Resources

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 import sottovoce
+from sottovoce.kernels import LeastSquares
 from sottovoce.simulate import mixing_facts
 from sottovoce.testbed.gradient_bound import RUNS
 from sottovoce.testbed.plan import Plan
@@ -39,11 +40,18 @@ def contaminated(plan: Plan) -> list[str]:
 
 
 def shared_records(plan: Plan) -> list[str]:
-    """A warning where several agents hold one record: what each of them may release of it adds up."""
-    agents = plan.held_by_most
-    if agents < 2 or plan.options.budget.epsilon is None:
+    """Warnings where several agents hold one record, or several records one measured value: what each costs adds up."""
+    agents, budget, found = plan.held_by_most, plan.options.budget, []
+    if budget.epsilon is None:
         return []
-    return [f"{agents} agents hold one record: all together may cost it {agents} times the ε and δ printed"]
+    if agents > 1:
+        found.append(f"{agents} agents hold one record: all together may cost it {agents} times the ε and δ printed")
+    if plan.target is not None and plan.target.overlap > 1 and budget.unit == "record":
+        found.append(
+            f"a reading is part of up to {plan.target.overlap} records, so what is printed for one record does not hold "
+            "for a reading: --set privacy.unit=window protects all readings of a day"
+        )
+    return found
 
 
 def unpaid(plan: Plan) -> list[str]:
@@ -54,6 +62,8 @@ def unpaid(plan: Plan) -> list[str]:
             f"learner.gradient_bound = {plan.gradient_bound:.4g} is from {RUNS} runs without privacy on all records, "
             "as the paper has it: nobody paid for it"
         )
+    if isinstance(plan.family.model, LeastSquares):
+        found.append("mae_least_squares is of a fit to all agents' records, which this harness alone may look at")
     if "noise_deviation" in plan.family.facts:
         found.append("rmse and mae are against the true mean of all devices, which this harness alone knows")
     return found

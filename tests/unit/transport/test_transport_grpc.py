@@ -37,9 +37,10 @@ class Node:
         self.answer: Exception | None = None
         self.open = asyncio.Event()  # while it is clear, "slow" waits for its answer
         self.open.set()
+        self.trust = Trust(replace(identity, authority=(trusts or identity).authority))
         self.transport = GrpcTransport(
             listen=f"127.0.0.1:{self.port}",
-            trust=Trust(replace(identity, authority=(trusts or identity).authority)),
+            trust=self.trust,
             reconnect=0.1,
         )
 

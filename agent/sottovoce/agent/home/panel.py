@@ -11,7 +11,7 @@ from sottovoce.agent.home.broker import Session, Will
 from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
-from sottovoce.observe.home_assistant import OFFLINE, ONLINE, Topics, discovery
+from sottovoce.observe.home_assistant import KEYS, OFFLINE, ONLINE, Topics, discovery
 
 _log = logging.getLogger(__name__)
 _PATIENCE = 5.0
@@ -93,7 +93,7 @@ class Panel:
             if not self._away:
                 _log.warning("waiting-for-agent reason=it does not answer next_attempt_s=%.0f", self._period)
             self._away = True
-            return {"state": "not running"}
+            return {**dict.fromkeys(KEYS), "state": "not running"}
         self._away = False
         traffic = status["traffic"]["messages"], status["traffic"]["received"]
         if self._traffic is not None and traffic != self._traffic:

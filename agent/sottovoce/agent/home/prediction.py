@@ -25,7 +25,7 @@ class Predictor:
 
     def __init__(self, config: AgentConfig) -> None:
         data = config.data
-        self._store = config.feed.store
+        self._store = config.feed.file
         self._fits = data.classes == 1 and data.features == FEATURES and data.transform == "none"
         chosen = parse(data.source).options.get("meter") if data.source.startswith("feed:") else None
         self._meter = chosen or next((meter.name for meter in config.feed.meters), None)

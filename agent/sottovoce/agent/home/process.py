@@ -41,7 +41,7 @@ async def run(config: AgentConfig) -> ExitCode:
     stopping: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
     for number, code in ((signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopping, code)
-    with closing(WindowStore(feed.store, feed.window, feed.keep_days)) as store:
+    with closing(WindowStore(feed.file, feed.window, feed.keep_days)) as store:
         settings = broker_settings(config, store.identifier)
         listener = Listener([Meter(source, feed.window) for source in sources(feed)], store)
         panel = Panel(config, store.identifier) if feed.home_assistant.enabled else None

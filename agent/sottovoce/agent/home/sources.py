@@ -51,10 +51,10 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
 
 def sources(feed: FeedSection) -> list[Source]:
     """The meters, as the feed wants them."""
-    return [_source(meter, feed.format_of(meter)) for meter in feed.meters]
+    return [_source(meter, feed.format_of(meter), feed.gap_of(meter)) for meter in feed.meters]
 
 
-def _source(meter: MeterSection, chosen: FormatSection) -> Source:
+def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
     unit = _KILO if chosen.unit.startswith("k") else 1.0
     factor = unit * chosen.scale * meter.scale
     return Source(
@@ -71,7 +71,7 @@ def _source(meter: MeterSection, chosen: FormatSection) -> Source:
         time_format=chosen.time_format,
         most_watts=meter.max_power * _KILO,
         resolution=chosen.resolution * unit * meter.scale,
-        longest_gap=meter.longest_gap,
+        longest_gap=gap,
         replay=meter.replay,
     )
 

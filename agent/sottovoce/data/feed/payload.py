@@ -15,8 +15,8 @@ LARGEST = 65_536
 
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
 _LONGEST = 40
-_LARGEST_VALUE = 1e12
-_PARTS = {"seconds": 1.0, "milliseconds": 1e-3}
+_LARGEST_VALUE = 1e13  # a counter in Wh, or a time in milliseconds
+_IN_A_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
 
 
 def document(payload: bytes, json: bool) -> Any:
@@ -71,7 +71,7 @@ def instant(value: Any, form: TimeFormat) -> float:
         MessageRefused: it is not of the declared form, or says no zone.
     """
     if form != "iso8601":
-        return number(value) * _PARTS[form]
+        return number(value) / _IN_A_SECOND[form]
     if not isinstance(value, str) or len(value) > _LONGEST:
         raise MessageRefused("no-time", "the declared time is no text")
     try:

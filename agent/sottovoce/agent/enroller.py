@@ -1,0 +1,190 @@
+"""An enroller: lets one invited device in, or renews certificates, for as long as an operator lets it run.
+
+It has the fleet's key, so it is no part of a running fleet: it is started for a moment, on the machine that has the
+fleet's directory. The secret of an invitation is in its memory alone, and so is the key of the certificate that a token
+names: an enroller that is started again knows nothing of the tokens of the one before.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Container, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sottovoce.agent.enrolment import MOST_BYTES, Answer, Declined, Issued, JoinQuestion, Question, RenewQuestion
+from sottovoce.errors import IdentityError, NetworkError
+from sottovoce.identity import Fleet, Validity
+from sottovoce.identity.certificates import enroller_certificate
+from sottovoce.identity.files import replace
+from sottovoce.identity.invitation import Seeds, Token
+from sottovoce.identity.keys import encode_private_key
+from sottovoce.identity.request import read_request
+
+INVITATIONS = "invitations"
+_QUESTION_SECONDS = 10.0
+_MOST_CONNECTIONS = 16
+_CERTIFICATE_DAYS = 30
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # a machine that sleeps does not stop it
+
+
+class Enroller:
+    """Answers devices.
+
+    Args:
+        fleet: opened with its key.
+        address: host:port, where devices reach it and it listens.
+        revoked: says who gets no new certificate.
+        validity: of the certificates that it issues, from when it issues them; ninety days by default.
+        seeds: told to a new device.
+
+    Attributes:
+        joined: the device that was let in.
+        renewed: how many certificates were renewed.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        address: str,
+        *,
+        revoked: Callable[[], Container[str]],
+        validity: Callable[[], Validity | None] = lambda: None,
+        seeds: Seeds | None = None,
+    ) -> None:
+        self.joined: str | None = None
+        self.renewed = 0
+        self._fleet = fleet
+        self._address = address
+        self._revoked = revoked
+        self._validity = validity
+        self._seeds = seeds or Seeds()
+        self._token: Token | None = None
+        self._ends = float("inf")
+        self._connections = 0
+        self._done = asyncio.Event()
+        key = generate_private_key(SECP256R1())
+        certificate = enroller_certificate(
+            fleet.certificate, fleet.key, key.public_key(), Validity.from_now(_CERTIFICATE_DAYS)
+        )
+        self._der = certificate.public_bytes(Encoding.DER)
+        self._context = _context(encode_private_key(key), certificate.public_bytes(Encoding.PEM))
+
+    def invite(self, seconds: float) -> Token:
+        """A token for one device, good for so many seconds from now."""
+        self._token = Token.draw(self._address, self._der)
+        self._ends = time.clock_gettime(_CLOCK) + seconds
+        return self._token
+
+    async def serve(self) -> None:
+        """Answer until the invitation is used or over; without one, for ever.
+
+        Raises:
+            NetworkError: the address cannot be used.
+        """
+        host, _, port = self._address.rpartition(":")
+        try:
+            server = await asyncio.start_server(
+                self._serve, host.strip("[]"), int(port), ssl=self._context, limit=MOST_BYTES
+            )
+        except OSError as error:
+            raise NetworkError(
+                f"cannot listen on {self._address} ({error.strerror or error}): name an address of this machine that "
+                "the new device can reach, and a free port"
+            ) from error
+        async with server:
+            left = self._ends - time.clock_gettime(_CLOCK)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._done.wait(), None if left == float("inf") else left)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            if self._connections <= _MOST_CONNECTIONS:
+                async with asyncio.timeout(_QUESTION_SECONDS):
+                    writer.write(msgspec.json.encode(self._answer(await reader.readline())) + b"\n")
+                    await writer.drain()
+        except (TimeoutError, ConnectionError, ValueError, ssl.SSLError):
+            pass  # whoever asked has gone, or sent more than a question; there is nobody to tell
+        finally:
+            self._connections -= 1
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            if self.joined is not None:
+                self._done.set()
+
+    def _answer(self, line: bytes) -> Answer:
+        try:
+            question: JoinQuestion | RenewQuestion = msgspec.json.decode(line, type=Question)
+            if isinstance(question, JoinQuestion):
+                return self._join(question.secret, question.request)
+            return self._renew(question.request)
+        except msgspec.MsgspecError:
+            return Declined("the question is not of its form: both sides must have the same version of Sottovoce")
+        except IdentityError as error:
+            return Declined(str(error))
+
+    def _join(self, secret: str, request: str) -> Answer:
+        if self._token is None or not self._token.admits(secret):
+            return Declined("the token is not one of this enroller: check it, or ask for a new one")
+        if self.joined is not None or time.clock_gettime(_CLOCK) >= self._ends:
+            return Declined("the token has been used, or its time is over: ask for a new one")
+        asked = read_request(request.encode(), "the request")
+        self.joined = asked.node_id  # before anything is issued: a token is for one
+        return self._issued(self._fleet.issue(asked, self._validity()), self._seeds)
+
+    def _renew(self, request: str) -> Answer:
+        asked = read_request(request.encode(), "the request")
+        certificate = self._fleet.renew(asked, self._revoked(), self._validity())
+        self.renewed += 1
+        return self._issued(certificate, Seeds())
+
+    def _issued(self, certificate: bytes, seeds: Seeds) -> Issued:
+        return Issued(certificate.decode("ascii"), self._fleet.authority.roots.decode("ascii"), seeds)
+
+
+@contextlib.contextmanager
+def noted(fleet: Path, address: str, seconds: float) -> Iterator[None]:
+    """While this lasts, `sottovoce fleet show` says that an invitation is open."""
+    directory = fleet / INVITATIONS
+    directory.mkdir(mode=0o700, exist_ok=True)
+    path = directory / f"{os.getpid()}.json"
+    ends = datetime.now(UTC) + timedelta(seconds=seconds)
+    replace(path, json.dumps({"address": address, "expires": ends.isoformat(timespec="seconds")}).encode())
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def open_invitations(fleet: Path) -> list[dict[str, str]]:
+    """Those whose time is not over, as they were noted."""
+    found = []
+    for path in sorted((fleet / INVITATIONS).glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            noted_down = json.loads(path.read_bytes())
+            if datetime.fromisoformat(noted_down["expires"]) > datetime.now(UTC):
+                found.append({"address": str(noted_down["address"]), "expires": str(noted_down["expires"])})
+    return found
+
+
+def _context(key: bytes, certificate: bytes) -> ssl.SSLContext:
+    """TLS for the enroller. Python reads keys from files only: these are there for as long as that takes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "enroller.pem"
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as writer:
+            writer.write(key + certificate)
+        context.load_cert_chain(file)
+    return context

@@ -1,0 +1,143 @@
+"""What a device and an enroller say to each other: one question and one answer over TLS, a line of JSON each."""
+
+import socket
+import ssl
+from collections.abc import Callable
+
+import msgspec
+
+from sottovoce.errors import IdentityError, NetworkError
+from sottovoce.identity import Identity
+from sottovoce.identity.invitation import Seeds, Token
+from sottovoce.identity.names import enroller_dns_name
+
+MOST_BYTES = 64 * 2**10
+_SECONDS = 20.0
+
+
+class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="join"):
+    """A new device asks to be let in.
+
+    Attributes:
+        secret: of its token, in hexadecimal.
+        request: for a certificate, PEM.
+    """
+
+    secret: str
+    request: str
+
+
+class RenewQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="renew"):
+    """A device of the fleet asks for its next certificate.
+
+    Attributes:
+        request: for it, PEM, with the present one beside it.
+    """
+
+    request: str
+
+
+Question = JoinQuestion | RenewQuestion
+
+
+class Issued(msgspec.Struct, frozen=True, tag="issued"):
+    """The answer to who gets a certificate.
+
+    Attributes:
+        certificate: PEM.
+        fleet_certificate: PEM.
+        seeds: where a new device finds the fleet.
+    """
+
+    certificate: str
+    fleet_certificate: str
+    seeds: Seeds
+
+
+class Declined(msgspec.Struct, frozen=True, tag="declined"):
+    """The answer to who gets none.
+
+    Attributes:
+        reason: in words, with the remedy.
+    """
+
+    reason: str
+
+
+Answer = Issued | Declined
+
+
+def redeem(token: Token, request: bytes) -> Issued:
+    """Asks the enroller that a token names to let a device in. The device's clock does not matter.
+
+    Raises:
+        NetworkError: it does not answer.
+        IdentityError: something else answers there, or it declines.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the token names the one certificate that is right: no other is spoken to
+
+    def known(certificate: bytes) -> None:
+        if not token.names(certificate):
+            raise IdentityError(
+                f"what answers at {token.address} is not the enroller that made this token: check the token; if it is "
+                "right, somebody is in between, or the enroller was started again and has made another token"
+            )
+
+    return _ask(token.address, JoinQuestion(token.secret.hex(), request.decode("ascii")), context, None, known)
+
+
+def ask_renewal(address: str, request: bytes, identity: Identity) -> bytes:
+    """Asks the fleet's enroller for this device's next certificate, PEM.
+
+    Raises:
+        NetworkError: it does not answer.
+        IdentityError: something else answers there, or it declines.
+    """
+    context = ssl.create_default_context(cadata=identity.ca_pem.decode("ascii"))
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    name = enroller_dns_name(identity.fleet)
+    return _ask(address, RenewQuestion(request.decode("ascii")), context, name, None).certificate.encode("ascii")
+
+
+def _ask(
+    address: str,
+    question: Question,
+    context: ssl.SSLContext,
+    name: str | None,
+    known: Callable[[bytes], None] | None,
+) -> Issued:
+    try:
+        raw = _exchange(address, msgspec.json.encode(question) + b"\n", context, name, known)
+    except ssl.SSLCertVerificationError as error:
+        raise IdentityError(
+            f"what answers at {address} is not an enroller of this fleet ({error.verify_message}): correct the address"
+        ) from error
+    except OSError as error:
+        raise NetworkError(
+            f"no enroller answers at {address} ({error.strerror or error}): start it, or correct the address"
+        ) from error
+    try:
+        answer: Answer = msgspec.json.decode(raw, type=Answer)
+    except msgspec.MsgspecError as error:
+        raise NetworkError(f"the enroller at {address} gave no whole answer: ask again") from error
+    if isinstance(answer, Declined):
+        raise IdentityError(f"the enroller at {address} declines: {answer.reason}")
+    return answer
+
+
+def _exchange(
+    address: str, question: bytes, context: ssl.SSLContext, name: str | None, known: Callable[[bytes], None] | None
+) -> bytes:
+    host, _, port = address.rpartition(":")
+    with (
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS) as connection,
+        context.wrap_socket(connection, server_hostname=name) as tls,
+    ):
+        if known is not None:
+            known(tls.getpeercert(binary_form=True) or b"")
+        tls.sendall(question)
+        with tls.makefile("rb") as lines:
+            return lines.readline(MOST_BYTES)

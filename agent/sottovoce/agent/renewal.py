@@ -1,0 +1,160 @@
+"""Going on with a new certificate while the agent runs: the files are looked at, and an enroller is asked in time."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sottovoce.errors import IdentityError, NetworkError
+from sottovoce.identity import Identity, Trust, load
+from sottovoce.identity.clock import ClockFloor
+from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
+
+_log = logging.getLogger(__name__)
+_NOTE_EVERY = timedelta(hours=1)
+_WARN_EVERY = timedelta(days=1)
+_ASK_AGAIN = timedelta(minutes=10)
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+_NEVER: Stamp = (("", 0, 0, 0),)
+
+
+class Renewal:
+    """Keeps a trust to what is on the disk.
+
+    Args:
+        trust: given each new identity.
+        directory: the identity's files.
+        revoked: the file of the revocation list.
+        reload: called when that has changed.
+        floor: told the time, hourly.
+        enroller: host:port, asked for a new certificate in time; None when an operator brings it.
+        pinned: the node ids that a pinned device trusts.
+        pause: seconds between two looks at the files.
+    """
+
+    def __init__(
+        self,
+        *,
+        trust: Trust,
+        directory: Path,
+        revoked: Path,
+        reload: Callable[[], Awaitable[None]],
+        floor: ClockFloor,
+        enroller: str | None,
+        pinned: tuple[str, ...],
+        pause: float,
+    ) -> None:
+        self._trust = trust
+        self._directory = directory
+        self._revoked = revoked
+        self._reload = reload
+        self._floor = floor
+        self._enroller = enroller
+        self._pinned = pinned
+        self._pause = pause
+        self._stopping = asyncio.Event()
+        self._noted = self._warned = self._asked = datetime.min.replace(tzinfo=UTC)
+        self._identity_stamp = self._list_stamp = _NEVER  # so the first look sees what changed since they were read
+
+    async def run(self) -> None:
+        """Look, again and again, until stopped.
+
+        Raises:
+            IdentityError: this device is revoked.
+        """
+        while not self._stopping.is_set():
+            await self._look()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._pause)
+
+    def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping.set()
+
+    async def _look(self) -> None:
+        loop, now = asyncio.get_running_loop(), datetime.now(UTC)
+        if now - self._noted >= _NOTE_EVERY:
+            self._noted = now
+            await loop.run_in_executor(None, self._note, now)
+        if now >= renewal_due(self._trust.identity):
+            await self._renew(now)
+        identity, revoked = await loop.run_in_executor(None, self._stamps)
+        if identity != self._identity_stamp:
+            self._identity_stamp = identity
+            await self._take()
+        if revoked != self._list_stamp:
+            self._list_stamp = revoked
+            await self._reload()
+
+    async def _take(self) -> None:
+        """The identity's files have changed."""
+        loop = asyncio.get_running_loop()
+        try:
+            identity = await loop.run_in_executor(None, lambda: load(self._directory, peers=self._pinned))
+            if _same(identity, self._trust.identity):
+                return
+            self._trust.renew(identity)
+        except IdentityError as error:
+            _log.error("identity-not-taken the agent goes on with the one it has: %s", error)
+            return
+        _log.info("identity-renewed expires=%s", identity.not_after.isoformat())
+
+    async def _renew(self, now: datetime) -> None:
+        """Two thirds of the certificate's lifetime are over."""
+        identity = self._trust.identity
+        if self._enroller is not None and now - self._asked >= self._between(identity):
+            self._asked = now
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self._ask, self._enroller, identity)
+                return
+            except (IdentityError, NetworkError) as error:
+                _log.warning("renewal-failed %s", error)
+        if now - self._warned >= _WARN_EVERY:
+            self._warned = now
+            _log.warning("certificate-due %s", due_words(identity))
+
+    def _ask(self, enroller: str, identity: Identity) -> None:
+        from sottovoce.agent.enrolment import ask_renewal  # memory that an agent without an enroller has no use for
+
+        pem = ask_renewal(enroller, renewal_request(self._directory), identity)
+        install_certificate(self._directory, pem, f"what the enroller at {enroller} issued")
+
+    def _note(self, now: datetime) -> None:
+        try:
+            self._floor.check(now)
+            self._floor.note(now)
+        except IdentityError as error:
+            _log.warning("clock-behind %s", error)
+
+    def _stamps(self) -> tuple[Stamp, Stamp]:
+        return _stamp(self._directory), _stamp(self._revoked)
+
+    @staticmethod
+    def _between(identity: Identity) -> timedelta:
+        """How often an enroller is asked: it may only be there now and then, and a short lifetime leaves no time."""
+        return min(_ASK_AGAIN, (identity.not_after - identity.not_before) / 50)
+
+
+def _same(one: Identity, other: Identity) -> bool:
+    return (one.tls_cert_pem, one.ca_pem) == (other.tls_cert_pem, other.ca_pem)
+
+
+def due_words(identity: Identity) -> str:
+    """What an operator is told whose device's certificate nobody has renewed."""
+    return (
+        f"two thirds of the time of this device's certificate are over, and it ends on "
+        f"{identity.not_after:%Y-%m-%d %H:%M} UTC: renew it with `sottovoce fleet renew`; the agent goes on meanwhile"
+    )
+
+
+def _stamp(path: Path) -> Stamp:
+    """Changes whenever a file, or one of a directory or of its directories, is replaced; drafts do not count."""
+    try:
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.name.startswith(".")]
+        found = [(file, file.stat()) for file in sorted(files)]
+    except OSError:  # one has gone meanwhile: the next look sees it
+        return ()
+    return tuple((file.name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for file, stat in found)

@@ -1,0 +1,27 @@
+"""The section of the schema about who a device is, and whose word it takes for who others are."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from sottovoce.config.transport import Address
+from sottovoce.config.wrong import LARGEST
+
+
+class IdentitySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[identity]`: who vouches for the fleet's devices, and how certificates are renewed."""
+
+    mode: Annotated[
+        Literal["fleet-ca", "external", "pinned"],
+        Meta(
+            description="who vouches for devices: the fleet's own CA, another CA, or transport.peers and nobody else; "
+            "as the device joined"
+        ),
+    ] = "fleet-ca"
+    enroller: Annotated[
+        Address | None,
+        Meta(description="host:port of `sottovoce fleet renew --serve`, asked for a new certificate in time"),
+    ] = None
+    look_every: Annotated[
+        float, Meta(ge=0.05, le=LARGEST, description="seconds between looks for a new certificate or revocation list")
+    ] = 5.0

@@ -1,0 +1,100 @@
+"""A hardened Mosquitto for a fleet: its configuration, its access control, and its certificate."""
+
+import ipaddress
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from sottovoce.errors import UsageError
+from sottovoce.identity import Fleet, Validity
+from sottovoce.identity.files import make_private_directory, write_new
+from sottovoce.identity.keys import encode_private_key
+
+_SHIPPED = "/etc/mosquitto/sottovoce"
+_SHIPPED_LISTENER = "listener 8883\n"
+_DAYS = 825
+
+
+def write_broker(
+    fleet: Fleet,
+    directory: Path,
+    hosts: Sequence[str],
+    *,
+    port: int = 8883,
+    listen: str | None = None,
+    user: str | None = None,
+) -> Path:
+    """Write all that a Mosquitto of this fleet needs into a directory of its own.
+
+    Args:
+        fleet: opened with its key, which vouches for the broker's certificate.
+        directory: made if it is not there; nothing in it is overwritten.
+        hosts: names and addresses by which devices call the broker.
+        port: on which it listens.
+        listen: the one address at which it listens; all of them without it.
+        user: who it becomes when root starts it; its own user without it.
+
+    Returns:
+        its configuration file.
+
+    Raises:
+        UsageError: there is no host, or its name cannot be one.
+        IdentityError: a file is there already, or cannot be written.
+    """
+    key = generate_private_key(SECP256R1())
+    certificate = _certificate(fleet, hosts, key)
+    make_private_directory(directory)
+    at = directory.absolute()
+    listener = f"listener {port}" + (f" {listen}" if listen else "") + "\n"
+    shipped = files(__name__)
+    configuration = (shipped / "mosquitto.conf").read_text("utf-8").replace(_SHIPPED, str(at))
+    if user is not None:
+        configuration += f"\nuser {user}\n"
+    write_new(
+        {
+            at / "ca.pem": fleet.certificate.public_bytes(Encoding.PEM),
+            at / "broker.pem": certificate.public_bytes(Encoding.PEM),
+            at / "broker.key": encode_private_key(key),
+            at / "acl": (shipped / "acl").read_bytes(),
+            at / "mosquitto.conf": configuration.replace(_SHIPPED_LISTENER, listener).encode(),
+        }
+    )
+    return at / "mosquitto.conf"
+
+
+def _certificate(fleet: Fleet, hosts: Sequence[str], key: EllipticCurvePrivateKey) -> x509.Certificate:
+    """A server's certificate: of no device, since it binds no device's key."""
+    if not hosts:
+        raise UsageError("a broker needs a host name or address by which devices call it")
+    validity = Validity.from_now(_DAYS)
+    try:
+        names = x509.SubjectAlternativeName([_name(host) for host in hosts])
+    except ValueError as error:
+        raise UsageError(f"{', '.join(hosts)}: is no host name or address ({error})") from error
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")]))
+        .issuer_name(fleet.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(validity.not_before)
+        .not_valid_after(min(validity.not_after, fleet.certificate.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(names, critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(fleet.key.public_key()), critical=False)
+        .sign(fleet.key, SHA256())
+    )
+
+
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -1,0 +1,59 @@
+"""Meters as a configuration declares them, and messages as they would come."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sottovoce.agent.home.sources import sources
+from sottovoce.config import FeedSection
+from sottovoce.data.feed import Arrival, Meter, Window
+from sottovoce.errors import MessageRefused
+
+NOON = 1_780_000_200.0
+"""A time at which a window of half an hour begins, seconds of Unix time, in 2026."""
+
+_STARTED = 1000.0  # of the monotonic clock
+
+
+@dataclass(slots=True)
+class Home:
+    """One meter and the time; what happens is kept.
+
+    Attributes:
+        meter: that is asked.
+        now: seconds of Unix time.
+        windows: (number of the window since NOON, Wh).
+        refused: reasons, in order.
+    """
+
+    meter: Meter
+    now: float = NOON
+    windows: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def say(self, topic: str, payload: str | bytes, *, retained: bool = False, after: float = 10.0) -> "Home":
+        """A message, and then time passes."""
+        raw = payload.encode() if isinstance(payload, str) else payload
+        assert self.meter.hears(topic), "nobody listens there"
+        arrival = Arrival(topic, raw, retained, self.now - NOON + _STARTED, self.now)
+        try:
+            self.windows += [(window.number - _first(), window.wh) for window in self._taken(arrival)]
+        except MessageRefused as refusal:
+            self.refused.append(refusal.reason)
+        self.now += after
+        return self
+
+    def _taken(self, arrival: Arrival) -> list[Window]:
+        return self.meter.take(arrival)
+
+
+def home(name: str, *, feed: dict[str, Any] | None = None, **keys: Any) -> Home:
+    """A home with one meter of a format; further keys are the meter's, `feed` the section's."""
+    table = {**(feed or {}), "meters": [{"name": "house", "format": name, **keys}]}
+    section = msgspec.convert(table, FeedSection)
+    (source,) = sources(section)
+    return Home(Meter(source, section.window))
+
+
+def _first() -> int:
+    return int(NOON // 1800)

@@ -1,0 +1,124 @@
+"""Networks of one's own on one machine: a network namespace a device, cables, and switches between which to pull them.
+
+Nothing outside is touched: the switches, too, are in a namespace of their own. Needs root, and iproute2's `ip`.
+"""
+
+import contextlib
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_COUNT = itertools.count()
+
+
+class Unavailable(Exception):
+    """This machine, or this user, cannot make network namespaces; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A place on the network.
+
+    Attributes:
+        namespace: its name.
+        address: its IPv4 address.
+    """
+
+    namespace: str
+    address: str
+
+    @property
+    def within(self) -> tuple[str, ...]:
+        """What to put before a command that is to run there; it becomes the command, with the same process id."""
+        return ("ip", "netns", "exec", self.namespace)
+
+
+class Lan:
+    """Hosts on switches. Switches are islands until they are joined."""
+
+    def __init__(self) -> None:
+        self._name = f"sv{os.getpid()}x{next(_COUNT)}"
+        self._hub = f"{self._name}-hub"
+        self._namespaces: list[str] = []
+
+    def switch_on(self, switches: int) -> None:
+        """Make so many switches; once."""
+        self._make(self._hub)
+        for switch in range(switches):
+            self._in_hub("link", "add", f"sw{switch}", "type", "bridge", "mcast_snooping", "0", "forward_delay", "0")
+            self._in_hub("link", "set", f"sw{switch}", "up")
+
+    def host(self, switch: int = 0) -> Host:
+        """One more host, on a switch; all are in one /16, so that those of islands can talk once they are joined."""
+        number = len(self._namespaces)
+        host = Host(f"{self._name}-{number}", f"10.77.{number // 250}.{number % 250 + 1}")
+        self._make(host.namespace)
+        port = f"p{number}"
+        self._in_hub("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
+        self._in_hub("link", "set", port, "master", f"sw{switch}", "up")
+        self._in(host.namespace, "addr", "add", f"{host.address}/16", "dev", "eth0")
+        self._in(host.namespace, "link", "set", "eth0", "up")
+        self._in(host.namespace, "route", "add", "default", "dev", "eth0")
+        return host
+
+    def join(self, one: int, other: int) -> None:
+        """Lay a cable between two switches."""
+        self._in_hub("link", "add", f"c{one}", "type", "veth", "peer", "name", f"c{other}")
+        for switch in (one, other):
+            self._in_hub("link", "set", f"c{switch}", "master", f"sw{switch}", "up")
+
+    def close(self) -> None:
+        """Take all of it away; with the namespaces go the cables and switches in them."""
+        for namespace in self._namespaces:
+            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
+
+    def _make(self, namespace: str) -> None:
+        _ip("netns", "add", namespace)
+        self._namespaces.append(namespace)
+        self._in(namespace, "link", "set", "lo", "up")
+
+    def _in_hub(self, *command: str) -> None:
+        self._in(self._hub, *command)
+
+    @staticmethod
+    def _in(namespace: str, *command: str) -> None:
+        _ip("-n", namespace, *command)
+
+
+@contextlib.contextmanager
+def lan(switches: int = 1) -> Iterator[Lan]:
+    """A network, taken away at the end whatever happens.
+
+    Raises:
+        Unavailable: it cannot be had here.
+    """
+    if os.geteuid() != 0:
+        raise Unavailable("network namespaces need root")
+    if shutil.which("ip") is None:
+        raise Unavailable("network namespaces need iproute2's ip, which is not installed")
+    _forget_the_dead()
+    network = Lan()
+    try:
+        try:
+            network.switch_on(switches)
+        except subprocess.CalledProcessError as error:
+            raise Unavailable(f"this machine makes no network namespaces: {error.stderr.strip()}") from error
+        yield network
+    finally:
+        network.close()
+
+
+def _forget_the_dead() -> None:
+    """Take away what runs of the tests left that were killed."""
+    for namespace in Path("/run/netns").glob("sv*x*-*"):
+        owner = namespace.name[2:].partition("x")[0]
+        if not Path("/proc", owner).exists():
+            subprocess.run(["ip", "netns", "delete", namespace.name], check=False, capture_output=True)
+
+
+def _ip(*command: str) -> None:
+    subprocess.run(["ip", *command], check=True, capture_output=True, text=True)

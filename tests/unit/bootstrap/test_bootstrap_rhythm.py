@@ -1,0 +1,62 @@
+"""A device's own period: what loses messages hurries, what is healthy stays, and nobody is carried away by chance."""
+
+import pytest
+from sottovoce_bootstrap.rhythm import CYCLES, LONGEST, SHORTEST, Rhythm
+
+PERIOD = 10.0
+
+
+def _live(rhythm: Rhythm, rate: float, cycles: int, now: float = 0.0) -> float:
+    """Let cycles pass in which `rate` exchanges come in a period of the fleet."""
+    owed = 0.0
+    for _ in range(cycles):
+        now += rhythm.period
+        owed += rate * rhythm.period / PERIOD
+        while owed >= 1:
+            rhythm.receive()
+            owed -= 1
+        rhythm.begin(now)
+    return now
+
+
+@pytest.mark.parametrize("rate", [0.6, 1.0, 1.9])
+def test_a_healthy_device_keeps_the_fleets_period(rate: float) -> None:
+    rhythm = Rhythm(PERIOD, 0.0)
+    _live(rhythm, rate, 10 * CYCLES)
+    assert rhythm.period == PERIOD
+
+
+def test_whoever_hardly_anything_reaches_hurries_to_a_quarter_and_no_further() -> None:
+    rhythm = Rhythm(PERIOD, 0.0)
+    now = _live(rhythm, 0.2, CYCLES - 1)
+    assert rhythm.period == PERIOD
+    now = _live(rhythm, 0.2, 1, now)
+    assert rhythm.period == PERIOD / 2
+    now = _live(rhythm, 0.2, 10 * CYCLES, now)
+    assert rhythm.period == PERIOD * SHORTEST
+    _live(rhythm, 1.5, 5 * CYCLES, now)
+    assert rhythm.period == PERIOD, "and comes back when others reach it again"
+
+
+def test_hurrying_does_not_itself_look_like_being_forgotten() -> None:
+    """What reaches it is compared with the fleet's rate, not with its own, which it has just doubled."""
+    rhythm = Rhythm(PERIOD, 0.0)
+    now = _live(rhythm, 0.4, CYCLES)
+    assert rhythm.period == PERIOD / 2
+    _live(rhythm, 0.7, 20 * CYCLES, now)
+    assert rhythm.period == PERIOD / 2
+
+
+def test_whoever_is_called_all_the_time_takes_its_time() -> None:
+    rhythm = Rhythm(PERIOD, 0.0)
+    now = _live(rhythm, 5.0, 5 * CYCLES)
+    assert rhythm.period == PERIOD * LONGEST
+    _live(rhythm, 0.9, CYCLES, now)
+    assert rhythm.period == PERIOD
+
+
+def test_a_clock_that_stood_still_decides_nothing() -> None:
+    rhythm = Rhythm(PERIOD, 5.0)
+    for _ in range(3 * CYCLES):
+        rhythm.begin(5.0)
+    assert rhythm.period == PERIOD

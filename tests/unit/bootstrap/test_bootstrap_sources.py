@@ -1,0 +1,151 @@
+"""When a source is looked at again, and what is made of the DNS."""
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import dns.asyncresolver
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
+import pytest
+from sottovoce.errors import ConfigError, NetworkError
+from sottovoce_bootstrap import Contact
+from sottovoce_bootstrap.sources import MOST_CONTACTS, pause
+from sottovoce_bootstrap.sources.dns import DnsSource
+
+IDS = ["a" * 32, "b" * 32, "c" * 32]
+QUESTION = "_sottovoce._tcp.example.org."
+Answer = Callable[[dns.message.QueryMessage], dns.message.Message]
+
+
+def _pauses(**facts: Any) -> list[float]:
+    dice = random.Random(1)
+    usual = {"known": 0, "enough": 30, "looks": 0, "period": 60.0}
+    return [pause(**{**usual, **facts}, dice=dice) for _ in range(200)]
+
+
+def test_alone_a_device_looks_often_with_full_jitter_and_ever_longer_pauses() -> None:
+    longest = [max(_pauses(looks=looks)) for looks in range(10)]
+    assert longest[0] <= 1.0
+    assert longest == sorted(longest)
+    assert 50 < longest[-1] <= 60.0
+    assert max(_pauses(looks=10**6)) <= 60.0
+    pauses = _pauses(looks=4)
+    assert min(pauses) < 3.0 < 14.0 < max(pauses), "a fleet that lost its power at once does not ask at once"
+
+
+def test_with_company_it_looks_rarely_and_more_rarely_with_a_full_view() -> None:
+    some, full = _pauses(known=11), _pauses(known=30)
+    assert 300 <= min(some) < max(some) <= 600
+    assert 1800 <= min(full) < max(full) <= 3600
+    assert max(_pauses(known=11, period=0.05)) >= 4.0, "however short the period is"
+    assert max(_pauses(known=30, period=86_400.0)) <= 3600
+
+
+def test_a_source_that_fails_is_not_asked_more_often_than_one_that_answers() -> None:
+    assert min(_pauses(known=11, looks=3)) >= 300
+
+
+@asynccontextmanager
+async def resolver(answer: Answer) -> AsyncIterator[dns.asyncresolver.Resolver]:
+    """A DNS server of one's own, and a resolver that asks it."""
+
+    class Server(asyncio.DatagramProtocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+
+        def datagram_received(self, data: bytes, address: Any) -> None:
+            query = dns.message.from_wire(data)
+            assert isinstance(query, dns.message.QueryMessage)
+            self.transport.sendto(answer(query).to_wire(), address)
+
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Server, local_addr=("127.0.0.1", 0))
+    found = dns.asyncresolver.Resolver(configure=False)
+    found.nameservers, found.port = ["127.0.0.1"], transport.get_extra_info("sockname")[1]
+    try:
+        yield found
+    finally:
+        transport.close()
+
+
+def _records(*targets: str) -> Answer:
+    def answer(query: dns.message.QueryMessage) -> dns.message.Message:
+        response = dns.message.make_response(query)
+        assert str(query.question[0].name) == QUESTION
+        response.answer.append(dns.rrset.from_text(QUESTION, 60, "IN", "SRV", *targets))
+        return response
+
+    return answer
+
+
+def _rcode(code: dns.rcode.Rcode) -> Answer:
+    def answer(query: dns.message.QueryMessage) -> dns.message.Message:
+        response = dns.message.make_response(query)
+        response.set_rcode(code)
+        return response
+
+    return answer
+
+
+async def _look(answer: Answer) -> list[Contact]:
+    async with resolver(answer) as found:
+        return list(await DnsSource("example.org", random.Random(1), found).look())
+
+
+async def test_targets_of_srv_records_name_the_devices_that_are_there() -> None:
+    one, other, _ = IDS
+    answer = _records(f"0 0 7400 {one}.example.org.", f"9 1 7401 {other.upper()}.lan.example.org.", "0 0 1 www.org.")
+    assert sorted(await _look(answer), key=lambda contact: contact.node_id) == [
+        Contact(one, (f"{one}.example.org:7400",)),
+        Contact(other, (f"{other.upper()}.lan.example.org:7401",)),
+    ]
+
+
+async def test_records_of_one_device_are_one_contact() -> None:
+    targets = [f"0 0 {7400 + port} {IDS[0]}.example.org." for port in range(9)]
+    (contact,) = await _look(_records(*targets))
+    assert len(contact.endpoints) == 5
+
+
+async def test_a_domain_that_names_thousands_gives_a_few_of_them() -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz234567"
+    ids = [f"{letters[i % 32]}{letters[i // 32]}" + "a" * 30 for i in range(500)]
+    assert len(await _look(_records(*(f"0 0 7400 {one}.x." for one in ids)))) == MOST_CONTACTS
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (_rcode(dns.rcode.NXDOMAIN), "does not exist"),
+        (_rcode(dns.rcode.NOERROR), "does not contain an answer"),
+        (_rcode(dns.rcode.REFUSED), "REFUSED"),
+        (_records("0 0 7400 gateway.example.org."), "none of its 1 SRV records names a device"),
+        (_records("0 0 0 ."), "none of its 1 SRV records names a device"),
+    ],
+)
+async def test_a_look_that_fails_says_where_and_why(answer: Answer, words: str) -> None:
+    with pytest.raises(NetworkError, match=words) as failure:
+        await _look(answer)
+    assert QUESTION in str(failure.value)
+
+
+@pytest.mark.parametrize("domain", ["a..org", f"{'x' * 64}.org", "." * 3])
+def test_what_is_no_domain_is_named_at_the_start(domain: str) -> None:
+    with pytest.raises(ConfigError, match=r"membership\.dns"):
+        DnsSource(domain, random.Random(1))
+
+
+def test_without_its_package_a_source_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dns.asyncresolver", None)
+    monkeypatch.setitem(sys.modules, "zeroconf.asyncio", None)
+    with pytest.raises(ConfigError, match=r"membership\.dns needs .* dnspython: install sottovoce\[discovery\]"):
+        DnsSource("example.org", random.Random(1))
+    from sottovoce_bootstrap.sources.mdns import MdnsSource
+
+    with pytest.raises(ConfigError, match=r"membership\.mdns needs .* zeroconf: install sottovoce\[discovery\]"):
+        MdnsSource("a" * 32, "10.0.0.1:7400", "0" * 16, random.Random(1))

@@ -1,0 +1,130 @@
+"""`[feed]`: what is wrong in it is named, with line and remedy."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from sottovoce.agent.home.sources import broker_settings, broker_url, sources
+from sottovoce.config import load
+from sottovoce.errors import ConfigError
+
+HEAD = """
+[agent]
+state = "state"
+[data]
+source = "feed:mqtt://home.example:1884"
+features = 14
+classes = 2
+expected_records = 100
+"""
+METER = '[[feed.meters]]\nname = "house"\nformat = "dsmr-reader"\n'
+OWN = """
+[[feed.formats]]
+name = "own"
+kind = "counter"
+payload = "json"
+unit = "kWh"
+values = [{ topic = "home/{room}/energy", path = "a.b" }]
+"""
+
+
+def written(directory: Path, text: str, head: str = HEAD) -> Path:
+    path = directory / "agent.toml"
+    path.write_text(head + text)
+    return path
+
+
+def test_one_broker_for_the_data_source_and_the_feed(tmp_path: Path) -> None:
+    config = load(written(tmp_path, METER))
+    assert broker_url(config) == "mqtt://home.example:1884"
+    assert config.data.source == f"feed:mqtt://home.example:1884#store={tmp_path / 'windows.db'}"
+    assert config.feed.file == tmp_path / "windows.db"
+    settings = broker_settings(config, "abc")
+    assert (settings.host, settings.port, settings.tls) == ("home.example", 1884, None)
+
+
+def test_another_source_and_a_broker_of_its_own(tmp_path: Path) -> None:
+    head = HEAD.replace("feed:mqtt://home.example:1884", "npz:records.npz")
+    config = load(written(tmp_path, '[feed]\nbroker = "mqtts://[::1]"\n' + METER, head))
+    settings = broker_settings(config, "abc")
+    assert (settings.host, settings.port) == ("::1", 8883)
+    assert settings.tls is not None
+    assert settings.tls.check_hostname
+    with pytest.raises(ConfigError, match=r"feed\.broker: missing"):
+        broker_url(load(written(tmp_path, METER, head)))
+
+
+def test_options_of_the_source_stay(tmp_path: Path) -> None:
+    head = HEAD.replace("1884", "1884#meter=house")
+    store = tmp_path / "windows.db"
+    assert load(written(tmp_path, METER, head)).data.source == f"feed:mqtt://home.example:1884#store={store}&meter=house"
+
+
+def test_names_are_filled_in(tmp_path: Path) -> None:
+    meter = '[[feed.meters]]\nname = "house"\nformat = "own"\nnames = { room = "hall.1" }\nscale = 2\nmax_power = 5\n'
+    (source,) = sources(load(written(tmp_path, OWN + meter)).feed)
+    assert [(value.topic, value.path) for value in source.values] == [("home/hall.1/energy", ("a", "b"))]
+    assert (source.factor, source.most_watts, source.longest_gap) == (2000.0, 5000.0, 600.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (METER.replace("dsmr-reader", "dsmr"), "no such format; there are dsmr-reader, glow"),
+        (METER.replace("dsmr-reader", "glow"), "missing device"),
+        (METER + 'names = { device = "x" }', "device stands for nothing; dsmr-reader needs none"),
+        (METER + 'id = "1"', "do not say whose they are"),
+        (METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }', "hears neighbours too"),
+        (METER + METER, "there is a meter of this name"),
+        (METER + "longest_gap = 1801", "longer than a window of 1800 s"),
+        (METER + "replay = true", "do not say when they were measured"),
+        (METER + "max_power = 0", "meters.0.max_power"),
+        (METER + 'topic = "x"', "unknown key"),
+        (METER.replace("house", "My House"), "feed.meters.0.name"),
+        ("[feed]\nwindow = 1801\n" + METER, "whole number of windows"),
+        ('[feed]\nbroker = "http://x"\n' + METER, "feed.broker"),
+        ('[feed]\nbroker = "mqtt://x:0"\n' + METER, "between 1 and 65535"),
+        ('[feed]\nbroker = "mqtt://me:secret@x"\n' + METER, "feed.broker"),
+        ('[feed]\npassword_file = "p"\n' + METER, "needed with password_file"),
+        (OWN.replace("kWh", "kW"), "a counter is in Wh or kWh"),
+        (OWN.replace('"counter"', '"gauge"'), "a gauge is in W or kW"),
+        (OWN.replace(', path = "a.b"', ""), "say where in the JSON"),
+        (OWN.replace('"json"', '"plain"'), "plain has no path"),
+        (OWN.replace("a.b", "a..b"), "path"),
+        (OWN.replace("energy", "#/energy"), "# stands alone at the end"),
+        (OWN.replace("energy", "energy#"), "# stands alone at the end"),
+        (OWN.replace("home/", "$SYS/"), "topic"),
+        (OWN.replace('"own"', '"glow"'), "there is a format of this name"),
+        (OWN + OWN, "there is a format of this name"),
+        (OWN.replace("[[feed.formats]]", "[[feed.formats]]\nscale = -1"), "scale"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+    tomllib.loads(HEAD + text)
+    with pytest.raises(ConfigError) as error:
+        load(written(tmp_path, text))
+    assert words in str(error.value)
+    assert "agent.toml, line" in str(error.value)
+
+
+def test_a_password_is_its_owners_alone(tmp_path: Path) -> None:
+    path = written(tmp_path, '[feed]\nusername = "me"\npassword_file = "secret"\n' + METER)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        broker_settings(load(path), "abc")
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    secret.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        broker_settings(load(path), "abc")
+    secret.chmod(0o600)
+    assert broker_settings(load(path), "abc").password == "hush"
+
+
+def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
+    head = HEAD.replace("mqtt://home.example:1884", "mqtts://home.example")
+    path = written(tmp_path, '[feed]\nca = "ca.pem"\n' + METER, head)
+    for content in (None, "no certificate"):
+        if content is not None:
+            (tmp_path / "ca.pem").write_text(content)
+        with pytest.raises(ConfigError, match=r"feed\.ca"):
+            broker_settings(load(path), "abc")

@@ -1,0 +1,311 @@
+"""Each built-in format with messages as its tool publishes them, and the way in which that tool misleads."""
+
+import json
+
+import pytest
+
+from tests.support.feeds import NOON, Home, home
+
+
+def counted(home: Home, topic: str, first: float, step: float, form: str = "{:.3f}") -> Home:
+    """Half an hour of readings of a counter, one a minute and a little past the hour."""
+    for minute in range(31):
+        home.say(topic, form.format(first + step * minute), after=60)
+    return home
+
+
+class TestDsmrReader:
+    LOW, HIGH = "dsmr/reading/electricity_delivered_1", "dsmr/reading/electricity_delivered_2"
+
+    def test_two_tariffs_are_summed_from_the_first_time_that_both_are_known(self) -> None:
+        house = home("dsmr-reader")
+        house.say(self.HIGH, "2001.120", after=0)
+        for minute in range(32):
+            house.say(self.LOW, f"{1050.390 + 0.010 * minute:.3f}", after=0)
+            house.say(self.HIGH, f"{2001.120 + 0.005 * (minute > 15):.3f}", after=60)
+        assert house.windows == [(0, 305)]
+        assert not house.refused
+
+    def test_a_tariff_that_is_never_heard_leaves_everything_missing(self) -> None:
+        assert not counted(home("dsmr-reader"), self.LOW, 1050.0, 0.01).windows
+
+    def test_a_tariff_that_was_never_used_is_0_and_not_a_count_that_is_lost(self) -> None:
+        house = home("dsmr-reader")
+        for minute in range(31):
+            house.say(self.LOW, f"{1050.390 + 0.010 * minute:.3f}", after=0)
+            house.say(self.HIGH, "0.000", after=60)
+        assert house.windows == [(0, 300)]
+
+    def test_what_is_retained_of_one_tariff_is_not_summed_with_what_is_new_of_the_other(self) -> None:
+        house = home("dsmr-reader").say(self.HIGH, "1990.000", retained=True)
+        counted(house, self.LOW, 1050.0, 0.01)
+        assert (house.windows, house.refused) == ([], ["retained"])
+
+
+class TestGlow:
+    TOPIC = "glow/C8C9A3000000/SENSOR/electricitymeter"
+
+    def message(self, kwh: float, seconds: float = 0.0) -> str:
+        minutes, rest = divmod(int(seconds), 60)
+        return json.dumps(
+            {
+                "electricitymeter": {
+                    "timestamp": f"2026-05-28T20:{30 + minutes:02}:{rest:02}Z",
+                    "energy": {
+                        "export": {"cumulative": 0.000, "units": "kWh"},
+                        "import": {
+                            "cumulative": kwh,
+                            "day": 10.464,
+                            "week": 85.675,
+                            "month": 512.937,
+                            "units": "kWh",
+                            "mpan": "1900009999999",
+                            "supplier": "Octopus Energy",
+                            "price": {"unitrate": 0.30, "standingcharge": 0.4457},
+                        },
+                    },
+                    "power": {"value": 0.623, "units": "kW"},
+                }
+            }
+        )
+
+    def house(self) -> Home:
+        return home("glow", names={"device": "C8C9A3000000"})
+
+    def test_the_time_of_measurement_counts_and_not_when_it_arrived(self) -> None:
+        house = self.house()
+        for minute in range(30):
+            house.now = NOON + 60 * minute + 7  # the display is slow
+            house.say(self.TOPIC, self.message(4595.563 + 0.01 * minute, 60 * minute))
+        house.say("glow/C8C9A3000000/SENSOR/electricitymeter", self.message(4595.863, 60 * 29 + 59))
+        house.say(self.TOPIC, self.message(4595.864).replace("20:30:00", "21:00:01"))
+        assert len(house.windows) == 1
+        assert house.windows[0][0] == 0
+        assert house.windows[0][1] in (300, 301)
+
+    def test_the_same_measurement_again_changes_nothing(self) -> None:
+        house = self.house().say(self.TOPIC, self.message(4595.563)).say(self.TOPIC, self.message(4595.563))
+        assert house.refused == ["not-newer"]
+
+    def test_the_gas_meter_is_on_another_topic_and_is_not_heard(self) -> None:
+        assert not self.house().meter.hears("glow/C8C9A3000000/SENSOR/gasmeter")
+        assert not self.house().meter.hears("glow/C8C9A3000000/STATE")
+        assert not self.house().meter.hears("glow/AAAAAA000000/SENSOR/electricitymeter"), "the neighbour's display"
+
+    def test_a_retained_measurement_begins_the_count_only_if_it_is_new(self) -> None:
+        house = self.house()
+        house.now = NOON + 3600
+        house.say(self.TOPIC, self.message(4595.5), retained=True)
+        assert house.refused == ["retained"]
+        house.now = NOON + 120
+        house.say(self.TOPIC, self.message(4595.5, 60), retained=True)
+        assert house.refused == ["retained"], "a minute old is as good as live"
+        assert house.meter.accepted == 1
+
+    def test_newer_firmware_says_the_same_elsewhere(self) -> None:
+        house = home("glow-energy", names={"serial": "C8C9A3000000"})
+        house.say("energy/C8C9A3000000/SENSOR/electricitymeter", self.message(4595.5))
+        assert house.meter.accepted == 1
+
+    def test_nothing_but_the_declared_values_is_held(self) -> None:
+        house = self.house().say(self.TOPIC, self.message(4595.5)).say(self.TOPIC, "{" + self.message(1.0))
+        held = repr(_everything(house.meter, set()))
+        assert "4595" in held, "the search finds what is held"
+        assert "1900009999999" not in held
+        assert "Octopus" not in held
+
+
+class TestVzlogger:
+    def test_raw_values_are_energies_in_wh(self) -> None:
+        house = counted(home("vzlogger", names={"channel": "chn0"}), "vzlogger/chn0/raw", 7_654_321.0, 10.0, "{:f}")
+        assert house.windows == [(0, 300)]
+
+    def test_a_d0_meter_counts_in_kwh(self) -> None:
+        house = home("vzlogger", names={"channel": "chn1"}, scale=1000)
+        assert counted(house, "vzlogger/chn1/raw", 7654.3, 0.01, "{:f}").windows == [(0, 300)]
+
+    def test_the_aggregated_duplicate_is_not_heard(self) -> None:
+        house = home("vzlogger", names={"channel": "chn0"})
+        assert not house.meter.hears("vzlogger/chn0/agg")
+        assert not house.meter.hears("vzlogger/chn0/uuid")
+
+    def test_with_timestamps_a_reading_counts_once(self) -> None:
+        house = home("vzlogger-time", names={"channel": "chn0"})
+        for minute in range(31):
+            message = json.dumps({"timestamp": int((NOON + 60 * minute) * 1000), "value": 7_654_321.0 + 10 * minute})
+            house.say("vzlogger/chn0/raw", message, after=1).say("vzlogger/chn0/raw", message, after=59)
+        assert house.windows == [(0, 300)]
+        assert set(house.refused) == {"not-newer"}
+
+
+class TestTasmota:
+    TOPIC = "tele/tasmota_4F2A1C/SENSOR"
+
+    def plug(self, total: float) -> str:
+        return (
+            '{"Time":"2026-05-28T22:57:38","ENERGY":{"TotalStartTime":"2020-10-21T22:15:00","Total":%.3f,'
+            '"Yesterday":0.028,"Today":0.026,"Period":1,"Power":5,"ApparentPower":5,"ReactivePower":0,"Factor":1.00,'
+            '"Voltage":233,"Current":0.021}}' % total
+        )
+
+    def test_a_plug_that_says_0_after_its_start_gives_no_energy(self) -> None:
+        house = home("tasmota", names={"device": "tasmota_4F2A1C"})
+        for total in (0.0, 0.0, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 1.0):
+            house.say(self.TOPIC, self.plug(total), after=300)
+        assert house.refused == ["zero-start"] * 2
+        assert house.windows == [], "the first window began before the count was found"
+        for _ in range(6):
+            house.say(self.TOPIC, self.plug(1.1), after=300)
+        assert house.windows == [(1, 200)]
+
+    def test_a_0_in_the_middle_is_a_start_of_the_device_and_no_consumption(self) -> None:
+        house = home("tasmota", names={"device": "tasmota_4F2A1C"})
+        for total in (3.7, 3.7, 0.0, 0.0, 3.8, 3.8, 3.8):
+            house.say(self.TOPIC, self.plug(total), after=300)
+        assert house.refused == ["fell", "fell"]
+        assert house.windows == [(0, 100)]
+
+    def test_other_sensors_on_the_topic_are_no_values(self) -> None:
+        house = home("tasmota", names={"device": "tasmota_4F2A1C"})
+        house.say(self.TOPIC, '{"Time":"2026-05-28T22:57:38","DS18B20":{"Temperature":21.5},"TempUnit":"C"}')
+        assert house.refused == ["no-value"]
+
+    def test_the_smart_meter_script_is_found_under_its_name(self) -> None:
+        house = home("tasmota-sml", names={"device": "tasmota_4F2A1C", "sensor": "MT175"})
+        for minute in range(31):
+            total = 8234.5678 + 0.01 * minute
+            house.say(
+                self.TOPIC,
+                '{"Time":"2026-05-28T22:57:38","MT175":{"Total_in":%.4f,"Power_curr":612,"Total_out":0.0000,'
+                '"Meter_id":"0901454d48000089f3c1"}}' % total,
+                after=60,
+            )
+        assert house.windows == [(0, 300)]
+
+
+class TestZigbee2mqtt:
+    TOPIC = "zigbee2mqtt/washing machine"
+
+    def test_a_plug_counts_in_steps_of_10_wh(self) -> None:
+        house = home("zigbee2mqtt", names={"device": "washing machine"}, max_power=3.7)
+        for minute in range(31):
+            energy = round(12.34 + 0.0033 * minute, 2)
+            house.say(
+                self.TOPIC,
+                json.dumps({"current": 0.9, "energy": energy, "linkquality": 105, "power": 198, "state": "ON"}),
+                after=60,
+            )
+        assert house.windows == [(0, 100)]
+        assert not house.refused
+
+    def test_what_the_broker_retained_may_be_weeks_old(self) -> None:
+        house = home("zigbee2mqtt", names={"device": "washing machine"})
+        house.say(self.TOPIC, '{"energy":11.02,"power":0}', retained=True).say(self.TOPIC, '{"energy":12.34}')
+        assert house.refused == ["retained"]
+        assert house.meter.accepted == 1
+
+    def test_null_is_no_energy(self) -> None:
+        house = home("zigbee2mqtt", names={"device": "washing machine"})
+        house.say(self.TOPIC, '{"energy":null,"power":null}')
+        assert house.refused == ["not-a-number"]
+
+    def test_a_clamp_that_measures_power_is_integrated(self) -> None:
+        house = home("zigbee2mqtt-power", names={"device": "clamp"})
+        for _ in range(31):
+            house.say("zigbee2mqtt/clamp", '{"power":600,"voltage":231}', after=60)
+        assert house.windows == [(0, 300)]
+
+    def test_a_clamp_the_wrong_way_round_gives_nothing(self) -> None:
+        house = home("zigbee2mqtt-power", names={"device": "clamp"})
+        for _ in range(31):
+            house.say("zigbee2mqtt/clamp", '{"power":-600}', after=60)
+        assert (house.windows, set(house.refused)) == ([], {"range"})
+
+
+class TestRtl433:
+    TOPIC = "rtl_433/raspberrypi/events"
+
+    def heard(self, number: int, consumption: int) -> str:
+        return json.dumps(
+            {
+                "time": "2026-05-28 22:30:00",
+                "model": "ERT-SCM",
+                "id": number,
+                "physical_tamper": 1,
+                "ert_type": 7,
+                "encoder_tamper": 0,
+                "consumption_data": consumption,
+                "mic": "CRC",
+            }
+        )
+
+    def test_the_neighbours_meters_are_counted_and_change_nothing(self) -> None:
+        house = home("rtl-433", names={"host": "raspberrypi"}, id="41520733")
+        for minute in range(31):
+            house.say(self.TOPIC, self.heard(41520733, 273_562 + minute), after=10)
+            house.say(self.TOPIC, self.heard(41520999, 2_800 + 7 * minute), after=50)
+        assert house.windows == [(0, 300)]
+        assert house.meter.refused == {"another-meter": 31}
+
+    def test_a_thermometer_on_the_topic_is_no_meter(self) -> None:
+        house = home("rtl-433", names={"host": "raspberrypi"}, id="41520733")
+        house.say(self.TOPIC, '{"time":"2026-05-28 22:30:00","model":"Acurite-Tower","channel":"A","temperature_C":4.2}')
+        assert house.refused == ["no-value"]
+
+    def test_without_its_number_it_is_not_configured(self) -> None:
+        with pytest.raises(Exception, match="hears neighbours too"):
+            home("rtl-433", names={"host": "raspberrypi"})
+
+
+class TestDeclared:
+    """What is declared in the configuration is as good as what is built in."""
+
+    SHELLY = {  # noqa: RUF012
+        "name": "shelly-3em",
+        "kind": "gauge",
+        "payload": "plain",
+        "unit": "W",
+        "values": [{"topic": f"shellies/{{device}}/emeter/{phase}/power"} for phase in range(3)],
+    }
+
+    def test_three_phases_are_summed(self) -> None:
+        house = home("shelly-3em", feed={"formats": [self.SHELLY]}, names={"device": "shellyem3-1"})
+        for _ in range(31):
+            for phase, watts in enumerate((100, 200, 300)):
+                house.say(f"shellies/shellyem3-1/emeter/{phase}/power", str(watts), after=60 * (phase == 2))
+        assert house.windows == [(0, 300)]
+
+    def test_a_list_is_indexed(self) -> None:
+        listed = {
+            "name": "phases", "kind": "gauge", "payload": "json", "unit": "kW",
+            "values": [{"topic": "tele/{device}/SENSOR", "path": f"ENERGY.Power.{phase}"} for phase in range(2)],
+        }  # fmt: skip
+        house = home("phases", feed={"formats": [listed]}, names={"device": "em"})
+        for _ in range(31):
+            house.say("tele/em/SENSOR", '{"ENERGY":{"Power":[0.2,0.4,99]}}', after=60)
+        assert house.windows == [(0, 300)]
+
+    def test_a_filter_over_several_meters_is_one_meters(self) -> None:
+        house = home("vzlogger", names={"channel": "+"})
+        house.say("vzlogger/chn0/raw", "7654321").say("vzlogger/chn1/raw", "7654400").say("vzlogger/chn0/raw", "7654322")
+        assert house.refused == ["another-topic"]
+        assert house.meter.accepted == 2
+
+
+def _everything(thing: object, seen: set[int]) -> list[object]:
+    """All that an object holds, however deep."""
+    if id(thing) in seen:
+        return []
+    seen.add(id(thing))
+    if isinstance(thing, str | bytes | int | float | type(None)):
+        return [thing]
+    inner: list[object] = []
+    if isinstance(thing, dict):
+        inner = [*thing.keys(), *thing.values()]
+    elif isinstance(thing, list | tuple | set):
+        inner = list(thing)
+    else:
+        slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+        inner = [*vars(thing).values()] if hasattr(thing, "__dict__") else []
+        inner += [getattr(thing, name) for name in slots if hasattr(thing, name)]
+    return [found for one in inner for found in _everything(one, seen)]

@@ -1,0 +1,152 @@
+"""Each guard knows one way in which meters lie."""
+
+from collections.abc import Callable
+
+import pytest
+from sottovoce.data.feed.clock import NOT_BEFORE, Clock
+from sottovoce.data.feed.guards import Fresh, InRange, Newer, OneTopic, Rising
+from sottovoce.errors import MessageRefused
+
+NOW = NOT_BEFORE + 1e6
+
+
+def refused(check: Callable[[], object]) -> str:
+    with pytest.raises(MessageRefused) as refusal:
+        check()
+    return refusal.value.reason
+
+
+class TestRising:
+    def rising(self, resolution: float = 0.0, *, alone: bool = True) -> Rising:
+        return Rising(10_000.0, resolution, alone=alone)
+
+    def test_it_begins_with_its_first_value_above_0(self) -> None:
+        rising = self.rising()
+        assert refused(lambda: rising.check(0, 0.0)) == "zero-start"
+        assert not rising.check(10, 500.0), "a beginning continues nothing"
+        assert rising.check(20, 500.0)
+
+    def test_among_several_0_is_a_value(self) -> None:
+        rising = self.rising(alone=False)
+        assert not rising.check(0, 0.0)
+        assert rising.check(10, 1.0)
+
+    def test_it_never_falls(self) -> None:
+        rising = self.rising()
+        rising.check(0, 500.0)
+        for tick in range(1, 50):
+            assert refused(lambda tick=tick: rising.check(tick, 499.9 + tick / 1000)) == "fell"  # type: ignore[misc]
+            if tick == 40:
+                break
+        assert rising.check(60, 500.0)
+
+    def test_a_new_meter_counts_after_a_new_start_only(self) -> None:
+        rising = self.rising()
+        rising.check(0, 8_000_000.0)
+        assert {refused(lambda tick=tick: rising.check(tick, 10.0 + tick)) for tick in range(10, 500, 10)} == {"fell"}  # type: ignore[misc]
+        assert not self.rising().check(500, 510.0)
+
+    def test_it_rises_no_faster_than_the_largest_power(self) -> None:
+        rising = self.rising()
+        rising.check(0, 500.0)
+        an_hour_and_a_minute = 10_000.0 * 61 / 60
+        assert refused(lambda: rising.check(3600, 500.1 + an_hour_and_a_minute)) == "jumped"
+        assert rising.check(3600, 500.0 + an_hour_and_a_minute)
+
+    def test_a_coarse_counter_may_take_its_step_at_once(self) -> None:
+        rising = self.rising(resolution=1000.0)
+        rising.check(0, 5000.0)
+        assert rising.check(1, 6000.0)
+        assert refused(lambda: rising.check(2, 8000.0)) == "jumped"
+
+    def test_three_that_agree_are_a_new_beginning(self) -> None:
+        rising = self.rising()
+        rising.check(0, 1.0)
+        assert refused(lambda: rising.check(10, 9e6)) == "jumped"
+        assert refused(lambda: rising.check(20, 9e6 + 1)) == "jumped"
+        assert not rising.check(30, 9e6 + 2), "it continues nothing"
+        assert rising.check(40, 9e6 + 3)
+
+    def test_jumps_that_do_not_agree_are_never_a_beginning(self) -> None:
+        rising = self.rising()
+        rising.check(0, 1.0)
+        for tick in range(10, 400, 10):
+            assert refused(lambda tick=tick: rising.check(tick, 9e6 * tick)) == "jumped"  # type: ignore[misc]
+
+    def test_one_that_is_right_in_between_ends_what_jumps_began(self) -> None:
+        rising = self.rising()
+        rising.check(0, 1.0)
+        for tick in (10, 40, 70):
+            for later in (0, 10):
+                assert refused(lambda: rising.check(tick + later, 9e6)) == "jumped"  # noqa: B023
+            assert rising.check(tick + 20, 1.0)
+
+    def test_below_0_is_no_counter(self) -> None:
+        assert refused(lambda: self.rising().check(0, -1.0)) == "range"
+
+
+class TestFresh:
+    def test_what_is_retained_without_a_time_may_be_of_any_age(self) -> None:
+        fresh = Fresh(600.0, replay=False)
+        assert refused(lambda: fresh.check(True, None, NOW)) == "retained"
+        fresh.check(False, None, NOW)
+
+    def test_what_is_retained_and_new_counts(self) -> None:
+        fresh = Fresh(600.0, replay=False)
+        fresh.check(True, NOW - 600.0, NOW)
+        assert refused(lambda: fresh.check(True, NOW - 601.0, NOW)) == "retained"
+
+    def test_a_meter_whose_clock_is_wrong_is_not_believed(self) -> None:
+        fresh = Fresh(600.0, replay=False)
+        assert refused(lambda: fresh.check(False, NOW - 1000.0, NOW)) == "stale"
+        assert refused(lambda: fresh.check(False, NOW + 301.0, NOW)) == "ahead"
+        fresh.check(False, NOW - 800.0, NOW)
+        fresh.check(False, NOW + 299.0, NOW)
+
+    def test_a_replay_is_of_the_past_and_not_of_the_future(self) -> None:
+        fresh = Fresh(600.0, replay=True)
+        fresh.check(False, 1_356_998_400.0, NOW)
+        assert refused(lambda: fresh.check(False, NOW + 301.0, NOW)) == "ahead"
+        assert refused(lambda: fresh.check(True, 1_356_998_400.0, NOW)) == "retained", "of the replay before"
+
+
+def test_each_measurement_is_after_the_one_before() -> None:
+    newer = Newer()
+    newer.check(10.0)
+    assert refused(lambda: newer.check(10.0)) == "not-newer"
+    assert refused(lambda: newer.check(9.0)) == "not-newer"
+    newer.check(10.5)
+
+
+def test_a_filter_is_one_meters() -> None:
+    one = OneTopic()
+    one.check("a/1")
+    assert refused(lambda: one.check("a/2")) == "another-topic"
+    one.check("a/1")
+
+
+@pytest.mark.parametrize("watts", [-0.1, 10_000.1, float("nan"), float("inf")])
+def test_a_power_lies_within_its_range(watts: float) -> None:
+    guard = InRange(10_000.0)
+    guard.check(0.0)
+    guard.check(10_000.0)
+    assert refused(lambda: guard.check(watts)) == "range"
+
+
+class TestClock:
+    def test_a_clock_that_was_not_set_places_nothing(self) -> None:
+        clock = Clock()
+        assert refused(lambda: clock.place(12.0, 12.0)) == "clock-unset"
+        assert clock.place(13.0, NOW) == (NOW, False)
+
+    def test_only_the_monotonic_clock_says_how_long_something_took(self) -> None:
+        clock = Clock()
+        clock.place(100.0, NOW)
+        assert clock.place(110.0, NOW + 11.5) == (NOW + 10.0, False), "the wall clock may wander"
+
+    def test_a_clock_that_is_set_is_noticed(self) -> None:
+        clock = Clock()
+        clock.place(100.0, NOW)
+        assert clock.place(110.0, NOW + 3600.0) == (NOW + 3600.0, True)
+        assert clock.place(120.0, NOW + 3610.0) == (NOW + 3610.0, False)
+        assert clock.place(130.0, NOW + 20.0) == (NOW + 20.0, True), "back again"

@@ -1,0 +1,180 @@
+"""Windows on the disk: durable, private, limited."""
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.data import load, parse
+from sottovoce.data.feed import Window, WindowStore, read_windows, summary
+from sottovoce.errors import DataError
+
+DAY = 48
+
+
+def stored(path: Path, *windows: Window, keep_days: int = 400, refused: dict[tuple[str, str], int] | None = None) -> Path:
+    store = WindowStore(path, 1800, keep_days)
+    store.write(windows, refused or {})
+    store.close()
+    return path
+
+
+def test_windows_stand_side_by_side_and_gaps_are_missing(tmp_path: Path) -> None:
+    path = stored(tmp_path / "w.db", Window("solar", 1001, 0), Window("house", 1000, 5), Window("house", 1002, 7))
+    windows = read_windows(path)
+    assert (windows.meters, windows.first, windows.seconds) == (("house", "solar"), 1000, 1800)
+    assert windows.wh.dtype == np.int64
+    assert windows.wh.tolist() == [[5, -1, 7], [-1, 0, -1]]
+
+
+def test_an_empty_store_has_no_windows(tmp_path: Path) -> None:
+    windows = read_windows(stored(tmp_path / "w.db"))
+    assert (windows.meters, windows.wh.shape) == ((), (0, 0))
+
+
+def test_what_was_kept_stays_as_it_was(tmp_path: Path) -> None:
+    path = stored(stored(tmp_path / "w.db", Window("house", 1000, 5)), Window("house", 1000, 9))
+    assert read_windows(path).wh.tolist() == [[5]]
+
+
+def test_old_windows_are_deleted(tmp_path: Path) -> None:
+    path = stored(tmp_path / "w.db", *(Window("house", 1000 + n, n) for n in range(3 * DAY)), keep_days=2)
+    windows = read_windows(path)
+    assert windows.first == 1000 + DAY - 1
+    assert windows.wh.shape == (1, 2 * DAY + 1)
+
+
+def test_deleted_windows_are_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    store = WindowStore(path, 1800, 1)
+    store.write([Window("a-meter-that-was-here", 1000, 5)], {})
+    assert store._execute("PRAGMA secure_delete").fetchone() == (1,)
+    store.close()
+
+
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    mask = os.umask(0)
+    try:
+        store = WindowStore(tmp_path / "w.db", 1800, 400)
+        store.write([Window("house", 1000, 5)], {})
+        files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(mask)
+    assert {"w.db", "w.db-wal", "w.db-shm", "w.db.lock"} == set(files)
+    assert set(files.values()) == {0o600}
+
+
+def test_every_commit_is_on_the_disk(tmp_path: Path) -> None:
+    store = WindowStore(tmp_path / "w.db", 1800, 400)
+    assert store._execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+    assert store._execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+def test_it_can_be_read_while_it_is_written(tmp_path: Path) -> None:
+    store = WindowStore(tmp_path / "w.db", 1800, 400)
+    store.write([Window("house", 1000, 5)], {})
+    assert read_windows(tmp_path / "w.db").wh.tolist() == [[5]]
+    store.write([Window("house", 1001, 6)], {})
+    assert read_windows(tmp_path / "w.db").wh.tolist() == [[5, 6]]
+    store.close()
+
+
+def test_refusals_add_up(tmp_path: Path) -> None:
+    path = stored(tmp_path / "w.db", Window("house", 1000, 5), refused={("house", "fell"): 2})
+    stored(path, refused={("house", "fell"): 3, ("house", "jumped"): 1})
+    found = summary(path)
+    assert found.refused == {("house", "fell"): 5, ("house", "jumped"): 1}
+    assert found.meters == {"house": (1, 1000, 1000)}
+
+
+def test_its_name_lasts(tmp_path: Path) -> None:
+    first = WindowStore(tmp_path / "w.db", 1800, 400)
+    first.close()
+    second = WindowStore(tmp_path / "w.db", 1800, 400)
+    second.close()
+    assert first.identifier == second.identifier
+    assert len(first.identifier) == 12
+
+
+def test_one_process_writes(tmp_path: Path) -> None:
+    store = WindowStore(tmp_path / "w.db", 1800, 400)
+    with pytest.raises(DataError, match="stop it first"):
+        WindowStore(tmp_path / "w.db", 1800, 400)
+    store.close()
+    WindowStore(tmp_path / "w.db", 1800, 400).close()
+
+
+def test_windows_of_one_length(tmp_path: Path) -> None:
+    path = stored(tmp_path / "w.db")
+    with pytest.raises(DataError, match=r"put feed\.window back"):
+        WindowStore(path, 900, 400)
+    WindowStore(path, 1800, 400).close()
+
+
+@pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\x00" + b"x" * 2000, b""])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "w.db"
+    path.write_bytes(content)
+    for use in (read_windows, summary, lambda path: WindowStore(path, 1800, 400)):
+        with pytest.raises(DataError, match=r"w\.db"):
+            use(path)  # type: ignore[operator]
+
+
+def test_numbers_of_no_time_are_damage(tmp_path: Path) -> None:
+    path = stored(tmp_path / "w.db", Window("house", 1000, 5))
+    connection = sqlite3.connect(path)
+    connection.execute("INSERT INTO window VALUES (1, 9000000000000000, 5)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(DataError, match="of no time"):
+        read_windows(path)
+
+
+def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
+    path = stored(tmp_path / "w.db", Window("house", 1000, 5))
+    store = WindowStore(path, 1800, 400)
+    pages = store._execute("PRAGMA page_count").fetchone()[0]
+    store._execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(DataError, match="make room"):
+        store.write([Window("house", number, 7) for number in range(2000, 22000)], {})
+    store._execute("PRAGMA max_page_count = 100000")
+    store.write([Window("house", 1001, 6)], {})
+    store.close()
+    assert read_windows(path).wh.tolist() == [[5, 6]]
+
+
+def test_there_is_no_store_before_the_feed_has_run(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="sottovoce feed run"):
+        read_windows(tmp_path / "w.db")
+    with pytest.raises(DataError, match="feed.store"):
+        WindowStore(tmp_path / "nowhere" / "w.db", 1800, 400)
+
+
+class TestSpec:
+    def test_its_path_is_the_store(self) -> None:
+        spec = parse("feed:mqtt://broker:1883#store=/var/lib/w.db&meter=house")
+        assert spec.path == Path("/var/lib/w.db")
+        assert spec.options == {"meter": "house"}
+
+    def test_without_a_store_it_says_so(self) -> None:
+        with pytest.raises(DataError, match="needs the option 'store'"):
+            parse("feed:mqtt://broker:1883")
+
+    def test_windows_become_records_of_a_meters_days(self, tmp_path: Path) -> None:
+        day = 20_000
+        windows = [Window(meter, day * DAY + n, 100 + n) for meter in ("house", "solar") for n in range(2 * DAY)]
+        path = stored(tmp_path / "w.db", *windows)
+        both = load(f"feed:mqtt://broker#store={path}").records
+        house = load(f"feed:mqtt://broker#store={path}&meter=house").records
+        assert len(both) == 2 * len(house) > 0
+        assert house.windows is not None
+        assert set(house.windows.tolist()) == {day, day + 1}
+
+    def test_a_meter_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        path = stored(tmp_path / "w.db", Window("house", 1000, 5))
+        with pytest.raises(DataError, match="'garage'"):
+            load(f"feed:mqtt://broker#store={path}&meter=garage")
