@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from sottovoce.config import MqttSection
 from sottovoce.errors import NetworkError
 from sottovoce.identity import Fleet
 from sottovoce.transport.mosquitto import write_broker
@@ -49,14 +50,26 @@ class TestbedBroker(Protocol):
 
 
 class Foreign:
-    """One that the user runs: nothing is started and nothing ended."""
+    """One that the user runs: nothing is started and nothing ended.
 
-    def __init__(self, url: str) -> None:
-        self.words = f"the broker {url}"
+    Args:
+        host: where it is.
+        port: where it listens.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.words = f"the broker {host}:{port}"
         self.settings: dict[str, Any] = {}
+        self._address = host, port
 
     def start(self) -> None:
-        """Nothing to do."""
+        """See that it is there.
+
+        Raises:
+            NetworkError: it is not.
+        """
+        if not _accepts(*self._address):
+            raise NetworkError(f"{self.words} does not answer: start it, or correct transport.mqtt.url")
 
     def kill(self) -> None:
         """It is not the testbed's.
@@ -96,7 +109,7 @@ class Own:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + _STARTS_SECONDS
-        while not self._accepts():
+        while not _accepts(HOST, self._port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 said = self._log.read_text(errors="replace").strip().splitlines()
                 raise NetworkError(f"{self.words} does not start: {said[-1] if said else 'it said nothing'}")
@@ -119,28 +132,21 @@ class Own:
                 self.kill()
             self._process = None
 
-    def _accepts(self) -> bool:
-        try:
-            with socket.create_connection((HOST, self._port), timeout=1.0):
-                return True
-        except OSError:
-            return False
 
-
-def broker_for(fleet: Fleet, directory: Path, port: int, url: str | None) -> TestbedBroker:
+def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | None) -> TestbedBroker:
     """The broker of a run, not started yet.
 
     Args:
         fleet: of the run.
         directory: of the run.
         port: of this host, free.
-        url: of one that the user runs; None for one of the run's own.
+        foreign: how to reach one that the user runs; None for one of the run's own.
 
     Raises:
         NetworkError: there is none.
     """
-    if url is not None:
-        return Foreign(url)
+    if foreign is not None:
+        return Foreign(*foreign.address)
     log = directory / "broker.log"
     if (mosquitto := shutil.which("mosquitto") or shutil.which("mosquitto", path=_SYSTEM)) is not None:
         configuration = write_broker(
@@ -156,3 +162,11 @@ def broker_for(fleet: Fleet, directory: Path, port: int, url: str | None) -> Tes
         "no broker: install Mosquitto (sudo apt-get install mosquitto), or the extra sottovoce[demo], or name yours "
         "with --set transport.mqtt.url=mqtt://127.0.0.1:1883"
     )
+
+
+def _accepts(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=5.0):
+            return True
+    except OSError:
+        return False

@@ -219,7 +219,8 @@ class ProcessFleet:
         self._configuration(0, Path(), options.data, 1, [])  # wrong settings are named before anything is made
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
         if any("mqtt" in options.ways(i) for i in range(options.agents)):
-            self.broker = broker_for(fleet, directory, broker_port, options.broker)
+            foreign = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
+            self.broker = broker_for(fleet, directory, broker_port, foreign)
         members = []
         for i in range(options.agents):
             name = f"agent-{i:02d}"

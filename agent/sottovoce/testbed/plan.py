@@ -223,6 +223,8 @@ def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]
 
 def _peers(options: Options) -> list[list[int]]:
     """For each agent, the agents it sends to. In rounds, whoever is sent to answers."""
+    if options.transport == "mixed":  # a seed must be one that everybody reaches
+        return [[0] if i else [] for i in range(options.agents)]
     peers = out_peers(options.topology, options.agents, options.seed)
     if LEARNERS[options.learner].family != "rounds":
         return peers

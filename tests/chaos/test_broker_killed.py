@@ -1,0 +1,120 @@
+"""Kill -9 of the broker, again and again: no mass is lost and nothing is charged twice, and learning goes on."""
+
+import random
+import time
+from contextlib import ExitStack
+from getpass import getuser
+from pathlib import Path
+
+import pytest
+from sottovoce.transport.mosquitto import write_broker
+
+from tests.support.books import books, spending
+from tests.support.devices import free_port, new_device
+from tests.support.fleets import new_fleet
+from tests.support.mosquitto import MOSQUITTO, Broker
+from tests.support.processes import AgentProcess
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.timeout(300)
+AGENTS = 4
+STEPS = 20
+
+
+class Hardened(Broker):
+    """The broker as it is shipped: mutual TLS, and what each device may do."""
+
+    def __init__(self, configuration: Path, port: int) -> None:
+        super().__init__(configuration.parent / "run")
+        self._file, self.port = configuration, port
+
+
+@pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
+def test_no_mass_and_no_charge_is_lost_when_the_broker_dies_and_comes_back(tmp_path: Path) -> None:
+    fleet, port, fate = new_fleet(tmp_path / "fleet"), free_port(), random.Random(6)
+    configuration = write_broker(
+        fleet, tmp_path / "broker", ["127.0.0.1"], port=port, listen="127.0.0.1", user=getuser()
+    )
+    devices = [new_device(fleet, tmp_path / f"d{i}", seed=i) for i in range(AGENTS)]
+    way = {"use": ["mqtt"], "mqtt": {"url": f"mqtts://127.0.0.1:{port}"}}
+    for i, device in enumerate(devices):
+        peers = [devices[(i + j) % AGENTS].entry(address="mqtt:main") for j in (1, 2)]
+        device.configure(peers, learner={"period": 0.1, "steps": STEPS}, transport=way)
+    with ExitStack() as stack:
+        broker = stack.enter_context(Hardened(configuration, port))
+        agents = [stack.enter_context(AgentProcess(device)).ready() for device in devices]
+        for _ in range(4):
+            time.sleep(fate.uniform(0.1, 0.8))  # the moment of death is the point
+            broker.kill()
+            time.sleep(fate.uniform(0.0, 0.8))
+            broker.start()
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["steps_done"] == STEPS, "every private step is done")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["traffic"]["received"] > 2, "messages come through again")  # type: ignore[misc]
+        for agent in agents:
+            agent.process.terminate()
+        assert [agent.ended() for agent in agents] == [0] * AGENTS
+    for agent, device in zip(agents, devices, strict=True):
+        spent = spending(device)
+        assert (spent.charges, spent.releases) == (STEPS, STEPS)
+        assert "Traceback" not in agent.log()
+    totals = books(devices)
+    assert totals.weight == totals.joined
+    assert totals.numerator.tolist() == (-totals.contributed).tolist()
+
+
+@pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
+def test_the_shipped_broker_lets_nobody_in_and_no_device_speak_for_another(tmp_path: Path) -> None:
+    import asyncio
+    import ssl
+
+    import aiomqtt
+
+    fleet, port = new_fleet(tmp_path / "fleet"), free_port()
+    configuration = write_broker(
+        fleet, tmp_path / "broker", ["127.0.0.1"], port=port, listen="127.0.0.1", user=getuser()
+    )
+    one, other = (new_device(fleet, tmp_path / name, seed=0) for name in ("a", "b"))
+    stranger = new_device(new_fleet(tmp_path / "elsewhere"), tmp_path / "c", seed=0)
+
+    def context(device: object, root: Path = tmp_path / "fleet" / "ca.pem") -> ssl.SSLContext:
+        made = ssl.create_default_context(cafile=root)
+        if device is not None:
+            directory = device.state / "identity"  # type: ignore[attr-defined]
+            made.load_cert_chain(directory / "tls.pem", directory / "tls.key")
+        return made
+
+    async def heard(prefix: str) -> list[str]:
+        """Topics of what `other` is given of what `one` publishes."""
+        topics = (f"{prefix}/peer/{one.id}", f"{prefix}/peer/{other.id}", f"{prefix}/in/{other.id}/{one.id}",
+                  f"{prefix}/in/{other.id}/{stranger.id}", f"{prefix}/in/{one.id}/{other.id}", "anything")  # fmt: skip
+        found: list[str] = []
+        async with (
+            aiomqtt.Client("127.0.0.1", port, tls_context=context(other)) as reader,
+            aiomqtt.Client("127.0.0.1", port, tls_context=context(one)) as writer,
+        ):
+            await reader.subscribe([("#", 0)])
+            await reader.subscribe([(f"{prefix}/peer/+", 1), (f"{prefix}/in/+/+", 1)])
+            for topic in topics:
+                await writer.publish(topic, topic, 1)
+            await writer.publish(f"{prefix}/in/{other.id}/{one.id}", "last", 1)
+            async with asyncio.timeout(20):
+                async for message in reader.messages:
+                    if message.payload == b"last":
+                        return found
+                    found.append(message.topic.value)
+        return found
+
+    with Hardened(configuration, port):
+        prefix = "sottovoce/v1/by-hand"
+        assert set(asyncio.run(heard(prefix))) == {f"{prefix}/peer/{one.id}", f"{prefix}/in/{other.id}/{one.id}"}
+        for device in (None, stranger):
+            with pytest.raises(aiomqtt.MqttError):
+                asyncio.run(_connected(port, context(device)))
+
+
+async def _connected(port: int, tls: object) -> None:
+    import aiomqtt
+
+    async with aiomqtt.Client("127.0.0.1", port, tls_context=tls, timeout=5) as client:  # type: ignore[arg-type]
+        await client.publish("anything", b"", 1)

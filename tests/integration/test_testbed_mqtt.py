@@ -1,0 +1,119 @@
+"""`sottovoce testbed` through a broker: the same learning, mixed fleets, and brokers that die or are not there."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.identity import create_fleet
+from sottovoce.testbed import broker
+from sottovoce.testbed.broker import Own, broker_for
+
+from tests.support.devices import free_port, some_records
+from tests.support.mosquitto import MOSQUITTO, Broker
+from tests.support.processes import document, processes_about, sottovoce
+from tests.support.reports import check_report
+
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Easy records, so that small fleets and few cycles are enough."""
+    features, labels = some_records(400, 1)
+    path = tmp_path_factory.mktemp("data") / "records.npz"
+    np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
+    return f"npz:{path}"
+
+
+def reported(*arguments: object, agents: int) -> tuple[dict[str, Any], str]:
+    """The report of a run, and what it said."""
+    ended = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=300)
+    assert ended.returncode == 0, ended.stderr
+    report = document(ended.stdout)
+    check_report(report, agents=agents)
+    assert report["privacy"]["ledgers_agree"]
+    return report, ended.stderr
+
+
+def test_a_fleet_learns_through_the_hardened_broker_and_leaves_nothing_behind(data: str, tmp_path: Path) -> None:
+    directory = tmp_path / "fleet"
+    chosen = ("--data", data, "--cycles", 20, "--period", 0.2, "--epsilon", 20)
+    report, _ = reported("--transport", "mqtt", *chosen, "--set", f"testbed.directory={directory}", agents=4)
+    assert report["run"]["transport"] == "mqtt"
+    assert report["final"]["accuracy_min"] > 0.9
+    assert report["traffic"]["messages"] >= 4
+    assert (directory / "broker" / "mosquitto.conf").read_text().count("require_certificate true") == 1
+    assert not processes_about(str(directory))
+
+
+def test_a_broker_killed_in_the_middle_comes_back_and_learning_goes_on(data: str) -> None:
+    chosen = ("--data", data, "--cycles", 40, "--period", 0.2, "--epsilon", 20, "--fault", "broker-kill=1s@cycle:8")
+    report, _ = reported("--transport", "mqtt", *chosen, agents=4)
+    assert report["final"]["accuracy_min"] > 0.9
+    assert report["faults"] == ["broker-kill=1s@cycle:8"]
+
+
+def test_those_with_one_transport_each_learn_together_through_those_with_both(data: str) -> None:
+    chosen = ("--data", data, "--cycles", 40, "--period", 0.2, "--epsilon", 20)
+    report, _ = reported("--transport", "mixed", *chosen, agents=5)
+    assert report["final"]["accuracy_min"] > 0.9
+    assert report["run"]["topology"] == "newscast"
+
+
+def test_a_broker_of_ones_own_is_used_and_one_that_is_not_there_is_named(data: str, tmp_path: Path) -> None:
+    chosen = ("--transport", "mqtt", "--data", data, "--cycles", 5, "--period", 0.1)
+    with Broker(tmp_path / "broker") as running:
+        reported(*chosen, "--set", f"transport.mqtt.url={running.url}", agents=2)
+        assert "New client connected" in running.log()
+    url = f"mqtt://127.0.0.1:{free_port()}"
+    ended = sottovoce("testbed", *chosen, "--agents", 2, "--set", f"transport.mqtt.url={url}")
+    assert ended.returncode == 7
+    assert "does not answer: start it, or correct transport.mqtt.url" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (["--transport", "mixed", "--topology", "ring"], "not everybody reaches everybody"),
+        (["--transport", "grpc", "--fault", "broker-kill=1s@cycle:2"], "needs --transport mqtt or mixed"),
+        (["--transport", "mqtt", "--fault", "broker-kill=soon@cycle:2"], "like broker-kill=3s@cycle:20"),
+        (["--transport", "mqtt", "--set", "transport.mqtt.realm=other"], "the testbed decides this"),
+        (["--transport", "mqtt", "--set", "transport.mqtt.host=here"], "there is no such key"),
+        (
+            ["--transport", "mqtt", "--set", "transport.mqtt.url=mqtt://far.example"],
+            "without TLS only a broker on this",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(words: list[str], says: str) -> None:
+    ended = sottovoce("testbed", "--agents", 3, *words)
+    assert ended.returncode in (2, 3), ended.stderr
+    assert says in ended.stderr
+
+
+def test_without_mosquitto_the_embedded_broker_serves_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker.shutil, "which", lambda *_, **__: None)  # type: ignore[attr-defined]
+    port = free_port()
+    chosen = broker_for(create_fleet(tmp_path / "fleet", "by-hand"), tmp_path, port, None)
+    assert isinstance(chosen, Own)
+    assert "embedded" in chosen.words
+    assert chosen.settings == {"url": f"mqtt://127.0.0.1:{port}", "version": "3.1.1"}
+    chosen.start()
+    try:
+        ended = sottovoce(
+            *("testbed", "--json", "--transport", "mqtt", "--agents", 2, "--data", "breast-cancer", "--cycles", 5),
+            *("--period", 0.2, "--set", f"transport.mqtt.url={chosen.settings['url']}"),
+            *("--set", "transport.mqtt.version=3.1.1"),
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert document(ended.stdout)["traffic"]["messages"] > 0
+    finally:
+        chosen.stop()
+    assert sys.modules.get("amqtt") is None  # it is a process of its own
