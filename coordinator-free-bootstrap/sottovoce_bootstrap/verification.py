@@ -41,8 +41,8 @@ class Verifier:
         """Checks everything that a record claims.
 
         Raises:
-            MessageRefused: for `fleet`, `revoked`, `certificate` (not issued by this fleet, or it does not hold now), `sender`
-                (the certificate is another device's) or `signature`.
+            MessageRefused: for `fleet`, `revoked`, `certificate` (not issued by this fleet, or it does not hold now),
+                `sender` (the certificate is another device's) or `signature`.
         """
         if record.fleet != self._trust.identity.fleet:
             raise MessageRefused("fleet", f"a record of {record.node_id} is for a fleet other than this device's")

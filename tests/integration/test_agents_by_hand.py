@@ -37,6 +37,8 @@ STATUS = {
     "failures": dict,
     "waiting": list,
     "certificate_expires": str,
+    "certificate": dict,
+    "revocations": dict,
     "resources": dict,
 }
 

@@ -1,96 +1,74 @@
-"""Agents that know nobody, each on a host of its own, and what they find on their network."""
+"""Agents that know nobody, each on a host of its own, find one another by multicast DNS."""
 
-import signal
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from sottovoce.identity import Fleet
 
-from tests.support.devices import Device, new_device
-from tests.support.namespaces import Host, Lan, Unavailable, lan
-from tests.support.processes import AgentProcess
+from tests.support.devices import new_device
+from tests.support.fleets import new_fleet
+from tests.support.islands import MANY, PERIOD, agents_on, become_one_and_outlive_half, two_islands, views
+from tests.support.namespaces import Host
 from tests.support.waiting import until
 
-MANY = 30
-PERIOD = 2.5
-FINDING = {"sampling": "newscast", "period": PERIOD, "mdns": True}
+LEARNING: dict[str, object] = {"period": 1.0, "steps": 1}
 
 
-@pytest.fixture
-def islands() -> Iterator[Lan]:
-    """Two switches with no cable between them."""
-    try:
-        with lan(switches=2) as network:
-            yield network
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-
-
-def on(host: Host, device: Device, membership: dict[str, object] | None = None) -> Device:
-    """A device that listens on its host and knows nobody."""
-    return device.configure(
-        [],
-        transport={"listen": f"{host.address}:7400", "peers": []},
-        membership=membership or FINDING,
-        learner={"period": 1.0, "steps": 1},
-        ledger={"alone": False},
-    )
-
-
-def views(agents: Sequence[AgentProcess]) -> dict[str, set[str]]:
-    """For each agent, the ids in its view."""
-    return {agent.device.id: {entry["id"] for entry in agent.status()["membership"]["view"]} for agent in agents}
-
-
-def components(views: dict[str, set[str]]) -> int:
-    """Weakly connected components among those whose views these are."""
-    label = {node: node for node in views}
-    for _ in views:
-        for node, view in views.items():
-            group = [node, *(peer for peer in view if peer in views)]
-            least = min(label[peer] for peer in group)
-            label.update(dict.fromkeys(group, least))
-    return len(set(label.values()))
-
-
-def dead_share(views: dict[str, set[str]]) -> float:
-    entries = [peer for view in views.values() for peer in view]
-    return sum(peer not in views for peer in entries) / max(1, len(entries))
+def by_mdns(host: Host, period: float = PERIOD) -> dict[str, dict[str, object]]:
+    """Tables of a device that listens on its host and knows nobody."""
+    return {
+        "transport": {"listen": f"{host.address}:7400", "peers": []},
+        "membership": {"sampling": "newscast", "period": period, "mdns": True},
+        "learner": LEARNING,
+        "ledger": {"alone": False},
+    }
 
 
 @pytest.mark.timeout(400)
-def test_islands_find_themselves_then_each_other_and_outlive_half_of_them(
-    islands: Lan, fleet: Fleet, tmp_path: Path
-) -> None:
-    hosts = [islands.host(number % 2) for number in range(MANY)]
-    devices = [on(host, new_device(fleet, tmp_path / f"d{i:02}", records=3)) for i, host in enumerate(hosts)]
-    with ExitStack() as stack:
-        agents = [
-            stack.enter_context(AgentProcess(device, host.within)) for device, host in zip(devices, hosts, strict=True)
+def test_thirty_agents_on_two_islands_become_one_fleet_and_outlive_half_of_it(fleet: Fleet, tmp_path: Path) -> None:
+    with two_islands() as islands:
+        hosts = [islands.host(number % 2) for number in range(MANY)]
+        devices = [
+            new_device(fleet, tmp_path / f"d{i:02}", records=3).configure([], **by_mdns(host))
+            for i, host in enumerate(hosts)
         ]
-        for agent in agents:
-            agent.ready()
-        sides = [{device.id for device in devices[side::2]} for side in (0, 1)]
+        with agents_on(hosts, devices) as agents:
+            become_one_and_outlive_half(agents, lambda: islands.join(0, 1))
 
-        def complete() -> bool:
-            known = views(agents)
-            return all(known[node] == side - {node} for side in sides for node in side)
 
-        began = time.monotonic()
-        until(complete, "each island is one fleet", 120.0)
-        print(f"each island knows itself after {time.monotonic() - began:.1f} s")
-        islands.join(0, 1)
-        began = time.monotonic()
-        until(lambda: all(len(view) == MANY - 1 for view in views(agents).values()), "both are one fleet", 120.0)
-        print(f"one fleet {time.monotonic() - began:.1f} s after they were joined")
-        for agent in agents[: MANY // 2]:
-            agent.process.send_signal(signal.SIGKILL)
-        living, killed = agents[MANY // 2 :], time.monotonic()
-        until(lambda: dead_share(views(living)) < 0.05, "the dead are forgotten", 10 * PERIOD)
-        print(f"dead entries below 5 % after {(time.monotonic() - killed) / PERIOD:.1f} periods")
-        assert components(views(living)) == 1
-        assert all(agent.status()["membership"]["refused"] == {} for agent in living)
-        until(lambda: all(agent.status()["traffic"]["received"] for agent in living), "they learn from one another")
+def test_fleets_on_one_network_do_not_meet_even_if_they_have_one_name(fleet: Fleet, tmp_path: Path) -> None:
+    fleets = [fleet, fleet, new_fleet(tmp_path / "authority")]
+    with two_islands() as network:
+        hosts = [network.host() for _ in fleets]
+        devices = [
+            new_device(own, tmp_path / f"d{i}", records=3).configure([], **by_mdns(host, 0.5))
+            for i, (own, host) in enumerate(zip(fleets, hosts, strict=True))
+        ]
+        with agents_on(hosts, devices) as agents:
+            one, other, foreign = (device.id for device in devices)
+            until(lambda: views(agents[:2]) == {one: {other}, other: {one}}, "a fleet finds itself")
+            looks = until(
+                lambda: agents[2].status()["membership"]["sources"]["mdns"]["found"], "the third sees the network, too"
+            )
+            assert looks == 1, "itself"
+            assert views(agents[2:]) == {foreign: set()}
+            assert all(agent.status()["refused"]["handshakes"] == 0 for agent in agents)
+            (wait,) = [wait for wait in agents[2].status()["waiting"] if wait["name"] == "source:mdns"]
+            assert "the next look at mdns" in wait["reason"] or "contacts from mdns" in wait["reason"]
+
+
+def test_a_device_whose_network_comes_up_later_is_found_then(fleet: Fleet, tmp_path: Path) -> None:
+    with two_islands() as network:
+        hosts = [network.host() for _ in range(2)]
+        devices = [new_device(fleet, tmp_path / name, records=3) for name in "ab"]
+        for device, host in zip(devices, hosts, strict=True):
+            there = {"listen": "0.0.0.0:7400", "announce": f"{host.address}:7400", "peers": []}
+            device.configure([], **{**by_mdns(host, 0.5), "transport": there})
+        network.unplug(hosts[1])
+        with agents_on(hosts, devices) as agents:
+            until(lambda: agents[1].status()["membership"]["sources"]["mdns"], "it looks")
+            assert all(view == set() for view in views(agents).values())
+            network.plug(hosts[1])
+            one, other = (device.id for device in devices)
+            until(lambda: views(agents) == {one: {other}, other: {one}}, "they find each other")
+            assert [agent.end() for agent in agents] == [0, 0]

@@ -78,6 +78,11 @@ class Attacker:
             payload=share() if payload is None else payload,
         )
 
+    def raw(self, envelope: bytes) -> bytes:
+        """Call it with an envelope that it takes, and return its answer."""
+        answer: bytes = self._channel.unary_unary(METHOD)(envelope, timeout=PATIENCE)
+        return answer
+
     def deliver(self, raw: bytes, method: str = METHOD) -> Outcome:
         """Call it with these bytes."""
         return called(self._channel, raw, method)

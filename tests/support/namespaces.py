@@ -52,24 +52,35 @@ class Lan:
             self._in_hub("link", "add", f"sw{switch}", "type", "bridge", "mcast_snooping", "0", "forward_delay", "0")
             self._in_hub("link", "set", f"sw{switch}", "up")
 
-    def host(self, switch: int = 0) -> Host:
+    def host(self, switch: int = 0, address: str | None = None) -> Host:
         """One more host, on a switch; all are in one /16, so that those of islands can talk once they are joined."""
         number = len(self._namespaces)
-        host = Host(f"{self._name}-{number}", f"10.77.{number // 250}.{number % 250 + 1}")
+        host = Host(f"{self._name}-{number}", address or f"10.77.{number // 250}.{number % 250 + 1}")
         self._make(host.namespace)
         port = f"p{number}"
         self._in_hub("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
         self._in_hub("link", "set", port, "master", f"sw{switch}", "up")
+        self.plug(host)
+        return host
+
+    def plug(self, host: Host) -> None:
+        """Give a host its network, and its address there."""
         self._in(host.namespace, "addr", "add", f"{host.address}/16", "dev", "eth0")
         self._in(host.namespace, "link", "set", "eth0", "up")
         self._in(host.namespace, "route", "add", "default", "dev", "eth0")
-        return host
+
+    def unplug(self, host: Host) -> None:
+        """Take a host off the network."""
+        self._in(host.namespace, "addr", "flush", "dev", "eth0")
+        self._in(host.namespace, "link", "set", "eth0", "down")
 
     def join(self, one: int, other: int) -> None:
-        """Lay a cable between two switches."""
+        """Lay a cable between two switches; an address that was on one of them may now be on the other."""
         self._in_hub("link", "add", f"c{one}", "type", "veth", "peer", "name", f"c{other}")
         for switch in (one, other):
             self._in_hub("link", "set", f"c{switch}", "master", f"sw{switch}", "up")
+        for namespace in self._namespaces:
+            self._in(namespace, "neighbour", "flush", "all")
 
     def close(self) -> None:
         """Take all of it away; with the namespaces go the cables and switches in them."""

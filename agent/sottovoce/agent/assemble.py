@@ -3,7 +3,7 @@
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,7 +132,8 @@ def _with_vault(
     core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters))
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
-    carrier = variant.transport(carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits))
+    ways = carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits)
+    carrier = variant.transport(ways)
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
         return _enveloped(identity, store.incarnation, recipient, 1, kind, payload)
@@ -153,7 +154,7 @@ def _with_vault(
         crier=crier,
         renewal=_renewal(config, trust, crier),
         book=book,
-        overlay=_overlay(config, trust, carrier, counters, boots, incarnation),
+        overlay=_overlay(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,
     )
 
@@ -223,6 +224,7 @@ def _overlay(
     counters: Counters,
     boots: BootCounter,
     incarnation: int,
+    transports: Sequence[Transport],
 ) -> Overlay | None:
     """Peer sampling, unless the configuration keeps to its own list of peers."""
     chosen, identity, now = config.membership, trust.identity, time.monotonic()
@@ -231,7 +233,7 @@ def _overlay(
     author = Author(identity, config.transport.announced, config.transport.use)
     trust.subscribe(lambda: author.renew(trust.identity))
     dice = random.Random()  # noqa: S311 - whom to ask next is no secret, and is seen
-    sources = sources_of(config, identity, dice)
+    sources = sources_of(config, identity, transports, dice)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:
         _log.warning("address-book-replaced %s", book.replaced)

@@ -7,6 +7,7 @@ stays on this device's disk, where the next start finds and sends it: mass is la
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from sottovoce.agent.link import Link
 from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed
 
+_log = logging.getLogger(__name__)
 LEAVE_SECONDS = 30.0
 _QUIET_SECONDS = 1.0
 _PAUSE_SECONDS = 0.2
@@ -81,6 +83,10 @@ class Departure:
         if self._ended is None or self._ended.done():
             return
         left = self._left()
+        if left is None:
+            _log.info("left nothing of this device's is missed by the others")
+        else:
+            _log.warning("leave-incomplete %s: it is kept, and sent by the next start", left)
         self._ended.set_result({"stopping": True, "handed_over": left is None, "left": left or ""})
 
     def _left(self) -> str | None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -12,11 +12,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sottovoce_bootstrap import Contact
 from sottovoce_bootstrap.sources import Source, pause
+from sottovoce_bootstrap.sources.presence import Presence, PresenceSource
 
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, NetworkError
 from sottovoce.identity import Identity
+from sottovoce.transport import Transport
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 20.0
@@ -99,7 +101,7 @@ class Discovery:
         waits: Waits,
     ) -> None:
         wait, fruitless, looks = f"source:{source.name}", 0, self.looks[source.name]
-        while True:
+        while not self._stopping.is_set():
             waits.begin(wait, f"contacts from {source.name}", _LOOK_SECONDS)
             contacts = await self._look(source, looks)
             if contacts is not None:
@@ -136,21 +138,25 @@ class Discovery:
             _log.warning("discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
-        """Until the pause is over, or the device has come to know nobody."""
+        """Until the pause is over, or the device has come to know nobody, or it stops."""
         loop = asyncio.get_running_loop()
         until, company = loop.time() + seconds, known() > 0
         while (left := until - loop.time()) > 0 and not (company and not known()):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), min(left, self._period))
+                return
 
 
-def sources_of(config: AgentConfig, identity: Identity, dice: random.Random) -> list[Source]:
-    """The sources that the configuration asks for.
+def sources_of(
+    config: AgentConfig, identity: Identity, transports: Iterable[Transport], dice: random.Random
+) -> list[Source]:
+    """The sources that the configuration asks for, and whoever is present on a broker that is used anyway.
 
     Raises:
         ConfigError: one of them needs a package that is not installed, or has nothing to announce.
     """
-    chosen, sources = config.membership, list[Source]()
+    chosen, realm = config.membership, config.transport.mqtt.realm
+    sources: list[Source] = [PresenceSource(one, realm) for one in transports if isinstance(one, Presence)]
     if chosen.dns is not None:
         from sottovoce_bootstrap.sources.dns import DnsSource
 

@@ -9,12 +9,9 @@ from sottovoce.agent.enrolment import redeem
 from sottovoce.durable import rename
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
-from sottovoce.identity.files import read
-from sottovoce.identity.identity import TLS_CERTIFICATE
 from sottovoce.identity.invitation import Seeds, Token, read_bundle, use_bundle, write_seeds
 from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
 from sottovoce.identity.pinned import enrol_pinned
-from sottovoce.identity.verification import decode_certificate
 from sottovoce.vault import Budget, Ledger
 
 _REQUESTED = ".requested"
@@ -147,10 +144,15 @@ def _made(
     if vault is not None and state.absolute() in (vault.absolute(), *vault.absolute().parents):
         raise IdentityError(f"{vault}: is the agent's own; choose a directory outside of {state} for the vault")
     draft, hidden = _draft(state), None if vault is None else _draft(vault)
-    identity = make(draft)
-    _, ledger = state_files(draft)
-    Ledger.create(ledger if hidden is None else hidden / LEDGER, identity.node_id, budget)
-    claim()
+    try:
+        identity = make(draft)
+        _, ledger = state_files(draft)
+        Ledger.create(ledger if hidden is None else hidden / LEDGER, identity.node_id, budget)
+        claim()
+    except BaseException:
+        for made in filter(None, (draft, hidden)):
+            shutil.rmtree(made)
+        raise
     if vault is not None and hidden is not None:
         rename(hidden, vault)
     rename(draft, state)
@@ -158,11 +160,10 @@ def _made(
 
 
 def _settled(draft: Path, seeds: Seeds) -> Identity:
-    """The identity in a draft, checked in full at the beginning of its validity: this device may have no clock yet."""
+    """The identity in a draft, checked in all but its dates: this device may have no clock yet."""
     if seeds.contacts or seeds.broker:
         write_seeds(draft, seeds)
-    certificate = draft / IDENTITY / TLS_CERTIFICATE
-    return load(draft / IDENTITY, decode_certificate(read(certificate), certificate).not_valid_before_utc)
+    return load(draft / IDENTITY, dated=False)
 
 
 def _requested(state: Path) -> Path:

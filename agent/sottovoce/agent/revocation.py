@@ -8,6 +8,7 @@ has revoked nobody that is a question of some 250 bytes a period.
 import asyncio
 import logging
 import random
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from sottovoce.agent.herald import Voice
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Trust
+from sottovoce.identity import Fleet, Trust
 from sottovoce.identity.authority import Authority
 from sottovoce.identity.files import replace
 from sottovoce.transport import DeliveryFailed, Peer
@@ -80,6 +81,30 @@ def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> boo
         return False
     replace(state / NAME, encode_list(revoked))
     return True
+
+
+def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> RevocationList:
+    """Signs a list with these devices and all that the fleet has revoked before, and keeps it beside the fleet's key.
+
+    Args:
+        directory: the fleet's.
+        fleet: opened with its key.
+        node_ids: who is to be refused, too.
+
+    Raises:
+        IdentityError: the list beside the key is damaged, or cannot be written.
+        MessageRefused: an id is not of its form, or there are too many.
+    """
+    kept = kept_list(directory, fleet.authority)
+    before = () if kept is None else kept.node_ids
+    revoked = RevocationList(
+        fleet=fleet.name,
+        version=1 if kept is None else kept.version + 1,
+        issued=int(time.time()),
+        node_ids=tuple(sorted({*before, *node_ids})),
+    ).signed(fleet.sign)
+    keep_list(directory, revoked, fleet.authority)
+    return revoked
 
 
 class Crier:

@@ -2,6 +2,7 @@
 
 import resource
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -136,6 +137,9 @@ def _membership(overlay: Overlay | None) -> dict[str, Any]:
         "view": [{"id": record.node_id, "address": record.endpoints[0]} for record in membership.view],
         "exchanges": dict(membership.traffic),
         "refused": dict(membership.refused),
+        "period_s": round(membership.period, 3),
+        "duplicates": overlay.duplicates,
+        "sources": {name: asdict(looks) for name, looks in overlay.discovery.looks.items()},
     }
 
 

@@ -99,7 +99,10 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     planned = "" if answer["steps"] is None else f" of {answer['steps']}"
     failing = sum(bool(peer["failures_in_a_row"]) for peer in answer["peers"])
     known = "" if view is None else f", {len(view)} known"
+    duplicates = answer["membership"].get("duplicates", 0)
+    alarm = [f"ALARM    another device uses this device's identity: noticed {duplicates} times"] if duplicates else []
     return [
+        *alarm,
         f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",

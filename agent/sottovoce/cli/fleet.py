@@ -1,18 +1,21 @@
 """`sottovoce fleet`: make a fleet, let devices join it, look at them."""
 
 import json
-import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.errors import UsageError
 
-app = typer.Typer(help="Make a fleet, let devices join, show them.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from sottovoce.identity import Validity
+
+app = typer.Typer(help="Make a fleet, let devices join, renew, revoke and show them.", no_args_is_help=True)
 
 FleetDirectory = Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")]
 StateDirectory = Annotated[Path, typer.Option("--state", help="The device's state directory.")]
+Valid = Annotated[str | None, typer.Option("--valid", help="How long the certificate holds, for example 90d.")]
 
 
 @app.command()
@@ -28,51 +31,55 @@ def init(
 
 
 @app.command()
-def join(
-    state: StateDirectory,
-    fleet: FleetDirectory = Path("fleet"),
-    epsilon: Annotated[float, typer.Option(help="Total ε one privacy unit of this device may ever cost.")] = 2.0,
-    delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
-    neighbouring: Annotated[
-        Literal["add-remove", "replace-one"], typer.Option(help="What two data sets may differ in.")
-    ] = "add-remove",
-    unit: Annotated[
-        Literal["record", "window", "device"], typer.Option(help="What one privacy unit is, as privacy.unit says.")
-    ] = "record",
-    vault: Annotated[
-        Path | None, typer.Option(help="Make the ledger here, in the directory of a separate vault, not in --state.")
-    ] = None,
-) -> None:
-    """Make a device: its keys, its certificate, and the ledger that will hold its budget for life."""
-    from sottovoce.agent.join import join as join_fleet
-    from sottovoce.identity import open_fleet
-    from sottovoce.vault import Budget
-
-    if not (0 < epsilon < math.inf and 0 < delta < 1):
-        raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
-    budget = Budget(epsilon, delta, unit, neighbouring)
-    identity = join_fleet(open_fleet(fleet), state, budget, vault=vault)
-    typer.echo(identity.node_id)
-
-
-@app.command()
 def show(
-    state: StateDirectory,
+    state: Annotated[Path | None, typer.Option("--state", help="The device's state directory.")] = None,
+    fleet: Annotated[Path | None, typer.Option("--fleet", help="Instead: the fleet's directory.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Show a device's identity."""
+    """Show a device's identity, or a fleet: its certificate, whom it has revoked, which invitations are open."""
+    if (state is None) == (fleet is None):
+        raise UsageError("name what to show: give either --state DIR or --fleet DIR")
+    facts = _device(state) if state is not None else _fleet(fleet or Path())
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for key, value in facts.items():
+        for one in (value or ["none"]) if isinstance(value, list) else [value]:
+            typer.echo(f"{key:20} {' '.join(one.values()) if isinstance(one, dict) else one}")
+
+
+def validity_of(valid: str | None) -> "Validity | None":
+    """The time from now on that --valid asks for; None without it."""
+    from sottovoce.cli.durations import seconds_of
+    from sottovoce.identity import Validity
+
+    return None if valid is None else Validity.from_now(seconds_of(valid, "--valid") / 86_400)
+
+
+def _device(state: Path) -> dict[str, Any]:
     from sottovoce.agent.assemble import IDENTITY
     from sottovoce.identity import load
 
     identity = load(state / IDENTITY)
-    facts = {
+    return {
         "id": identity.node_id,
         "fleet": identity.fleet,
         "name": identity.dns_name,
         "certificate_expires": identity.not_after.isoformat(),
     }
-    if as_json:
-        typer.echo(json.dumps(facts))
-        return
-    for key, value in facts.items():
-        typer.echo(f"{key:20} {value}")
+
+
+def _fleet(directory: Path) -> dict[str, Any]:
+    from sottovoce.agent.enroller import open_invitations
+    from sottovoce.agent.revocation import kept_list
+    from sottovoce.identity import open_fleet
+
+    fleet = open_fleet(directory)
+    revoked = kept_list(directory, fleet.authority)
+    return {
+        "fleet": fleet.name,
+        "certificate_expires": fleet.certificate.not_valid_after_utc.isoformat(),
+        "revocations": 0 if revoked is None else revoked.version,
+        "revoked": [] if revoked is None else list(revoked.node_ids),
+        "invitations": open_invitations(directory),
+    }

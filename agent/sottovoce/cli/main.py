@@ -12,6 +12,11 @@ from sottovoce.cli import (
     config,
     feed,
     fleet,
+    fleet_broker,
+    fleet_invite,
+    fleet_join,
+    fleet_renew,
+    fleet_revoke,
     ledger,
     model,
     privacy,
@@ -35,6 +40,11 @@ app.command("testbed")(testbed.run_testbed)
 app.command("simulate")(simulate.run_simulate)
 app.command("reproduce")(reproduce.run_reproduce)
 app.add_typer(agent.app, name="agent")
+fleet.app.command("broker")(fleet_broker.broker)
+fleet.app.command("invite")(fleet_invite.invite)
+fleet.app.command("join")(fleet_join.join)
+fleet.app.command("renew")(fleet_renew.renew)
+fleet.app.command("revoke")(fleet_revoke.revoke)
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(model.app, name="model")

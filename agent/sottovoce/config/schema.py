@@ -28,7 +28,10 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     source: Annotated[str, Meta(description="a data SPEC, for example npz:/var/lib/meter/records.npz")]
     features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns of the feature matrix, public")]
-    classes: Annotated[int, Meta(ge=1, le=10_000, description="labels are 0 … classes-1; 1: the last column is to be predicted; public")]
+    classes: Annotated[
+        int,
+        Meta(ge=1, le=10_000, description="labels are 0 … classes-1; 1: the last column is to be predicted; public"),
+    ]
     expected_records: Annotated[
         float, Meta(gt=0, le=LARGEST, description="records a device of this fleet is expected to hold, public")
     ]

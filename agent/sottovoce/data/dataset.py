@@ -58,8 +58,8 @@ def assembled(
         name: a short name for reports.
         train: features numeric[n,d] and labels integer[n].
         test: features numeric[m,d] and labels integer[m] of the official test split.
-        classes: the declared number of classes, 1 for a regression. Without it, one more than the largest label of both
-            parts.
+        classes: the declared number of classes, 1 for a regression. Without it, 2 or more: one more than the largest
+            label of both parts.
         bounds: the declared range, float64[d] twice.
         windows: integer[n], the window of each record of `train`.
         groups: integer[n], the group of each record of `train`.
@@ -70,7 +70,8 @@ def assembled(
         the data set.
 
     Raises:
-        DataError: see `checked`; or fewer than two classes that nobody declared, or groups that are not one whole number per record.
+        DataError: see `checked`; or fewer than two classes that nobody declared, or groups that are not one whole
+            number per record.
     """
     records = checked(*train, classes=classes, windows=windows, origin=origin)
     columns = records.features.shape[1]
@@ -82,8 +83,8 @@ def assembled(
         classes = 1 + max((int(part.labels.max()) for part in parts if len(part)), default=-1)
         if classes < 2:
             raise DataError(
-                f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that declares "
-                "the array `classes`."
+                f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that "
+                "declares the array `classes`."
             )
     return DataSet(name, records, classes, bounds, held_out, _numbered(groups, len(records), origin), target)
 

@@ -12,17 +12,18 @@ bounds all that a day's readings do (docs/decisions/0023-forecast-windows.md).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.dataset import DataSet, assembled
+from sottovoce.data.dataset import Arrays, DataSet, assembled
 from sottovoce.data.target import Target
 from sottovoce.errors import DataError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Places = tuple[Integers, Integers, Integers]
+"""Meters, days and half hours."""
 
 HALF_HOURS = 48
 """In a day."""
@@ -35,6 +36,7 @@ HELD_OUT = 0.25
 
 _SECONDS = 1800
 _MISSING = -1
+_CHUNK = 2**16
 _SCALE_WH, _TYPICAL_WH = 50.0, 150.0
 _LOADS = np.log1p(np.arange(LIMIT_WH + 1) / _SCALE_WH)  # a table, so that no reading's rounding depends on another
 _TYPICAL = float(np.log1p(_TYPICAL_WH / _SCALE_WH))
@@ -46,25 +48,6 @@ _WAVES = _WAVE * np.hstack([np.sin(_ANGLES), np.cos(_ANGLES)])
 _LEVEL_COLUMN = LAGS - 1
 FEATURES = LAGS + _WAVES.shape[1] + 2
 """Columns of a record: changes, level, time of day, a constant, and the target."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Readings:
-    """What records are made of, one after another.
-
-    Attributes:
-        wh: int64[n, LAGS + 1], clamped energies of half hours in a row; the last is to be predicted.
-        half_hour: int64[n], of the last one, 0 … 47.
-        days: int64[n], its day, from the first.
-        meters: int64[n].
-        before: int64[n], energy a day earlier, or -1.
-    """
-
-    wh: Integers
-    half_hour: Integers
-    days: Integers
-    meters: Integers
-    before: Integers
 
 
 def forecast_dataset(
@@ -95,21 +78,26 @@ def forecast_dataset(
     """
     if not 0 <= share < 1:
         raise DataError(f"{origin}: test={share:g}: the share of days held back must be at least 0 and below 1")
-    half_hours, start = _half_hours(wh, first, seconds, origin)
-    days = _whole(half_hours, start, HALF_HOURS)
+    energies, start = _half_hours(wh, first, seconds, origin)
+    days = _whole(energies, start, HALF_HOURS)
     first_day, count = start // HALF_HOURS, days.shape[1] // HALF_HOURS
     days = days.reshape(len(days), count, HALF_HOURS)
-    learnt = count - round(count * share)
-    train, test = _readings(days, 0, learnt), _readings(days, learnt, count)
-    test = _at(test, np.flatnonzero(test.before >= 0))
-    baselines = {"persistence": test.wh[:, -2] / 1000, "same_time_yesterday": test.before / 1000}
+    targets, learnt = _targets(days), count - round(count * share)
+    meters, day, half_hour = np.nonzero(targets[:, :learnt])
+    targets[:, : max(1, learnt)] = False  # nothing is known of the day before the first
+    targets[:, 1:] &= days[:, :-1] >= 0
+    held: Places = np.nonzero(targets)  # type: ignore[assignment]  # of three dimensions
+    baselines = {
+        "persistence": _kwh(days, (held[0], held[1], held[2] - 1)),
+        "same_time_yesterday": _kwh(days, (held[0], held[1] - 1, held[2])),
+    }
     return assembled(
         name,
-        (_rows(train), np.zeros(len(train.days), dtype=np.int64)),
-        test=(_rows(test), np.zeros(len(test.days), dtype=np.int64)) if len(test.days) else None,
+        _unlabelled(_rows(days, (meters, day, half_hour))),
+        test=_unlabelled(_rows(days, held)) if len(held[0]) else None,
         classes=1,
-        windows=first_day + train.days,
-        groups=train.meters,
+        windows=first_day + day,
+        groups=meters,
         target=Target("kWh", told, baselines, overlap=LAGS + 1),
         origin=origin,
     )
@@ -171,34 +159,31 @@ def _whole(wh: NDArray[np.integer], first: int, size: int) -> Integers:
     return np.pad(wh.astype(np.int64), ((0, 0), (before, after)), constant_values=_MISSING)
 
 
-def _readings(days: Integers, begin: int, end: int) -> _Readings:
-    """Of int64[meters, days, 48]: all runs of LAGS + 1 half hours within one of the days begin … end - 1."""
-    read = days[:, begin:end] >= 0
-    runs = read[:, :, LAGS:].copy()
+def _targets(days: Integers) -> NDArray[np.bool_]:
+    """Which half hours of int64[meters, days, 48] have a reading, as the LAGS before them on the same day do."""
+    read = days >= 0
+    found = read.copy()
+    found[:, :, :LAGS] = False
     for lag in range(1, LAGS + 1):
-        runs &= read[:, :, LAGS - lag : HALF_HOURS - lag]
-    meters, day, half_hour = np.nonzero(runs)
-    day, half_hour = day + begin, half_hour + LAGS
-    wh = np.empty((len(day), LAGS + 1), dtype=np.int64)
-    for column in range(LAGS + 1):
-        wh[:, column] = days[meters, day, half_hour - LAGS + column]
-    before = np.where(day > 0, days[meters, day - 1, half_hour], _MISSING)
-    return _Readings(np.minimum(wh, LIMIT_WH), half_hour, day, meters, np.minimum(before, LIMIT_WH))
+        found[:, :, LAGS:] &= read[:, :, LAGS - lag : HALF_HOURS - lag]
+    return found
 
 
-def _at(readings: _Readings, places: Integers) -> _Readings:
-    return _Readings(
-        readings.wh[places],
-        readings.half_hour[places],
-        readings.days[places],
-        readings.meters[places],
-        readings.before[places],
-    )
-
-
-def _rows(readings: _Readings) -> Floats:
-    """Records float64[n, FEATURES]."""
-    rows = np.empty((len(readings.days), FEATURES))
-    rows[:, :-1] = features_of(readings.wh[:, :-1], readings.half_hour)
-    rows[:, -1] = _LOADS[readings.wh[:, -1]] - _LOADS[readings.wh[:, -2]]
+def _rows(days: Integers, places: Places) -> Floats:
+    """Records float64[n, FEATURES] of the half hours at these places, a chunk at a time to spare memory."""
+    rows = np.empty((len(places[0]), FEATURES))
+    for start in range(0, len(rows), _CHUNK):
+        meters, day, half_hours = (index[start : start + _CHUNK, np.newaxis] for index in places)
+        wh = np.minimum(days[meters, day, half_hours + np.arange(-LAGS, 1)], LIMIT_WH)
+        part = rows[start : start + _CHUNK]
+        part[:, :-1] = features_of(wh[:, :-1], half_hours[:, 0])
+        part[:, -1] = _LOADS[wh[:, -1]] - _LOADS[wh[:, -2]]
     return rows
+
+
+def _kwh(days: Integers, places: Places) -> Floats:
+    return np.minimum(days[places], LIMIT_WH) / 1000
+
+
+def _unlabelled(rows: Floats) -> Arrays:
+    return rows, np.zeros(len(rows), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""`meters:FILE`: many smart meters. One record each, the mean load of a day, half hour by half hour; or a forecast's."""
+"""`meters:FILE`: many smart meters, one record each, the mean load of a day; or records of a load forecast."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +49,9 @@ def _energies(path: Path) -> NDArray[np.integer]:
         raise DataError(f"{path}: there is no array wh. Store readings in Wh as integer[meters, half hours].")
     wh = arrays["wh"]
     if wh.ndim != 2 or wh.dtype.kind != "i" or not wh.shape[1] or wh.shape[1] % HALF_HOURS:
-        raise DataError(f"{path}: wh must hold whole days of {HALF_HOURS} half hours in Wh, one row of integers a meter.")
+        raise DataError(
+            f"{path}: wh must hold whole days of {HALF_HOURS} half hours in Wh, one row of integers a meter."
+        )
     return wh
 
 

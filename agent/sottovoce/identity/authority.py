@@ -163,7 +163,7 @@ def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime 
     """
     try:
         certificate.verify_directly_issued_by(certificate)
-    except (ValueError, TypeError, InvalidSignature) as error:
+    except (*UNREADABLE, InvalidSignature) as error:
         raise IdentityError(f"{source} is not self-signed, as those of pinned devices are: {ENROL}") from error
     if now is not None:
         check_validity(certificate, now, source)

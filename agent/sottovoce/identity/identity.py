@@ -26,6 +26,7 @@ from sottovoce.identity.files import read, read_private
 from sottovoce.identity.keys import decode_device_key, decode_tls_key
 from sottovoce.identity.names import fleet_in_uri, peer_dns_name
 from sottovoce.identity.verification import (
+    UNREADABLE,
     Subject,
     decode_certificate,
     decode_fleet_certificate,
@@ -86,13 +87,14 @@ class Identity:
         return self._device_key.sign(message)
 
 
-def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()) -> Identity:
+def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = (), *, dated: bool = True) -> Identity:
     """Loads and checks the identity that `sottovoce fleet join` wrote.
 
     Args:
         directory: where its files are.
         now: an aware datetime to judge the certificates by; the clock's by default.
         peers: the node ids that a pinned device trusts; of no meaning to others.
+        dated: whether the certificates must hold at `now`; what is about to be renewed need not.
 
     Raises:
         IdentityError: a file is missing, unreadable, malformed or open to other users, a certificate does not hold
@@ -105,7 +107,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
     ca_pem = b"" if mode == "pinned" else read(authority_file)
     device_key = decode_device_key(read_private(device_key_file), device_key_file)
     tls_key = decode_tls_key(tls_key_pem, tls_key_file)
-    moment = now or datetime.now(UTC)
+    moment = (now or datetime.now(UTC)) if dated else None
     authority: Authority
     if mode == "pinned":
         certificate = decode_certificate(tls_cert_pem, certificate_file)
@@ -196,7 +198,7 @@ def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None
 def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:
     try:
         certificate = x509.load_der_x509_certificate(der)
-    except ValueError as error:
+    except UNREADABLE as error:
         raise IdentityError("the credential is not a certificate: its sender is not an agent of this fleet") from error
     return authority.verify(certificate, now, "the credential")
 
@@ -205,7 +207,7 @@ def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
     """The fleet in this device's own SPIFFE id, where no fleet certificate names it."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, x509.ExtensionNotFound) as error:
+    except UNREADABLE as error:
         raise IdentityError(f"{source} names no device: have it issued as its request asks") from error
     for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
         if (fleet := fleet_in_uri(uri)) is not None:

@@ -112,9 +112,17 @@ def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> 
     Raises:
         IdentityError: there is one already, or it cannot be written.
     """
-    begin = chain.find(b"-----BEGIN CERTIFICATE-----")
-    end = chain.find(b"-----END CERTIFICATE-----")
-    if begin < 0 or end < begin:
+    write_new({directory / ISSUER_CERTIFICATE: issuer, directory / TLS_CERTIFICATE: first_certificate(chain)})
+
+
+def first_certificate(chain: bytes) -> bytes:
+    """The device's own of what an external CA has issued, both PEM.
+
+    Raises:
+        IdentityError: there is none.
+    """
+    _, begin, rest = chain.partition(b"-----BEGIN CERTIFICATE-----")
+    body, end, _ = rest.partition(b"-----END CERTIFICATE-----")
+    if not (begin and end):
         raise IdentityError("what the CA issued is not a PEM certificate: give the file that it wrote")
-    leaf = chain[begin : end + len(b"-----END CERTIFICATE-----")] + b"\n"
-    write_new({directory / ISSUER_CERTIFICATE: issuer, directory / TLS_CERTIFICATE: leaf})
+    return begin + body + end + b"\n"

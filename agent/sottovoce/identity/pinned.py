@@ -61,7 +61,7 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
         IdentityError: this device is not pinned, the certificate is not of such a device of the same fleet, or there
             are too many.
     """
-    identity = load(directory)
+    identity = load(directory, dated=False)
     if identity.mode != "pinned":
         raise IdentityError(f"{directory} is of a device whose fleet has a CA: it pins nobody")
     other = decode_certificate(certificate, source)

@@ -11,7 +11,7 @@ from pathlib import Path
 from sottovoce.errors import IdentityError
 from sottovoce.identity.files import read, replace
 from sottovoce.identity.identity import TLS_CERTIFICATE, Identity, load
-from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.identity.new_device import DeviceKeys, first_certificate
 from sottovoce.identity.verification import decode_certificate
 
 _JITTER = 1 / 12  # of a lifetime, after two thirds of it
@@ -36,8 +36,7 @@ def renewal_request(directory: Path) -> bytes:
         IdentityError: the directory holds no identity, or a pinned one.
     """
     present = read(directory / TLS_CERTIFICATE)
-    certificate = decode_certificate(present, directory / TLS_CERTIFICATE)
-    identity = load(directory, certificate.not_valid_before_utc)
+    identity = load(directory, dated=False)
     if identity.mode == "pinned":
         raise IdentityError(f"{directory}: nobody renews a pinned device's certificate: let a new device join")
     return DeviceKeys.read(directory).request(fleet=identity.fleet, present=present)
@@ -57,7 +56,9 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
     """
     path = directory / TLS_CERTIFICATE
     present = decode_certificate(read(path), path)
-    identity = load(directory, present.not_valid_before_utc)
+    identity = load(directory, dated=False)
+    if identity.mode == "external":
+        pem = first_certificate(pem)
     renewed = decode_certificate(pem, source)
     subject = identity.authority.verify(renewed, now or datetime.now(UTC), source)
     if subject.node_id != identity.node_id or renewed.public_key() != present.public_key():

@@ -15,7 +15,11 @@ from sottovoce.identity.names import device_uri, peer_dns_name
 
 ENROL = "enrol the device again with `sottovoce fleet join`"
 _RENEW = "renew it with `sottovoce fleet renew`"
-UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.ExtensionNotFound)
+# What the library raises for certificates that somebody has made up.
+UNREADABLE = (
+    *(ValueError, TypeError, UnsupportedAlgorithm),
+    *(x509.InvalidVersion, x509.DuplicateExtension, x509.ExtensionNotFound, x509.UnsupportedGeneralNameType),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def decode_certificate(pem: bytes, source: object) -> x509.Certificate:
     """
     try:
         (certificate,) = x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
+    except UNREADABLE as error:
         raise IdentityError(f"{source} is not one PEM certificate: {ENROL}") from error
     return certificate
 
@@ -78,7 +82,7 @@ def check_issuer(
     """
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature) as error:
+    except (*UNREADABLE, InvalidSignature) as error:
         raise IdentityError(f"{source} was not issued by fleet {fleet!r}: {ENROL}") from error
     if now is not None:
         check_validity(authority, now, f"the certificate of fleet {fleet!r}")

@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 class LeastSquares:
     """ℓ = (w'x - y)²/2 of an example (x, y): its last column is the target y, and its label says nothing.
 
-    There is no penalty: few steps of descent from 0 shrink w as ridge regression's does (Ali, Kolter & Tibshirani 2019).
-    Nor is there a bias: a constant column is one. Under the learners' own step sizes, ‖x‖ should not be above 1.
+    There is no penalty: a few steps of descent from 0 shrink w as that of ridge regression does (Ali, Kolter &
+    Tibshirani 2019). Nor is there a bias: a constant column is one. The learners' own steps are for an ‖x‖ of about ½.
 
     Attributes:
         features: columns of an example, its target included, at least 2.

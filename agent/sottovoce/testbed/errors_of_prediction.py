@@ -47,8 +47,8 @@ class PredictionMeter:
 
     def _measure(self, models: Sequence[Floats], rows: NDArray[np.int64]) -> PredictionErrors:
         stack = np.stack(models)
-        absolute, squared, loss = self._errors(stack, rows)
-        mae, rmse = absolute, np.sqrt(squared)
+        mae, squared, loss = self._errors(stack, rows)
+        rmse = np.sqrt(squared)
         return PredictionErrors(
             loss_mean=float(loss.mean()),
             mae_mean=float(mae.mean()),
@@ -63,15 +63,17 @@ class PredictionMeter:
 
     def _errors(self, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
         """Mean absolute and mean squared error of each model, and its loss, float64[N] each."""
-        sums = np.zeros((3, len(stack)))
+        sums: Floats = np.zeros((3, len(stack)))
         size = max(1, _CHUNK // len(stack))
         for start in range(0, len(rows), size):
             records = self._test[rows[start : start + size]]
             predicted, true = self._kernel.values(stack, records), records[np.newaxis, :, -1]
-            away = self._told(records, predicted) - self._told(records, true)
-            sums += np.abs(away).sum(axis=1), (away**2).sum(axis=1), ((predicted - true) ** 2).sum(axis=1) / 2
-        absolute, squared, loss = sums / max(1, len(rows))
-        return absolute, squared, loss
+            away: Floats = self._told(records, predicted) - self._told(records, true)
+            sums[0] += np.abs(away).sum(axis=1)
+            sums[1] += (away**2).sum(axis=1)
+            sums[2] += ((predicted - true) ** 2).sum(axis=1) / 2
+        means = sums / max(1, len(rows))
+        return means[0], means[1], means[2]
 
     def _baseline(self, name: str, rows: NDArray[np.int64]) -> float | None:
         if self._target is None or name not in self._target.baselines:
@@ -91,5 +93,4 @@ def least_squares(held: Sequence[Records], size: int) -> Floats:
         x, y = records.features[:, :-1], records.features[:, -1]
         gram += x.T @ x
         moment += x.T @ y
-    exact: Floats = np.linalg.lstsq(gram, moment, rcond=None)[0]
-    return exact
+    return np.asarray(np.linalg.lstsq(gram, moment, rcond=None)[0], dtype=np.float64)

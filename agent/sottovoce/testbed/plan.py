@@ -158,7 +158,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         family=_family(config, public),
         first=_family(options.configuration(**tables, learner=_own(options, 0, peers)), public),
         model=config.learner.chosen_model,
-        target=data.target,
+        target=_target(data),
         windows=windows,
         apart=apart,
         gradient_bound=bound,
@@ -173,6 +173,11 @@ def _of_regression(options: Options, *, grouped: bool) -> Options:
     dealt = "one-group" if options.data.startswith("meters:") else "by-group"
     defaults = {"data.transform": "none", **({"data.partition": dealt} if grouped else {})}
     return replace(options, model=options.model or REGRESSION_MODEL, settings={**defaults, **options.settings})
+
+
+def _target(data: DataSet) -> Target | None:
+    """What the target stands for; what is predicted without learning is known of an official test split alone."""
+    return replace(data.target, baselines={}) if data.target is not None and data.test is None else data.target
 
 
 def _windows(options: Options, train: Records) -> tuple[int, int] | None:

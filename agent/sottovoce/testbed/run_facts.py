@@ -40,7 +40,7 @@ def contaminated(plan: Plan) -> list[str]:
 
 
 def shared_records(plan: Plan) -> list[str]:
-    """Warnings where several agents hold one record, or several records one measured value: what each costs adds up."""
+    """Warnings where several agents hold one record, or several records one reading: what each costs adds up."""
     agents, budget, found = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
         return []
@@ -48,8 +48,8 @@ def shared_records(plan: Plan) -> list[str]:
         found.append(f"{agents} agents hold one record: all together may cost it {agents} times the ε and δ printed")
     if plan.target is not None and plan.target.overlap > 1 and budget.unit == "record":
         found.append(
-            f"a reading is part of up to {plan.target.overlap} records, so what is printed for one record does not hold "
-            "for a reading: --set privacy.unit=window protects all readings of a day"
+            f"a reading is part of up to {plan.target.overlap} records, so what is printed for one record does not "
+            "hold for a reading: --set privacy.unit=window protects all readings of a day"
         )
     return found
 

@@ -26,11 +26,11 @@ class Carrier:
     message goes on by the part that is missing, on whatever way and in whatever attempt.
 
     Args:
-        transports: this device's, the preferred one first.
+        transports: this device's, the preferred one first; also an attribute.
     """
 
     def __init__(self, transports: Sequence[Transport]) -> None:
-        self._transports = tuple(transports)
+        self.transports = tuple(transports)
         self._receive: Receive | None = None
         self._worked: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, Assembly] = OrderedDict()
@@ -44,12 +44,12 @@ class Carrier:
 
     def reaches(self, address: str) -> bool:
         """Whether any of them does."""
-        return any(transport.reaches(address) for transport in self._transports)
+        return any(transport.reaches(address) for transport in self.transports)
 
     async def start(self, receive: Receive) -> None:
         """Start all of them; see Transport.start."""
         self._receive = receive
-        for transport in self._transports:
+        for transport in self.transports:
             await transport.start(self._received)
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
@@ -76,18 +76,18 @@ class Carrier:
 
     def listener(self) -> Listener:
         """What all listening sides have seen."""
-        seen = [transport.listener() for transport in self._transports]
+        seen = [transport.listener() for transport in self.transports]
         return Listener(sum(one.handshakes for one in seen), sum(one.refused for one in seen))
 
     async def stop(self, grace: float) -> None:
         """Stop all of them at once."""
-        await asyncio.gather(*(transport.stop(grace) for transport in self._transports))
+        await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
 
     def _ways(self, peer: Peer) -> list[tuple[str, Transport]]:
         """Addresses of a peer, and what leads there, in the order in which to try them."""
         ways = [
             (address, transport)
-            for transport in self._transports
+            for transport in self.transports
             for address in (peer.address, *peer.others)
             if transport.reaches(address)
         ]

@@ -32,6 +32,11 @@ class Agent:
     def stop(self) -> None:
         self.stopped = True
 
+    async def leave(self) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        self.stopped = True
+        return {"stopping": True, "handed_over": False, "left": "something"}
+
 
 @pytest.fixture
 def agent() -> Agent:
@@ -59,6 +64,12 @@ async def test_status_and_stop(tmp_path: Path, agent: Agent) -> None:
     assert agent.stopped
 
 
+async def test_whoever_asks_it_to_leave_is_answered_once_it_has(tmp_path: Path, agent: Agent) -> None:
+    async with serving(tmp_path, agent):
+        assert await asked(tmp_path, "leave") == {"stopping": True, "handed_over": False, "left": "something"}
+    assert agent.stopped
+
+
 async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> None:
     async with serving(tmp_path, agent):
         assert parameters(await asked(tmp_path, "model")) is None
@@ -73,7 +84,7 @@ async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> 
 @pytest.mark.parametrize("question", ["", "STATUS", "status now", "\0", "x" * 4000])
 async def test_any_other_question_is_answered_too(tmp_path: Path, agent: Agent, question: str) -> None:
     async with serving(tmp_path, agent):
-        assert await asked(tmp_path, question) == {"error": "ask status, model or stop"}
+        assert await asked(tmp_path, question) == {"error": "ask status, model, stop or leave"}
     assert not agent.stopped
 
 

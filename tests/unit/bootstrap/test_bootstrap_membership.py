@@ -1,7 +1,7 @@
 """The state machine by itself: whom it turns to, when, and what it does when nobody answers."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from sottovoce.errors import ConfigError, MessageRefused
@@ -30,13 +30,18 @@ def _record(identity: Identity, sequence: int = 1) -> PeerRecord:
     return Author(identity, [address_of(identity)], ["grpc"]).issue(1, sequence)
 
 
-def _member(identity: Identity, seeds: Sequence[Contact] = (), book: Sequence[Contact] = ()) -> Membership:
+def _member(
+    identity: Identity,
+    seeds: Sequence[Contact] = (),
+    book: Sequence[Contact] = (),
+    verify: Callable[[PeerRecord], None] | None = None,
+) -> Membership:
     return Membership(
         node_id=identity.node_id,
         settings=Settings(period=PERIOD),
         incarnation=1,
         issue=Author(identity, [address_of(identity)], ["grpc"]).issue,
-        verify=Verifier(Trust(identity)).verify,
+        verify=verify or Verifier(Trust(identity)).verify,
         seeds=seeds,
         book=book,
         dice=random.Random(1),
@@ -82,6 +87,27 @@ def test_a_seed_is_tried_where_the_configuration_says_and_then_where_it_says_its
     member.on_request(seed.node_id, _exchange(seed), 1.0)
     assert member.find(seed.node_id) == Contact(seed.node_id, ("gateway.internal:7411", address_of(seed)))
     assert member.find(identities[5].node_id) is None
+
+
+def test_an_expelled_device_is_forgotten_everywhere_and_not_tried_again(identities: Identities) -> None:
+    me, gone, other = identities[:3]
+    trust = Trust(me)
+    member = _member(me, [seed_of(gone)], verify=Verifier(trust).verify)
+    for peer in (gone, other):
+        member.on_request(peer.node_id, _exchange(peer), 0.0)
+    assert {contact.node_id for contact in member.warm()} == {gone.node_id, other.node_id}
+    trust.revoke([gone.node_id])
+    member.expel(trust.revoked, 1.0)
+    # A peer that has not heard of it passes the very record on that was in the view before, and a newer one.
+    for sequence, record in ((2, _record(gone)), (3, _record(gone, 9))):
+        exchange = Exchange((Entry(_record(other, sequence), 0.0), Entry(record, 0.0)))
+        reply, _ = member.on_request(other.node_id, exchange, 2.0)
+        assert gone.node_id not in {entry.record.node_id for entry in reply.entries}
+    assert member.refused == {"revoked": 2}
+    for _ in range(40):
+        assert gone.node_id not in _targets(member.tick(member.due))
+    assert {record.node_id for record in member.view} <= {other.node_id}
+    assert gone.node_id not in {contact.node_id for contact in (*member.warm(), *member.peers(member.due))}
 
 
 def test_every_tenth_tick_goes_to_an_old_contact_although_the_view_has_peers(identities: Identities) -> None:

@@ -57,6 +57,29 @@ def test_forged_records_are_refused(
         assert _refusal(verifier, changed) == "signature"
 
 
+def test_a_revoked_device_is_refused_although_its_record_was_verified_before(
+    identities: tuple[Identity, ...], record: PeerRecord
+) -> None:
+    trust = Trust(identities[1])
+    verifier = Verifier(trust)
+    verifier.verify(record)
+    trust.revoke([record.node_id])
+    assert _refusal(verifier, record) == "revoked"
+    verifier.verify(_issue(identities[2]))
+    trust.revoke([])
+    verifier.verify(record)
+
+
+def test_records_carry_the_new_certificate_once_it_is_renewed(
+    identities: tuple[Identity, ...], record: PeerRecord
+) -> None:
+    author = Author(identities[0], ["10.0.0.7:7400"], ["grpc"])
+    assert author.issue(3, 5) == record
+    author.renew(replace(identities[0], certificate_der=b"another"))
+    again = author.issue(3, 6)
+    assert (again.certificate, again.endpoints, again.version) == (b"another", record.endpoints, (3, 6))
+
+
 def test_a_certificate_is_refused_once_it_has_expired_although_it_was_verified_before(
     identities: tuple[Identity, ...], record: PeerRecord
 ) -> None:

@@ -57,7 +57,9 @@ def test_another_source_and_a_broker_of_its_own(tmp_path: Path) -> None:
 def test_options_of_the_source_stay(tmp_path: Path) -> None:
     head = HEAD.replace("1884", "1884#meter=house")
     store = tmp_path / "windows.db"
-    assert load(written(tmp_path, METER, head)).data.source == f"feed:mqtt://home.example:1884#store={store}&meter=house"
+    assert (
+        load(written(tmp_path, METER, head)).data.source == f"feed:mqtt://home.example:1884#store={store}&meter=house"
+    )
 
 
 def test_names_are_filled_in(tmp_path: Path) -> None:
@@ -68,7 +70,7 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text, words",
     [
         (METER.replace("dsmr-reader", "dsmr"), "no such format; there are dsmr-reader, glow"),
         (METER.replace("dsmr-reader", "glow"), "missing device"),

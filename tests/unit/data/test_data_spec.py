@@ -40,7 +40,7 @@ def test_the_home_directory_is_expanded() -> None:
     [
         ("digit", "no data kind 'digit'; the nearest is 'digits'"),
         ("", "no data kind ''"),
-        ("feed:mqtt://broker/topic", "no data kind 'feed'.*Known kinds: digits, breast-cancer, idx, csv"),
+        ("mqtt://broker/topic", "no data kind 'mqtt'.*Known kinds: digits, breast-cancer, idx, csv"),
         ("digits:/data", "'digits' takes no path"),
         ("digits:", "'digits' takes no path"),
         ("npz", "'npz' needs a path"),

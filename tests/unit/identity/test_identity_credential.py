@@ -29,3 +29,14 @@ def test_credentials_that_do_not_hold(
         with pytest.raises(IdentityError, match=explanation):
             verify_credential(credential, device, now)
     assert verify_credential(expired.certificate_der, device).node_id == expired.node_id
+
+
+@pytest.mark.filterwarnings("ignore:Parsed")  # the library says what it will refuse itself in a later version
+def test_every_altered_credential_is_refused_in_words(device: Identity) -> None:
+    """Also one whose version, key, algorithm or extensions no library knows."""
+    whole = device.certificate_der
+    for at in range(len(whole)):
+        for bit in (1, 128):
+            altered = whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
+            with pytest.raises(IdentityError):
+                verify_credential(altered, device)

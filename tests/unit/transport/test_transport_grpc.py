@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -10,12 +11,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import grpc
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused, NetworkError
-from sottovoce.identity import Fleet, Identity, Trust, enrol
+from sottovoce.identity import Fleet, Identity, Trust, Validity, enrol, load
+from sottovoce.identity.renewal import install_certificate, renewal_request
+from sottovoce.identity.request import read_request
 from sottovoce.transport import DeliveryFailed, Listener, Peer
 from sottovoce.transport.grpc import METHOD, GrpcTransport
 
@@ -47,7 +51,11 @@ class Node:
     def peer(self, node: "Node | None" = None, **changes: str) -> Peer:
         """Another node, or this one, as a peer."""
         other = node or self
-        facts = {"id": other.identity.node_id, "address": f"127.0.0.1:{other.port}", "name": other.identity.dns_name}
+        facts: dict[str, Any] = {
+            "id": other.identity.node_id,
+            "address": f"127.0.0.1:{other.port}",
+            "name": other.identity.dns_name,
+        }
         return Peer(**{**facts, **changes})
 
     async def receive(self, sender: str, message: bytes | None) -> bytes:
@@ -215,11 +223,61 @@ async def test_a_device_that_no_longer_accepts_the_certificate_says_so(pair: tup
 
     async with listening(one, other):
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
-        other.transport._authenticate = expired
+        other.trust.authenticate = expired  # type: ignore[method-assign]
         failed = await one.failure(one.peer(other))
         assert failed.cause == "refused"
         assert "refused this device: certificate: the certificate of the peer expired" in str(failed)
     assert len(other.received) == 1
+
+
+def renewed(fleet: Fleet, directory: Path, days: int) -> Identity:
+    """The identity in a directory, with another certificate."""
+    certificate = fleet.renew(read_request(renewal_request(directory), "r"), (), Validity.from_now(days))
+    install_certificate(directory, certificate, "c")
+    return load(directory)
+
+
+async def test_a_new_certificate_is_shown_to_those_who_come_and_by_this_device_from_then_on(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """A call that is in progress ends on the channel on which it began."""
+    one, other = Node(enrol(fleet, tmp_path / "one")), Node(enrol(fleet, tmp_path / "other"))
+    seen: list[bytes] = []
+    authenticate = other.trust.authenticate
+
+    def remembered(pem: bytes) -> str:
+        seen.append(pem)
+        return authenticate(pem)
+
+    other.trust.authenticate = remembered  # type: ignore[method-assign]
+    async with listening(one, other):
+        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        other.open.clear()
+        slow = asyncio.ensure_future(one.transport.deliver(one.peer(other), b"slow", PATIENCE))
+        await becomes(lambda: len(other.received) == 2)
+        one.trust.renew(renewed(fleet, tmp_path / "one", 120))
+        other.trust.renew(renewed(fleet, tmp_path / "other", 130))
+        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        await other.transport.deliver(other.peer(one), b"m", PATIENCE)
+        other.open.set()
+        assert await slow == b"answer to slow"
+        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", other.port), timeout=PATIENCE)
+    assert seen == [one.identity.tls_cert_pem] * 2 + [one.trust.identity.tls_cert_pem] * 2
+    assert ssl.PEM_cert_to_DER_cert(shown) == other.trust.identity.certificate_der
+    assert one.transport._retired == [], "the old channel is closed"
+
+
+async def test_the_channel_to_a_device_that_is_refused_is_closed(
+    pair: tuple[Node, Node], clock: SimpleNamespace
+) -> None:
+    one, other = pair
+    async with listening(one, other):
+        await one.transport.deliver(one.peer(other), b"m", PATIENCE)
+        one.trust.revoke([other.identity.node_id])
+        assert not one.transport._ways
+        await one.transport._close_spare()
+        assert not one.transport._retired
 
 
 @pytest.mark.parametrize("size", [LIMIT + 1, 25 * LIMIT])

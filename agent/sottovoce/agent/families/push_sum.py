@@ -18,6 +18,7 @@ INITIAL_SEED = 0
 _CLIPPING = {"adad2p": "decay"}  # what each name means where nothing is said; else constant
 _NOISY = 120.0
 _LARGEST = 2.0
+_REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them
 
 
@@ -101,17 +102,26 @@ def step_size(config: AgentConfig, size: int) -> float:
     """γ of the first step: as chosen, or by a public rule of what the noise allows.
 
     K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model is best where that
-    is some 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md).
+    is some 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md); a regression,
+    whose weights are of one size, far below that. It starts with smaller steps, for records and for windows.
     """
-    learner, privacy = config.learner, config.privacy
+    learner = config.learner
     if learner.fidelity == "paper":
         return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
+    if config.data.classes == 1 and learner.step_size is None:
+        return _bounded(config, size, _NOISY_REGRESSION, _REGRESSION)
     if learner.name == "push-sum" and learner.step_size is None:
         return _UNCLIPPED.get(learner.chosen_model, learner.rate)
     if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
+    return _bounded(config, size, _NOISY, _LARGEST * learner.rate)
+
+
+def _bounded(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
+    """The largest γ, or the one that moves a model by `noisy` in noise, if that is less."""
+    learner, privacy = config.learner, config.privacy
     if math.isinf(privacy.epsilon) or learner.steps == 0:
-        return _LARGEST * learner.rate
+        return largest
     mu = gaussian_mu(privacy.epsilon, privacy.delta)
-    allowed = _NOISY * config.data.expected_records * mu / (learner.steps * np.sqrt(size) * _clip(config))
-    return float(min(allowed, _LARGEST * learner.rate))
+    allowed = noisy * config.data.expected_records * mu / (learner.steps * np.sqrt(size) * _clip(config))
+    return float(min(allowed, largest))

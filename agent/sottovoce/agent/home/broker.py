@@ -137,7 +137,6 @@ async def session(
         identifier=settings.identifier,
         protocol=aiomqtt.ProtocolVersion.V5 if settings.mqtt5 else aiomqtt.ProtocolVersion.V311,
         clean_session=None if settings.mqtt5 else True,
-        clean_start=True,
         queue_type=_dropping_oldest(dropped),
         max_queued_incoming_messages=_QUEUE,
         max_queued_outgoing_messages=_QUEUE,

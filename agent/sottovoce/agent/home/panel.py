@@ -14,6 +14,9 @@ from sottovoce.errors import NetworkError
 from sottovoce.observe.home_assistant import KEYS, OFFLINE, ONLINE, Topics, discovery
 
 _log = logging.getLogger(__name__)
+UNREACHABLE = "unreachable"
+"""The state of an agent that does not answer, or whose socket this user may not open."""
+
 _PATIENCE = 5.0
 _LEAVING = 2.0
 
@@ -32,7 +35,6 @@ class Panel:
         self._name = section.name
         self._period = section.period
         self._state = config.agent.state
-        self._seconds = config.feed.window
         self._predictor = Predictor(config)
         self._announce = asyncio.Event()
         self._traffic: tuple[int, int] | None = None
@@ -93,7 +95,7 @@ class Panel:
             if not self._away:
                 _log.warning("waiting-for-agent reason=it does not answer next_attempt_s=%.0f", self._period)
             self._away = True
-            return {**dict.fromkeys(KEYS), "state": "not running"}
+            return {**dict.fromkeys(KEYS), "state": UNREACHABLE}
         self._away = False
         traffic = status["traffic"]["messages"], status["traffic"]["received"]
         if self._traffic is not None and traffic != self._traffic:

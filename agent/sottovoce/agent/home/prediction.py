@@ -17,7 +17,7 @@ _SECONDS = 1800
 
 
 class Predictor:
-    """Predicts, where the fleet learns next-half-hour forecasting: a regression on records as they are.
+    """Predicts, where the fleet learns next-half-hour forecasting: a regression.
 
     Args:
         config: the whole file.
@@ -25,8 +25,8 @@ class Predictor:
 
     def __init__(self, config: AgentConfig) -> None:
         data = config.data
-        self._store = config.feed.file
-        self._fits = data.classes == 1 and data.features == FEATURES and data.transform == "none"
+        self._store, self._seconds = config.feed.file, config.feed.window
+        self._fits = data.classes == 1 and data.features == FEATURES
         chosen = parse(data.source).options.get("meter") if data.source.startswith("feed:") else None
         self._meter = chosen or next((meter.name for meter in config.feed.meters), None)
 
@@ -43,11 +43,11 @@ class Predictor:
         weights = parameters(model)
         if not self._fits or weights is None or weights.shape != (FEATURES - 1,):
             return None
+        half_hour = int((time.time() if now is None else now) // _SECONDS)
         try:
-            windows = read_windows(self._store)
+            windows = read_windows(self._store, since=(half_hour - LAGS) * _SECONDS // self._seconds)
         except DataError:
             return None  # nothing is kept yet
-        half_hour = int((time.time() if now is None else now) // _SECONDS)
         if self._meter not in windows.meters or (before := _before(windows, self._meter, half_hour)) is None:
             return None
         record = np.zeros((1, FEATURES))

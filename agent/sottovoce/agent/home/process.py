@@ -17,6 +17,7 @@ from sottovoce.data.feed import Meter, WindowStore
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
 _log = logging.getLogger(__name__)
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOK_AFTER = 30.0
 _LASTING = 60.0  # a session that lasted so long, in seconds, was a success
 
@@ -43,6 +44,8 @@ async def run(config: AgentConfig) -> ExitCode:
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopping, code)
     with closing(WindowStore(feed.file, feed.window, feed.keep_days)) as store:
         settings = broker_settings(config, store.identifier)
+        if settings.password is not None and settings.tls is None and settings.host not in _LOOPBACK:
+            _log.warning("password-in-the-clear broker=%s use mqtts:// where the broker can", settings.host)
         listener = Listener([Meter(source, feed.window) for source in sources(feed)], store)
         panel = Panel(config, store.identifier) if feed.home_assistant.enabled else None
         home = _Home(settings, listener, panel)

@@ -34,7 +34,7 @@ class WindowStore:
     Args:
         path: of the file, made with mode 0600 when it is missing.
         seconds: length of a window; a file has windows of one length only.
-        keep_days: windows that begin so many days before the newest of all are deleted.
+        keep_days: windows that are so many days older than the newest of all are deleted, within a day.
 
     Raises:
         DataError: it is damaged, of another version or window length, open in another process, or cannot be written.
@@ -42,7 +42,8 @@ class WindowStore:
 
     def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
         self._path = path
-        self._kept = keep_days * _DAY // seconds
+        self._kept, self._day = keep_days * _DAY // seconds, _DAY // seconds
+        self._pruned_at = 0
         self._lock = _locked(path)
         try:
             if not path.exists():
@@ -73,11 +74,12 @@ class WindowStore:
         Raises:
             DataError: the disk is full or failing; nothing was written.
         """
-        execute = self._execute
+        execute, newest = self._execute, 0
         try:
             execute("BEGIN IMMEDIATE")
             try:
                 for window in windows:
+                    newest = max(newest, window.number)
                     execute("INSERT OR IGNORE INTO meter (name) VALUES (?)", (window.meter,))
                     execute(
                         "INSERT OR IGNORE INTO window SELECT number, ?, ? FROM meter WHERE name = ?",
@@ -88,7 +90,9 @@ class WindowStore:
                         "INSERT INTO refused VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
                         (meter, reason, count),
                     )
-                execute("DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?", (self._kept,))
+                if newest >= self._pruned_at + self._day:
+                    execute("DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?", (self._kept,))
+                    self._pruned_at = newest
                 execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -118,8 +122,12 @@ class Summary:
     refused: dict[tuple[str, str], int]
 
 
-def read_windows(path: Path) -> Windows:
-    """All windows of a store, also while the feed writes it.
+def read_windows(path: Path, since: int = 0) -> Windows:
+    """The windows of a store, also while the feed writes it.
+
+    Args:
+        path: of the store.
+        since: number of the first window that is wanted.
 
     Raises:
         DataError: there is no such store, or it is damaged.
@@ -127,9 +135,12 @@ def read_windows(path: Path) -> Windows:
     with _Reading(path) as connection:
         seconds = _seconds(connection)
         meters = connection.execute("SELECT number, name FROM meter ORDER BY name").fetchall()
-        rows = np.array(connection.execute("SELECT meter, number, wh FROM window").fetchall(), dtype=np.int64).reshape(
-            -1, 3
-        )
+        found = connection.execute(
+            "SELECT window.meter, window.number, wh FROM meter JOIN window "
+            "ON window.meter = meter.number AND window.number >= ?",
+            (since,),
+        ).fetchall()
+        rows = np.array(found, dtype=np.int64).reshape(-1, 3)
         if not len(rows):
             return Windows(tuple(name for _, name in meters), 0, seconds, np.empty((len(meters), 0), dtype=np.int64))
         first, last = int(rows[:, 1].min()), int(rows[:, 1].max())

@@ -29,6 +29,7 @@ def write_broker(
     port: int = 8883,
     listen: str | None = None,
     user: str | None = None,
+    home: Path | None = None,
 ) -> Path:
     """Write all that a Mosquitto of this fleet needs into a directory of its own.
 
@@ -39,6 +40,7 @@ def write_broker(
         port: on which it listens.
         listen: the one address at which it listens; all of them without it.
         user: who it becomes when root starts it; its own user without it.
+        home: where the directory will be on the broker's host; where it is made without it.
 
     Returns:
         its configuration file.
@@ -53,7 +55,7 @@ def write_broker(
     at = directory.absolute()
     listener = f"listener {port}" + (f" {listen}" if listen else "") + "\n"
     shipped = files(__name__)
-    configuration = (shipped / "mosquitto.conf").read_text("utf-8").replace(_SHIPPED, str(at))
+    configuration = (shipped / "mosquitto.conf").read_text("utf-8").replace(_SHIPPED, str(home or at))
     if user is not None:
         configuration += f"\nuser {user}\n"
     write_new(

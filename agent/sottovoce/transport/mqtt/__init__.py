@@ -1,6 +1,6 @@
 """MQTT between peers. The broker carries messages and is trusted with nothing."""
 
-from sottovoce.transport.mqtt.connection import Broker
+from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.transport import MqttTransport
 
 __all__ = ["Broker", "MqttTransport"]

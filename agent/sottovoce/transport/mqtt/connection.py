@@ -1,35 +1,28 @@
-"""A connection to a broker that comes back by itself. The one place that knows aiomqtt."""
+"""A connection to a broker that comes back by itself."""
 
 import asyncio
 import contextlib
 import logging
 import math
 import random
-import ssl
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from aiomqtt import Client, MqttCodeError, MqttError, ProtocolVersion, Will
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
+from aiomqtt import Client, MqttCodeError, MqttError
 from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 
 from sottovoce.errors import SottovoceError
+from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, hang_up, new_client
+from sottovoce.transport.mqtt.seldom import Seldom
 
 _log = logging.getLogger(__name__)
-logging.getLogger("mqtt").setLevel(logging.ERROR)  # what a connection has to say is said here, with cause and remedy
+logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # what a connection has to say is said here, with cause and remedy
 
-_QOS = 1
-_QUEUE = 256  # messages that came and were not looked at; what is beyond is lost, and sent again by its sender
-_INFLIGHT = 20
-_RECEIVE_MAXIMUM = 16
-_KEEPALIVE_SECONDS = 30
-_CONNECT_SECONDS = 10.0
-_SESSION_SECONDS = 86_400
-_WILL_DELAY_SECONDS = 60
 _SHORTEST_PAUSE = 0.2
 _LONGEST_PAUSE = 60.0
+_STABLE_SECONDS = 60.0
+_WILL_SECONDS = 86_400
 _TAKEN_OVER = 0x8E
 _WAIT = "broker"
 
@@ -44,29 +37,6 @@ class Waiting(Protocol):
     def end(self, name: str) -> None:
         """It is over."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """Where a broker is, and how it is spoken to.
-
-    Attributes:
-        host: name or address.
-        port: its port.
-        realm: its public name.
-        version: `5` or `3.1.1`.
-        tls: makes the TLS context for one connection, with this device's certificate of the moment; None without TLS.
-        username: if the broker wants one.
-        password: its password.
-    """
-
-    host: str
-    port: int
-    realm: str
-    version: str = "5"
-    tls: Callable[[], ssl.SSLContext] | None = None
-    username: str | None = None
-    password: str | None = None
 
 
 class Connection:
@@ -102,7 +72,7 @@ class Connection:
         self._arrived = arrived
         self._lost = lost
         self._waiting = waiting
-        self._five = broker.version == "5"
+        self._seldom = Seldom(_log)
         self._topics: dict[str, None] = {}
         self._client: Client | None = None
         self._closing = asyncio.Event()
@@ -118,15 +88,18 @@ class Connection:
         closing = asyncio.ensure_future(self._closing.wait())
         try:
             while not self._closing.is_set():
+                began = time.monotonic()
                 session = asyncio.ensure_future(self._session())
                 await asyncio.wait({session, closing}, return_when=asyncio.FIRST_COMPLETED)
                 if not session.done():
                     session.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, MqttError):
-                        await session
+                    await asyncio.wait({session})
                     return
-                stood = session.exception() is None
-                failures = 1 if stood else failures + 1
+                if (defect := session.exception()) is not None:
+                    self._seldom.say(
+                        logging.ERROR, "defect", "broker-connection-failed: report this defect: %r", defect
+                    )
+                failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
                 longest = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** min(failures, 16))
                 pause = random.uniform(_SHORTEST_PAUSE, longest)  # noqa: S311 - jitter, not a secret
                 self._waiting.begin(_WAIT, f"pause before connecting to {self._where} again: {self.problem}", pause)
@@ -155,9 +128,9 @@ class Connection:
         client = self._client
         if client is None:
             raise OSError(self.problem)
-        properties = self._properties(PacketTypes.PUBLISH, MessageExpiryInterval=max(1, math.ceil(expires)))
+        properties = self._broker.properties(PacketTypes.PUBLISH, MessageExpiryInterval=max(1, math.ceil(expires)))
         try:
-            await client.publish(topic, payload, _QOS, retain, properties, timeout=min(expires, _CONNECT_SECONDS))
+            await client.publish(topic, payload, QOS, retain, properties, timeout=min(expires, CONNECT_SECONDS))
         except MqttError as error:
             raise OSError(str(error)) from error
 
@@ -169,41 +142,47 @@ class Connection:
         """
         self._topics[topic] = None
         if self._client is not None:
-            await self._subscribe(self._client, topic)
+            try:
+                await self._subscribe(self._client, topic)
+            except OSError:
+                self._topics.pop(topic, None)
+                raise
 
     async def unsubscribe(self, topic: str) -> None:
         """Listen to it no more."""
         self._topics.pop(topic, None)
         if self._client is not None:
             with contextlib.suppress(MqttError):
-                await self._client.unsubscribe(topic, timeout=_CONNECT_SECONDS)
+                await self._client.unsubscribe(topic, timeout=CONNECT_SECONDS)
 
     @property
     def _where(self) -> str:
         return f"the broker {self._broker.host}:{self._broker.port}"
 
     async def _session(self) -> None:
-        """One connection, to its end. Raises MqttError when it could not be made."""
-        self._waiting.begin(_WAIT, f"{self._where} to accept the connection", _CONNECT_SECONDS)
+        """One connection, from the attempt to make it to its end."""
+        self._waiting.begin(_WAIT, f"{self._where} to accept the connection", CONNECT_SECONDS)
+        client = None
         try:
-            async with self._new_client() as client:
-                for topic in self._topics:
+            topic, farewell = self._farewell()
+            client = new_client(self._broker, self._identifier, (topic, farewell), _WILL_SECONDS)
+            async with client:
+                for topic in tuple(self._topics):
                     await self._subscribe(client, topic)
                 self._client = client
                 self._waiting.end(_WAIT)
                 self.problem = ""
-                _log.info("broker-connected %s", self._where)
+                self._seldom.say(logging.INFO, "connected", "broker-connected %s", self._where)
                 await self._connected()
                 await self._listen(client)
         except (MqttError, OSError, SottovoceError) as error:
-            stood, self._client = self._client is not None, None
             self.problem = self._explained(error)
-            _log.warning("broker-lost %s: %s", self._where, self.problem)
-            self._lost()
-            if not stood:
-                raise MqttError(self.problem) from error
+            self._seldom.say(logging.WARNING, "lost", "broker-lost %s: %s", self._where, self.problem)
         finally:
             self._client = None
+            if client is not None:
+                hang_up(client)
+            self._lost()
 
     async def _listen(self, client: Client) -> None:
         async for message in client.messages:
@@ -212,52 +191,21 @@ class Connection:
 
     async def _subscribe(self, client: Client, topic: str) -> None:
         try:
-            granted = await client.subscribe(topic, _QOS, timeout=_CONNECT_SECONDS)
+            granted = await client.subscribe(topic, QOS, timeout=CONNECT_SECONDS)
         except MqttError as error:
             raise OSError(str(error)) from error
         codes = [getattr(code, "value", code) for code in granted]
         if any(code >= 0x80 for code in codes):
             raise OSError(f"it does not let this device listen to {topic}: correct its access control")
 
-    def _new_client(self) -> Client:
-        topic, payload = self._farewell()
-        broker, five = self._broker, self._five
-        delay = self._properties(PacketTypes.WILLMESSAGE, WillDelayInterval=_WILL_DELAY_SECONDS)
-        kept = {"SessionExpiryInterval": _SESSION_SECONDS, "ReceiveMaximum": _RECEIVE_MAXIMUM}
-        return Client(
-            broker.host,
-            broker.port,
-            username=broker.username,
-            password=broker.password,
-            identifier=self._identifier,
-            protocol=ProtocolVersion.V5 if five else ProtocolVersion.V311,
-            clean_session=None if five else False,
-            clean_start=False if five else MQTT_CLEAN_START_FIRST_ONLY,
-            properties=self._properties(PacketTypes.CONNECT, **kept),
-            will=Will(topic, payload, _QOS, True, delay),
-            keepalive=_KEEPALIVE_SECONDS,
-            timeout=_CONNECT_SECONDS,
-            max_queued_incoming_messages=_QUEUE,
-            max_queued_outgoing_messages=_QUEUE,
-            max_inflight_messages=_INFLIGHT,
-            tls_context=None if broker.tls is None else broker.tls(),
-        )
-
-    def _properties(self, packet: int, **values: Any) -> Properties | None:
-        """Of MQTT 5; there are none in 3.1.1."""
-        if not self._five:
-            return None
-        properties = Properties(packet)  # type: ignore[no-untyped-call]
-        for name, value in values.items():
-            setattr(properties, name, value)
-        return properties
-
     def _explained(self, error: Exception) -> str:
         """What happened, and what to do."""
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1
-            _log.error(
+            self._seldom.say(
+                logging.ERROR,
+                "taken-over",
                 "duplicate-identity another client came to %s with this device's id: find the copy of this device, "
                 "stop it, and enrol it as a device of its own with `sottovoce fleet join`",
                 self._where,

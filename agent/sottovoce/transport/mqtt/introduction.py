@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from google.protobuf.message import DecodeError
 
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Subject
+from sottovoce.transport.mqtt.forms import decoded
 from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
 MAX_INTRODUCTION_BYTES = 4096
@@ -18,14 +18,33 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """What an introduction says, of which nothing is verified.
+
+    Attributes:
+        device: whom it is of.
+        version: the start of that device and the number of the introduction since then, which only rise.
+        session_key: its X25519 public key.
+        gone: it has left the broker.
+        message: all of it.
+    """
+
+    device: str
+    version: tuple[int, int]
+    session_key: bytes
+    gone: bool
+    message: Introduction
+
+
+@dataclass(frozen=True, slots=True)
 class Introduced:
     """A device, once all that its introduction claims was verified.
 
     Attributes:
         subject: who it is, and until when that holds.
-        version: its start and the number of the introduction since then, which only rise.
-        session_key: its X25519 public key.
-        gone: it has left the broker.
+        version: as claimed.
+        session_key: as claimed.
+        gone: as claimed.
     """
 
     subject: Subject
@@ -51,41 +70,52 @@ def introduction(
     return message.SerializeToString(deterministic=True)
 
 
-def introduced(raw: bytes, fleet: str, device: str, vouch: Callable[[bytes], Subject]) -> Introduced:
-    """Verify an introduction.
+def claimed(raw: bytes, fleet: str, device: str) -> Claim:
+    """Read an introduction, at little cost.
 
     Args:
         raw: as received.
         fleet: this device's.
         device: who it must be of.
-        vouch: verifies a certificate, DER, or raises IdentityError; Trust.verify.
 
     Raises:
-        MessageRefused: for `size`, `malformed`, `fleet`, `sender` (it is of another device), `certificate` or
-            `signature`.
+        MessageRefused: for `size`, `malformed`, `fleet` or `sender` (it is of another device).
     """
     if len(raw) > MAX_INTRODUCTION_BYTES:
         raise MessageRefused("size", f"an introduction of {len(raw)} bytes is over {MAX_INTRODUCTION_BYTES}")
-    try:
-        message = Introduction.FromString(raw)
-    except DecodeError as error:
-        raise MessageRefused("malformed", "an introduction is not a protobuf message of its kind") from error
+    message = decoded(Introduction, raw)
     version = message.incarnation, message.sequence
     if len(message.session_key) != KEY_BYTES or not all(1 <= number <= _LARGEST for number in version):
         raise MessageRefused("malformed", "an introduction has a key of 32 bytes, and numbers from 1")
     if message.fleet != fleet:
         raise MessageRefused("fleet", "an introduction is for a fleet other than this device's")
+    if message.node_id != device:
+        raise MessageRefused("sender", f"an introduction is not of {device}, in whose name it came")
+    return Claim(device, version, message.session_key, message.gone, message)
+
+
+def verified(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
+    """Verify what an introduction claims.
+
+    Args:
+        claim: as read.
+        vouch: verifies a certificate, DER, or raises IdentityError.
+
+    Raises:
+        MessageRefused: for `certificate`, `sender` (the certificate is of another device) or `signature`.
+    """
+    device, message = claim.device, claim.message
     try:
         subject = vouch(message.certificate)
     except IdentityError as error:
         raise MessageRefused("certificate", f"an introduction of {device}: {error}") from error
-    if not device == message.node_id == subject.node_id:
-        raise MessageRefused("sender", f"an introduction is not of {device}, in whose name it came")
+    if subject.node_id != device:
+        raise MessageRefused("sender", f"an introduction of {device} has the certificate of another device")
     try:
         Ed25519PublicKey.from_public_bytes(subject.public_key).verify(message.signature, _signed_bytes(message))
     except InvalidSignature as error:
         raise MessageRefused("signature", f"an introduction of {device} is not signed by it") from error
-    return Introduced(subject, version, message.session_key, message.gone)
+    return Introduced(subject, claim.version, claim.session_key, claim.gone)
 
 
 def _signed_bytes(message: Introduction) -> bytes:

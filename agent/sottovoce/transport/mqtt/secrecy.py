@@ -3,8 +3,10 @@
 Each device has an X25519 key pair from its start to its stop, never on a disk. Two of them give a key for each
 direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. What was captured before
 a restart can be opened by nobody after it; what was captured since is refused as a repetition.
-
 """
+
+import itertools
+from collections.abc import Iterator
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -26,9 +28,10 @@ class SessionKey:
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
         self.public = self._private.public_key().public_bytes_raw()
+        self._counters = itertools.count(1)
 
     def shared_with(self, own: str, other: str, other_key: bytes) -> "Channel":
-        """The channel between this device and another.
+        """A channel between this device and another.
 
         Args:
             own: this device's node id.
@@ -44,7 +47,7 @@ class SessionKey:
             raise MessageRefused("malformed", f"the session key of {other} is none") from error
         outward = _derived(secret, (own.encode(), self.public), (other.encode(), other_key))
         inward = _derived(secret, (other.encode(), other_key), (own.encode(), self.public))
-        return Channel(outward, inward)
+        return Channel(outward, inward, self._counters)
 
 
 class Channel:
@@ -53,19 +56,21 @@ class Channel:
     Args:
         outward: the key of what this device seals.
         inward: the key of what it opens.
+        counters: numbers that rise, shared by all channels of this device's key: two channels between the same keys
+            would otherwise use a nonce twice.
     """
 
-    def __init__(self, outward: bytes, inward: bytes) -> None:
+    def __init__(self, outward: bytes, inward: bytes, counters: Iterator[int]) -> None:
         self._outward = ChaCha20Poly1305(outward)
         self._inward = ChaCha20Poly1305(inward)
-        self._sent = 0
+        self._counters = counters
         self._newest = 0
         self._seen = 0  # bit i: the counter i below the newest
 
     def seal(self, content: bytes) -> tuple[int, bytes]:
         """A counter that was never used, and what was sealed under it."""
-        self._sent += 1
-        return self._sent, self._outward.encrypt(_nonce(self._sent), content, None)
+        counter = next(self._counters)
+        return counter, self._outward.encrypt(_nonce(counter), content, None)
 
     def open(self, counter: int, sealed: bytes) -> bytes:
         """What was sealed, once.
@@ -75,7 +80,7 @@ class Channel:
                 by the other device for this one, or was altered.
         """
         ahead = counter - self._newest
-        if ahead <= -_WINDOW or counter >= _END or (ahead <= 0 and self._seen >> -ahead & 1):
+        if ahead <= -_WINDOW or not 0 < counter < _END or (ahead <= 0 and self._seen >> -ahead & 1):
             raise MessageRefused("replayed", "a message came a second time, or far too late")
         try:
             content = self._inward.decrypt(_nonce(counter), sealed, None)

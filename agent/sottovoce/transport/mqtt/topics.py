@@ -1,8 +1,10 @@
 """The topics of a fleet on a broker: no name of a person or place, nothing but the fleet's and the devices' own ids."""
 
+import re
 from dataclasses import dataclass
 
 ROOT = "sottovoce/v1"
+_NODE_ID = re.compile(r"[a-z2-7]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,15 @@ class Topics:
         return self.presence("+")
 
     def sender(self, topic: str) -> str | None:
-        """Who put something into this device's inbox; None if it is not there."""
-        inbox, _, sender = topic.rpartition("/")
-        return sender if inbox == self.inboxes[:-2] else None
+        """Who put something into this device's inbox; None if it is not there, or that cannot be a device."""
+        return _device(topic, self.inboxes[:-2])
 
     def present(self, topic: str) -> str | None:
-        """Whose presence a topic is; None if it is none."""
-        above, _, device = topic.rpartition("/")
-        return device if above == f"{ROOT}/{self.fleet}/peer" else None
+        """Whose presence a topic is; None if it is none, or that cannot be a device."""
+        return _device(topic, f"{ROOT}/{self.fleet}/peer")
+
+
+def _device(topic: str, above: str) -> str | None:
+    """The last level of a topic under another, which a broker may fill with anything of any length."""
+    found, _, device = topic.rpartition("/")
+    return device if found == above and _NODE_ID.fullmatch(device) else None

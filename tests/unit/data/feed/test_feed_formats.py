@@ -142,10 +142,23 @@ class TestTasmota:
     TOPIC = "tele/tasmota_4F2A1C/SENSOR"
 
     def plug(self, total: float) -> str:
-        return (
-            '{"Time":"2026-05-28T22:57:38","ENERGY":{"TotalStartTime":"2020-10-21T22:15:00","Total":%.3f,'
-            '"Yesterday":0.028,"Today":0.026,"Period":1,"Power":5,"ApparentPower":5,"ReactivePower":0,"Factor":1.00,'
-            '"Voltage":233,"Current":0.021}}' % total
+        return json.dumps(
+            {
+                "Time": "2026-05-28T22:57:38",
+                "ENERGY": {
+                    "TotalStartTime": "2020-10-21T22:15:00",
+                    "Total": total,
+                    "Yesterday": 0.028,
+                    "Today": 0.026,
+                    "Period": 1,
+                    "Power": 5,
+                    "ApparentPower": 5,
+                    "ReactivePower": 0,
+                    "Factor": 1.00,
+                    "Voltage": 233,
+                    "Current": 0.021,
+                },
+            }
         )
 
     def test_a_plug_that_says_0_after_its_start_gives_no_energy(self) -> None:
@@ -173,13 +186,9 @@ class TestTasmota:
     def test_the_smart_meter_script_is_found_under_its_name(self) -> None:
         house = home("tasmota-sml", names={"device": "tasmota_4F2A1C", "sensor": "MT175"})
         for minute in range(31):
-            total = 8234.5678 + 0.01 * minute
-            house.say(
-                self.TOPIC,
-                '{"Time":"2026-05-28T22:57:38","MT175":{"Total_in":%.4f,"Power_curr":612,"Total_out":0.0000,'
-                '"Meter_id":"0901454d48000089f3c1"}}' % total,
-                after=60,
-            )
+            total = round(8234.5678 + 0.01 * minute, 4)
+            script = {"Total_in": total, "Power_curr": 612, "Total_out": 0.0, "Meter_id": "0901454d48000089f3c1"}
+            house.say(self.TOPIC, json.dumps({"Time": "2026-05-28T22:57:38", "MT175": script}), after=60)
         assert house.windows == [(0, 300)]
 
 
@@ -249,7 +258,9 @@ class TestRtl433:
 
     def test_a_thermometer_on_the_topic_is_no_meter(self) -> None:
         house = home("rtl-433", names={"host": "raspberrypi"}, id="41520733")
-        house.say(self.TOPIC, '{"time":"2026-05-28 22:30:00","model":"Acurite-Tower","channel":"A","temperature_C":4.2}')
+        house.say(
+            self.TOPIC, '{"time":"2026-05-28 22:30:00","model":"Acurite-Tower","channel":"A","temperature_C":4.2}'
+        )
         assert house.refused == ["no-value"]
 
     def test_without_its_number_it_is_not_configured(self) -> None:
@@ -287,7 +298,9 @@ class TestDeclared:
 
     def test_a_filter_over_several_meters_is_one_meters(self) -> None:
         house = home("vzlogger", names={"channel": "+"})
-        house.say("vzlogger/chn0/raw", "7654321").say("vzlogger/chn1/raw", "7654400").say("vzlogger/chn0/raw", "7654322")
+        house.say("vzlogger/chn0/raw", "7654321").say("vzlogger/chn1/raw", "7654400").say(
+            "vzlogger/chn0/raw", "7654322"
+        )
         assert house.refused == ["another-topic"]
         assert house.meter.accepted == 2
 

@@ -8,7 +8,7 @@ from sottovoce.errors import MessageRefused
 
 
 @pytest.mark.parametrize(
-    ("payload", "json", "reason"),
+    "payload, json, reason",
     [
         (b"{", True, "malformed"),
         (b"", True, "malformed"),
@@ -28,7 +28,7 @@ def test_what_is_no_payload_is_refused(payload: bytes, json: bool, reason: str) 
 
 
 @pytest.mark.parametrize(
-    ("payload", "value"), [(b"1050.390", 1050.39), (b" 7\n", 7.0), (b"7654321.000000", 7_654_321.0), (b"+1e3", 1000.0)]
+    "payload, value", [(b"1050.390", 1050.39), (b" 7\n", 7.0), (b"7654321.000000", 7_654_321.0), (b"+1e3", 1000.0)]
 )
 def test_a_plain_payload_is_a_number(payload: bytes, value: float) -> None:
     assert number(document(payload, json=False)) == value
@@ -58,7 +58,7 @@ def test_a_path_goes_through_objects_and_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "form"),
+    "value, form",
     [("2026-05-28T20:30:00Z", "iso8601"), ("2026-05-28T22:30:00+02:00", "iso8601"), (1_780_000_200, "seconds"),
      ("1780000200", "seconds"), (1_780_000_200_000, "milliseconds")],
 )  # fmt: skip
@@ -74,7 +74,7 @@ def test_a_time_without_a_zone_is_none(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic_filter", "topic", "covered"),
+    "topic_filter, topic, covered",
     [
         ("a/b", "a/b", True), ("a/b", "a/b/c", False), ("a/+/c", "a/b/c", True), ("a/+", "a", False),
         ("a/+/c", "a/b/d/c", False), ("#", "a/b", True), ("a/#", "a/b/c", True), ("a/#", "a", True),

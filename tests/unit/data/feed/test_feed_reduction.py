@@ -45,7 +45,9 @@ class TestCounter:
         assert sum(wh for _, wh in counted(*readings)) == round(0.1 + 0.01 * 30 * 200) - 0
 
     def test_what_is_not_later_or_not_more_is_left_out(self) -> None:
-        assert counted((0, 1000.0), (0, 1100.0), (-50, 1200.0), (50, 900.0), (1750, 1500.0), (1800, 1500.0)) == [(0, 500)]
+        assert counted((0, 1000.0), (0, 1100.0), (-50, 1200.0), (50, 900.0), (1750, 1500.0), (1800, 1500.0)) == [
+            (0, 500)
+        ]
 
     def test_after_forgetting_nothing_is_compared(self) -> None:
         windows = CounterWindows(1800, 600.0)

@@ -1,0 +1,22 @@
+"""Spans of time as people write them: a number and s, m, h or d."""
+
+import re
+
+from sottovoce.errors import UsageError
+
+_SPAN = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST_SECONDS = 100 * 365 * 86_400
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Seconds; `option` names it in the error.
+
+    Raises:
+        UsageError: it is no span of time, or none that anybody means.
+    """
+    match = _SPAN.fullmatch(text.strip())
+    seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise UsageError(f"{option}: {text!r} is no span of time; write for example 30s, 5m, 12h or 90d")
+    return seconds

@@ -1,0 +1,161 @@
+"""`sottovoce fleet invite`: a bundle for one new device, or a token that an enroller waits for."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sottovoce.cli.fleet import FleetDirectory, Valid, validity_of
+from sottovoce.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:  # every command is imported at every start; these are not
+    from sottovoce.agent.enroller import Enroller
+    from sottovoce.identity import Fleet, Validity
+    from sottovoce.identity.invitation import Seeds
+
+_EXPIRES = "5m"
+
+
+def invite(
+    fleet: FleetDirectory = Path("fleet"),
+    out: Annotated[Path | None, typer.Option(help="Write a bundle here: everything one device needs.")] = None,
+    serve: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Print a token, and wait here for the device that has it.")
+    ] = None,
+    expires: Annotated[str | None, typer.Option(help=f"How long the token is good; {_EXPIRES} by default.")] = None,
+    qr: Annotated[bool, typer.Option("--qr", help="Show the token as a QR code, too.")] = False,
+    seed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID@ADDRESS", help="A device to try first; as often as you like.", show_default=False),
+    ] = None,
+    broker: Annotated[str | None, typer.Option(help="The fleet's MQTT broker, mqtts://HOST:PORT.")] = None,
+    realm: Annotated[str, typer.Option(help="The broker's public name.")] = "main",
+    valid: Valid = None,
+) -> None:
+    """Invite one device: by a file for its SD card, or by a single-use token."""
+    from sottovoce.identity import open_fleet
+
+    if (out is None) == (serve is None):
+        raise UsageError("choose one: --out FILE for a bundle, or --serve HOST:PORT for a token")
+    if out is not None and (qr or expires is not None):
+        raise UsageError("--qr and --expires are of tokens; a bundle holds as long as its certificate: --valid")
+    seeds = _seeds(seed or [], broker, realm)
+    opened = open_fleet(fleet)
+    if out is not None:
+        _bundle(opened, out, seeds, validity_of(valid))
+    else:
+        _serve(fleet, opened, serve or "", expires or _EXPIRES, seeds, valid, _printer(qr))
+
+
+def _bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | None") -> None:
+    from sottovoce.identity.invitation import Bundle, write_bundle
+    from sottovoce.identity.new_device import DeviceKeys
+    from sottovoce.identity.request import read_request
+
+    keys = DeviceKeys.generate()
+    device, tls = keys.encoded()
+    bundle = Bundle(
+        fleet=fleet.name,
+        id=keys.node_id,
+        device_key=device.decode(),
+        tls_key=tls.decode(),
+        certificate=fleet.issue(read_request(keys.request(), "the request"), validity).decode(),
+        fleet_certificate=fleet.authority.roots.decode(),
+        seeds=seeds,
+    )
+    write_bundle(out, bundle)
+    typer.echo(f"{out}: for device {keys.node_id}, with its keys. Whoever has this file is that device: carry it over,")
+    typer.echo(f"join there with `sottovoce fleet join --bundle {out.name} --state DIR`, and keep no copy.")
+
+
+def _serve(
+    directory: Path,
+    fleet: "Fleet",
+    address: str,
+    expires: str,
+    seeds: "Seeds",
+    valid: str | None,
+    show: Callable[[str], None],
+) -> None:
+    from sottovoce.agent.enroller import noted
+    from sottovoce.cli.durations import seconds_of
+    from sottovoce.errors import NetworkError
+
+    seconds = seconds_of(expires, "--expires")
+
+    async def wait() -> str | None:
+        enroller = enroller_of(directory, fleet, address, seeds, valid)
+        show(str(enroller.invite(seconds)))
+        typer.echo(f"waiting at {address} for {expires}; on the new device: sottovoce fleet join --token -", err=True)
+        await enroller.serve()
+        return enroller.joined
+
+    with noted(directory, address, seconds):
+        joined = asyncio.run(wait())
+    if joined is None:
+        raise NetworkError(f"nobody came within {expires}: the token is void; invite again, with a longer --expires")
+    typer.echo(joined)
+
+
+def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | None", valid: str | None) -> "Enroller":
+    """An enroller for a fleet's directory.
+
+    Raises:
+        UsageError: the address is none that devices could reach.
+    """
+    from sottovoce.agent.enroller import Enroller
+    from sottovoce.agent.revocation import kept_list
+
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
+        raise UsageError(
+            f"--serve: {address!r} is not where a device can reach this machine; give HOST:PORT, for example "
+            "192.168.1.5:7443"
+        )
+
+    def revoked() -> tuple[str, ...]:
+        listed = kept_list(directory, fleet.authority)
+        return () if listed is None else listed.node_ids
+
+    return Enroller(fleet, address, revoked=revoked, validity=lambda: validity_of(valid), seeds=seeds)
+
+
+def _printer(qr: bool) -> Callable[[str], None]:
+    """Prints a token, as a QR code too if that is wanted; fails before anything is made if it cannot."""
+    if not qr:
+        return lambda token: typer.echo(token)
+    try:
+        import segno
+    except ImportError as error:
+        raise ConfigError("--qr needs the package segno: install sottovoce[qr], or leave --qr out") from error
+
+    def show(token: str) -> None:
+        segno.make(token, micro=False).terminal(compact=True)
+        typer.echo(token)
+
+    return show
+
+
+def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
+    """What the new device is told of where others are, checked as it will check it."""
+    from sottovoce_bootstrap import Contact
+
+    from sottovoce.errors import MessageRefused
+    from sottovoce.identity.invitation import MOST_SEEDS, Broker, Seed, Seeds
+
+    endpoints: dict[str, list[str]] = {}
+    for seed in seeds:
+        node, _, endpoint = seed.partition("@")
+        endpoints.setdefault(node, []).append(endpoint)
+    try:
+        contacts = [Contact(node, tuple(where)) for node, where in endpoints.items()]
+    except MessageRefused as error:
+        raise UsageError(f"--seed: {error}; write ID@HOST:PORT or ID@mqtt:REALM") from error
+    if len(contacts) > MOST_SEEDS:
+        raise UsageError(f"--seed: at most {MOST_SEEDS} devices")
+    return Seeds(
+        tuple(Seed(contact.node_id, contact.endpoints) for contact in contacts),
+        None if broker is None else Broker(broker, realm),
+    )

@@ -1,0 +1,117 @@
+"""`sottovoce fleet join`: make a device, by one of five ways into a fleet."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sottovoce.cli.fleet import StateDirectory, Valid, validity_of
+from sottovoce.errors import UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.identity.invitation import Token
+
+_WAYS = "--fleet DIR, --bundle FILE, --token TOKEN, --pinned or --external"
+
+
+def join(
+    state: StateDirectory,
+    fleet: Annotated[
+        Path | None, typer.Option("--fleet", help="The fleet's directory, with its key; ./fleet by default.")
+    ] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Join from this bundle, which is used up.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="Join with this token, from the enroller it names; - reads it from the terminal.")
+    ] = None,
+    pinned: Annotated[bool, typer.Option("--pinned", help="No CA: devices know one another by id.")] = False,
+    external: Annotated[bool, typer.Option("--external", help="Another CA issues the certificate.")] = False,
+    name: Annotated[str | None, typer.Option(help="The fleet's name, for --pinned and --external.")] = None,
+    pin: Annotated[
+        list[Path] | None, typer.Option(help="--pinned: another device's tls.pem, for a device that is made already.")
+    ] = None,
+    request: Annotated[Path | None, typer.Option(help="--external: make keys, and write the request here.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="--external: what the CA issued, PEM.")] = None,
+    issuer: Annotated[Path | None, typer.Option(help="--external: the certificate of the CA that signed it.")] = None,
+    valid: Valid = None,
+    epsilon: Annotated[float, typer.Option(help="Total ε one privacy unit of this device may ever cost.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
+    neighbouring: Annotated[
+        Literal["add-remove", "replace-one"], typer.Option(help="What two data sets may differ in.")
+    ] = "add-remove",
+    unit: Annotated[
+        Literal["record", "window", "device"], typer.Option(help="What one privacy unit is, as privacy.unit says.")
+    ] = "record",
+    vault: Annotated[
+        Path | None, typer.Option(help="Make the ledger here, in the directory of a separate vault, not in --state.")
+    ] = None,
+) -> None:
+    """Make a device: its keys, its certificate, and the ledger that will hold its budget for life."""
+    from sottovoce.agent import join as joining
+    from sottovoce.vault import Budget
+
+    if not (0 < epsilon < math.inf and 0 < delta < 1):
+        raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
+    if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
+        raise UsageError(f"a device joins by one way: {_WAYS}")
+    if valid is not None and (bundle is not None or token is not None or external):
+        raise UsageError(
+            "--valid is for whoever issues the certificate: give it to `sottovoce fleet invite`, or your CA"
+        )
+    _check_belonging(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
+    budget = Budget(epsilon, delta, unit, neighbouring)
+    if bundle is not None:
+        identity = joining.join_from_bundle(bundle, state, budget, vault=vault)
+    elif token is not None:
+        identity = joining.join_with_token(_token(token), state, budget, vault=vault)
+    elif pinned:
+        if pin:
+            _pin(state, pin)
+            return
+        if name is None:
+            raise UsageError("--pinned: give --name NAME to make a device, or --pin FILE for one that is made already")
+        identity = joining.join_pinned(name, state, budget, validity_of(valid), vault=vault)
+    elif external:
+        if request is not None and name is not None:
+            from sottovoce.identity.files import write_new
+
+            write_new({request: joining.request_external(name, state)})
+            typer.echo(f"{request}: have your CA sign it with everything it asks for, then join with --certificate")
+            return
+        if certificate is None or issuer is None:
+            raise UsageError("--external: first --name NAME --request FILE, then --certificate FILE --issuer FILE")
+        identity = joining.join_external(_read(certificate), _read(issuer), state, budget, vault=vault)
+    else:
+        from sottovoce.identity import open_fleet
+
+        opened = open_fleet(fleet or Path("fleet"))
+        identity = joining.join(opened, state, budget, validity_of(valid), vault=vault)
+    typer.echo(identity.node_id)
+
+
+def _check_belonging(pinned: bool, external: bool, **given: Any) -> None:
+    """Every option is of the way that was chosen."""
+    ways = {"name": pinned or external, "pin": pinned}
+    for option, value in given.items():
+        if value and not ways.get(option, external):
+            raise UsageError(f"--{option} goes with {'--pinned' if option in ('pin', 'name') else '--external'} only")
+
+
+def _token(text: str) -> "Token":
+    from sottovoce.identity.invitation import Token
+
+    return Token.decode(typer.prompt("token", err=True) if text == "-" else text)
+
+
+def _pin(state: Path, certificates: list[Path]) -> None:
+    from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.identity.pinned import pin
+
+    for file in certificates:
+        typer.echo(pin(state / IDENTITY, _read(file), file))
+
+
+def _read(path: Path) -> bytes:
+    from sottovoce.identity.files import read
+
+    return read(path)

@@ -1,0 +1,131 @@
+"""`sottovoce fleet renew`: a device's next certificate: with the fleet's key at hand, by file, or by an enroller."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli.fleet import Valid, validity_of
+from sottovoce.errors import UsageError
+
+_FORMS = (
+    "say what to do: --fleet DIR --state DIR (with the key at hand); --state DIR --request FILE (on the device), "
+    "--fleet DIR --sign FILE --out FILE (where the key is), --state DIR --install FILE (on the device); "
+    "--fleet DIR --serve HOST:PORT (an enroller); or --state DIR --enroller HOST:PORT"
+)
+
+
+def renew(
+    state: Annotated[Path | None, typer.Option("--state", help="The device's state directory.")] = None,
+    fleet: Annotated[Path | None, typer.Option("--fleet", help="The fleet's directory, with its key.")] = None,
+    request: Annotated[Path | None, typer.Option(help="On the device: write its request here.")] = None,
+    sign: Annotated[Path | None, typer.Option(help="Where the key is: answer this request.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the answer here.")] = None,
+    install: Annotated[Path | None, typer.Option(help="On the device: go on with this answer.")] = None,
+    serve: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Renew for whoever asks here, until Ctrl-C.")
+    ] = None,
+    enroller: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="On the device: ask this enroller now.")
+    ] = None,
+    valid: Valid = None,
+) -> None:
+    """Renew a device's certificate. A running agent goes on with the new one by itself."""
+    given = {
+        name
+        for name, value in {
+            "state": state, "fleet": fleet, "request": request, "sign": sign, "out": out, "install": install,
+            "serve": serve, "enroller": enroller,
+        }.items()
+        if value is not None
+    }  # fmt: skip
+    state, fleet = state or Path(), fleet or Path()
+    if given == {"fleet", "state"}:
+        _at_hand(fleet, state, valid)
+    elif given == {"state", "request"} and request is not None:
+        _request(state, request)
+    elif given == {"fleet", "sign", "out"} and sign is not None and out is not None:
+        _sign(fleet, sign, out, valid)
+    elif given == {"state", "install"} and install is not None:
+        _install(state, install)
+    elif given == {"fleet", "serve"} and serve is not None:
+        _serve(fleet, serve, valid)
+    elif given == {"state", "enroller"} and enroller is not None:
+        _ask(state, enroller)
+    else:
+        raise UsageError(_FORMS)
+
+
+def _at_hand(fleet: Path, state: Path, valid: str | None) -> None:
+    from sottovoce.identity.renewal import renewal_request
+
+    _put(state, _signed(fleet, renewal_request(_identity(state)), "the request", valid), "the new certificate")
+
+
+def _request(state: Path, request: Path) -> None:
+    from sottovoce.identity.files import write_new
+    from sottovoce.identity.renewal import renewal_request
+
+    write_new({request: renewal_request(_identity(state))})
+    typer.echo(f"{request}: public; answer it where the fleet's key is, with `sottovoce fleet renew --sign`")
+
+
+def _sign(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:
+    from sottovoce.identity.files import read, write_new
+
+    write_new({out: _signed(fleet, read(sign), sign, valid)})
+    typer.echo(f"{out}: public; on the device: sottovoce fleet renew --state DIR --install {out.name}")
+
+
+def _install(state: Path, install: Path) -> None:
+    from sottovoce.identity.files import read
+
+    _put(state, read(install), install)
+
+
+def _ask(state: Path, address: str) -> None:
+    from sottovoce.agent.enrolment import ask_renewal
+    from sottovoce.identity import load
+    from sottovoce.identity.renewal import renewal_request
+
+    identity = load(_identity(state))
+    pem = ask_renewal(address, renewal_request(_identity(state)), identity)
+    _put(state, pem, f"what the enroller at {address} issued")
+
+
+def _serve(directory: Path, address: str, valid: str | None) -> None:
+    from sottovoce.cli.fleet_invite import enroller_of
+    from sottovoce.identity import open_fleet
+
+    fleet = open_fleet(directory)
+
+    async def serve() -> None:
+        enroller = enroller_of(directory, fleet, address, None, valid)
+        typer.echo(f"renewing certificates of fleet {fleet.name} at {address}, until Ctrl-C", err=True)
+        await enroller.serve()
+
+    asyncio.run(serve())
+
+
+def _signed(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
+    from sottovoce.agent.revocation import kept_list
+    from sottovoce.identity import open_fleet
+    from sottovoce.identity.request import read_request
+
+    fleet = open_fleet(directory)
+    revoked = kept_list(directory, fleet.authority)
+    return fleet.renew(read_request(request, source), revoked.node_ids if revoked else (), validity_of(valid))
+
+
+def _put(state: Path, pem: bytes, source: object) -> None:
+    from sottovoce.identity.renewal import install_certificate
+
+    expires = install_certificate(_identity(state), pem, source)
+    typer.echo(f"{state}: certificate until {expires.isoformat()}; a running agent goes on with it by itself")
+
+
+def _identity(state: Path) -> Path:
+    from sottovoce.agent.assemble import IDENTITY
+
+    return state / IDENTITY

@@ -1,0 +1,57 @@
+"""`sottovoce fleet revoke`: devices that the fleet refuses from now on."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.errors import MessageRefused, UsageError
+
+
+def revoke(
+    node_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The devices to revoke.")] = None,
+    fleet: Annotated[Path | None, typer.Option("--fleet", help="The fleet's directory, with its key.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a copy of the list here, to carry to a device.")] = None,
+    state: Annotated[Path | None, typer.Option("--state", help="A device's state directory.")] = None,
+    install: Annotated[Path | None, typer.Option(help="Hand this list to the device, which tells the others.")] = None,
+) -> None:
+    """Revoke devices: sign the fleet's list, and hand it to any one device."""
+    if fleet is not None and node_ids and state is None and install is None:
+        _revoke(fleet, node_ids, out)
+    elif state is not None and install is not None and fleet is None and not node_ids and out is None:
+        _install(state, install)
+    else:
+        raise UsageError("say what to do: --fleet DIR ID... [--out FILE], or --state DIR --install FILE")
+
+
+def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
+    from sottovoce.agent.revocation import NAME, revoke
+    from sottovoce.identity import open_fleet
+    from sottovoce.identity.files import write_new
+    from sottovoce.wire.revocation import encode_list
+
+    try:
+        revoked = revoke(directory, open_fleet(directory), node_ids)
+    except MessageRefused as error:
+        raise UsageError(f"{error}: give ids as `sottovoce fleet show` prints them") from error
+    if out is not None:
+        write_new({out: encode_list(revoked)})
+    file = out or directory / NAME
+    typer.echo(
+        f"{file}: version {revoked.version}, devices: {len(revoked.node_ids)}. Hand it to any device of the fleet:"
+    )
+    typer.echo(f"sottovoce fleet revoke --state DIR --install {file.name}")
+
+
+def _install(state: Path, install: Path) -> None:
+    from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.agent.revocation import keep_list, read_list
+    from sottovoce.identity import load
+    from sottovoce.identity.files import read
+
+    authority = load(state / IDENTITY, dated=False).authority
+    revoked = read_list(read(install), authority, install)
+    if keep_list(state, revoked, authority):
+        typer.echo(f"{state}: version {revoked.version}, {len(revoked.node_ids)} devices; a running agent obeys")
+    else:
+        typer.echo(f"{state}: has version {revoked.version} or a newer one already")

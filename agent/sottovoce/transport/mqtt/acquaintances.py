@@ -1,0 +1,138 @@
+"""Whom this device knows on the broker: who introduced itself, with which key, and whether that still holds."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sottovoce.errors import MessageRefused
+from sottovoce.identity import Subject, verify_credential
+from sottovoce.identity.trust import Trust
+from sottovoce.transport.mqtt.introduction import Introduced, claimed, verified
+from sottovoce.transport.mqtt.presence import Presence
+from sottovoce.transport.mqtt.secrecy import Channel
+
+_MOST = 4096
+_FORMER_KEYS = 8
+
+
+@dataclass(slots=True)
+class Acquaintance:
+    """Another device since its start.
+
+    Attributes:
+        raw: its newest introduction, as it came.
+        introduced: the same, verified.
+        channel: to it and from it.
+        former: its keys before this one, which do not come back.
+        trusted: how often this device's trust had changed when the introduction was verified.
+        holds: whether it held then.
+        gone: it has left the broker, as far as is known.
+        knows: whether it has answered, so that it need not be introduced to again.
+    """
+
+    raw: bytes
+    introduced: Introduced
+    channel: Channel
+    former: tuple[bytes, ...]
+    trusted: int
+    holds: bool = True
+    gone: bool = False
+    knows: bool = False
+
+
+class Acquaintances:
+    """Everybody this device has met since it has its key; of one too many, it takes another key and meets all anew.
+
+    Who is forgotten is forgotten together with that key: without its channel's memory, everything that a device ever
+    sent under it would be taken in again.
+
+    Args:
+        presence: of this device.
+        trust: whom it trusts.
+        restarted: called with a node id when that device has another key, with None when this one has.
+    """
+
+    def __init__(self, presence: Presence, trust: Trust, restarted: Callable[[str | None], None]) -> None:
+        self.met = 0
+        self._presence = presence
+        self._trust = trust
+        self._restarted = restarted
+        self._changes = 0
+        self._known: dict[str, Acquaintance] = {}
+        self._news = asyncio.Event()
+
+    def __contains__(self, device: str) -> bool:
+        return device in self._known
+
+    def find(self, device: str) -> Acquaintance | None:
+        """A device, if it is known, and what it is known by still holds."""
+        known = self._known.get(device)
+        return known if known is not None and self._holds(known) else None
+
+    async def wait_for(self, device: str) -> Acquaintance:
+        """The same, once it is so."""
+        while (known := self.find(device)) is None:
+            await self._news.wait()
+        return known
+
+    def meet(self, device: str, raw: bytes) -> Acquaintance:
+        """Know a device by its introduction.
+
+        Raises:
+            MessageRefused: it does not hold, or is older than what is known.
+        """
+        known = self._known.get(device)
+        if known is not None and known.raw == raw:
+            return known
+        claim = claimed(raw, self._trust.identity.fleet, device)
+        if known is not None and claim.version <= known.introduced.version:
+            if claim.session_key == known.introduced.session_key and not claim.gone:
+                return known  # it was on its way when a newer one came
+            raise MessageRefused("replayed", f"an introduction of {device} is older than what is known of it")
+        if known is not None and claim.session_key in known.former:
+            raise MessageRefused("replayed", f"an introduction of {device} has a key that was replaced")
+        news = verified(claim, self._vouch)
+        if known is None or news.session_key != known.introduced.session_key:
+            known = self._begin(device, raw, news)
+        known.raw, known.introduced, known.gone = raw, news, news.gone
+        known.trusted, known.holds = self._changes, True
+        self._news.set()
+        self._news = asyncio.Event()
+        return known
+
+    def trust_changed(self) -> None:
+        """This device has a new certificate, or trusts others than before: both sides look again."""
+        self._changes += 1
+        for known in self._known.values():
+            known.knows = False
+
+    def _begin(self, device: str, raw: bytes, news: Introduced) -> Acquaintance:
+        before = self._known.get(device)
+        if before is None and len(self._known) >= _MOST:
+            self._known.clear()
+            self._presence.begin_anew()
+            self._restarted(None)
+        channel = self._presence.key.shared_with(self._trust.identity.node_id, device, news.session_key)
+        former: tuple[bytes, ...] = ()
+        if before is not None:
+            former = (*before.former, before.introduced.session_key)[-_FORMER_KEYS:]
+            self._restarted(device)
+        self.met += 1
+        self._known[device] = Acquaintance(raw, news, channel, former, self._changes)
+        return self._known[device]
+
+    def _holds(self, known: Acquaintance) -> bool:
+        if known.trusted != self._changes:
+            known.trusted = self._changes
+            subject = known.introduced.subject
+            try:
+                verified(claimed(known.raw, subject.fleet, subject.node_id), self._vouch)
+                known.holds = True
+            except MessageRefused:
+                known.holds = False
+        return known.holds and datetime.now(UTC) <= known.introduced.subject.not_after
+
+    def _vouch(self, certificate: bytes) -> Subject:
+        """A revoked device is known, too: it is whoever takes its messages that refuses them, and tells it why."""
+        return verify_credential(certificate, self._trust.identity, datetime.now(UTC))

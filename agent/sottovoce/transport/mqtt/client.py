@@ -1,0 +1,122 @@
+"""A client of a broker, made so that no broker can have a device spend what it has not. Knows aiomqtt and paho."""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiomqtt import Client, ProtocolVersion, Will
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+QOS = 1
+CONNECT_SECONDS = 10.0
+_QUEUE = 256  # messages that came and were not looked at; what is beyond is lost, and sent again by its sender
+_INFLIGHT = 20
+_RECEIVE_MAXIMUM = 16
+_LARGEST_PACKET = 2**18  # what is sent here is at most half of it
+_MOST_REPLIES = 4096  # packets that the broker does not read, most of them acknowledgements
+_KEEPALIVE_SECONDS = 30
+_SESSION_SECONDS = 86_400
+_WILL_DELAY_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where a broker is, and how it is spoken to.
+
+    Attributes:
+        host: name or address.
+        port: its port.
+        realm: its public name.
+        version: `5` or `3.1.1`.
+        tls: makes the TLS context for one connection, with this device's certificate of the moment; None without TLS.
+        username: if the broker wants one.
+        password: its password.
+    """
+
+    host: str
+    port: int
+    realm: str
+    version: str = "5"
+    tls: Callable[[], ssl.SSLContext] | None = None
+    username: str | None = None
+    password: str | None = None
+
+    @property
+    def five(self) -> bool:
+        """Whether it speaks MQTT 5."""
+        return self.version == "5"
+
+    def properties(self, packet: int, **values: Any) -> Properties | None:
+        """Of MQTT 5; there are none in 3.1.1."""
+        if not self.five:
+            return None
+        properties = Properties(packet)  # type: ignore[no-untyped-call]
+        for name, value in values.items():
+            setattr(properties, name, value)
+        return properties
+
+
+def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_seconds: int) -> Client:
+    """A client for one connection.
+
+    Args:
+        broker: to whom.
+        identifier: of the client, the same at each start: the broker keeps its messages for it.
+        will: topic, and what the broker is to keep there when the connection breaks.
+        will_seconds: for how long.
+    """
+    five = broker.five
+    delayed = {"WillDelayInterval": _WILL_DELAY_SECONDS, "MessageExpiryInterval": will_seconds}
+    kept = {
+        "SessionExpiryInterval": _SESSION_SECONDS,
+        "ReceiveMaximum": _RECEIVE_MAXIMUM,
+        "MaximumPacketSize": _LARGEST_PACKET,
+    }
+    client = Client(
+        broker.host,
+        broker.port,
+        username=broker.username,
+        password=broker.password,
+        identifier=identifier,
+        protocol=ProtocolVersion.V5 if five else ProtocolVersion.V311,
+        clean_session=None if five else False,
+        clean_start=False if five else MQTT_CLEAN_START_FIRST_ONLY,
+        properties=broker.properties(PacketTypes.CONNECT, **kept),
+        will=Will(*will, QOS, True, broker.properties(PacketTypes.WILLMESSAGE, **delayed)),
+        keepalive=_KEEPALIVE_SECONDS,
+        timeout=CONNECT_SECONDS,
+        max_queued_incoming_messages=_QUEUE,
+        max_queued_outgoing_messages=_QUEUE,
+        max_inflight_messages=_INFLIGHT,
+        tls_context=None if broker.tls is None else broker.tls(),
+    )
+    _bound(client)
+    return client
+
+
+def hang_up(client: Client) -> None:
+    """Close its socket, whatever state it is in: after a packet that it cannot read, it would try to for ever."""
+    client._client._sock_close()
+
+
+def _bound(client: Client) -> None:
+    """End the connection to a broker that sends what no device has sent, or does not read what it is sent.
+
+    paho takes in packets of 256 MiB, keeps messages of QoS 2 until they are released, and acknowledges without end.
+    """
+    paho = client._client
+    receive = paho._sock_recv
+
+    def received(count: int) -> bytes:
+        if count > _LARGEST_PACKET:
+            raise ConnectionError(f"it sends a packet of over {_LARGEST_PACKET} bytes")
+        if paho._in_messages:
+            raise ConnectionError("it sends with a quality of service that was not asked for")
+        if len(paho._out_packet) > _MOST_REPLIES:
+            raise ConnectionError("it does not read what it is sent")
+        return receive(count)
+
+    paho._sock_recv = received  # type: ignore[assignment, method-assign]

@@ -1,0 +1,25 @@
+"""Decoding what came from a broker."""
+
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from sottovoce.errors import MessageRefused
+
+_M = TypeVar("_M", bound=Message)
+
+
+def decoded(kind: type[_M], raw: bytes) -> _M:
+    """One message, in its one form: nothing that nobody vouches for can be added to it.
+
+    Raises:
+        MessageRefused: for `malformed`.
+    """
+    try:
+        message = kind.FromString(raw)
+    except DecodeError as error:
+        raise MessageRefused("malformed", f"it is no protobuf message of the kind {kind.__name__}") from error
+    message.DiscardUnknownFields()
+    if message.SerializeToString(deterministic=True) != raw:
+        raise MessageRefused("malformed", f"a {kind.__name__} is not in its canonical form")
+    return message

@@ -1,0 +1,89 @@
+"""What a device says of itself on the broker: who it is, with which key, and that it is there or gone."""
+
+from enum import Enum, auto
+
+from sottovoce.identity.trust import Trust
+from sottovoce.transport.mqtt.introduction import claimed, introduction, verified
+from sottovoce.transport.mqtt.secrecy import SessionKey
+
+
+class Echo(Enum):
+    """What a device finds in its own name on the broker."""
+
+    AGREES = auto()  # that it is there, or was
+    DENIES = auto()  # that it is gone
+    COPY = auto()  # the word of another device with its identity
+
+
+class Presence:
+    """This device's. Of two things that it has said, the newer one has the higher version.
+
+    Args:
+        trust: who it is.
+        incarnation: how often it has started.
+
+    Attributes:
+        key: its session key.
+    """
+
+    def __init__(self, trust: Trust, incarnation: int) -> None:
+        self.key = SessionKey()
+        self._trust = trust
+        self._incarnation = incarnation
+        self._sequence = 2
+        self._since = 1  # the number of the first introduction with this key
+        self._said: dict[bool, bytes] = {}
+
+    def here(self) -> bytes:
+        """That it is there."""
+        return self._introduction(gone=False)
+
+    def gone(self) -> bytes:
+        """That it is gone: newer than that it is there, and older than what it says after `renew`."""
+        return self._introduction(gone=True)
+
+    def renew(self) -> None:
+        """What is said from now on is newer than everything before."""
+        self._sequence += 2
+        self._said.clear()
+
+    def begin_anew(self) -> None:
+        """Take another key: whatever was sealed for the present one is refused from now on."""
+        self.key = SessionKey()
+        self.renew()
+        self._since = self._sequence - 1
+
+    def echo(self, raw: bytes) -> Echo:
+        """What the broker has in this device's name; if that is newer than its own word, it has a newer one then.
+
+        Args:
+            raw: an introduction.
+
+        Raises:
+            MessageRefused: it does not hold.
+        """
+        if raw == self.here():
+            return Echo.AGREES
+        own = self._trust.identity
+        claim = claimed(raw, own.fleet, own.node_id)
+        if claim.session_key != self.key.public and claim.version >= (self._incarnation, self._since):
+            verified(claim, self._trust.verify)
+            return Echo.COPY
+        if not claim.gone:
+            return Echo.AGREES
+        if claim.version > self._version:
+            verified(claim, self._trust.verify)
+            self.renew()
+        return Echo.DENIES
+
+    @property
+    def _version(self) -> tuple[int, int]:
+        """Of what it says when it is there."""
+        return self._incarnation, self._sequence - 1
+
+    def _introduction(self, *, gone: bool) -> bytes:
+        if gone not in self._said:
+            sequence = self._sequence if gone else self._sequence - 1
+            identity, key = self._trust.identity, self.key.public
+            self._said[gone] = introduction(identity, self._incarnation, sequence, key, gone=gone)
+        return self._said[gone]

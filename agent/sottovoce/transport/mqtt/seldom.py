@@ -1,0 +1,32 @@
+"""What others can make a device say, it says once a minute."""
+
+import logging
+import time
+
+_EVERY_SECONDS = 60.0
+
+
+class Seldom:
+    """Lines of a log, each cause at most once a minute.
+
+    Args:
+        log: where they go.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._said: dict[str, float] = {}
+
+    def say(self, level: int, cause: str, text: str, *values: object) -> None:
+        """Say it, unless this was said less than a minute ago.
+
+        Args:
+            level: of the line.
+            cause: one of a few words that this program knows.
+            text: as for logging.
+            values: the same.
+        """
+        now = time.monotonic()
+        if now - self._said.get(cause, float("-inf")) >= _EVERY_SECONDS:
+            self._said[cause] = now
+            self._log.log(level, text, *values)

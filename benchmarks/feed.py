@@ -1,0 +1,170 @@
+"""Processor time of `sottovoce feed run` for a meter that is read every ten seconds, as a share of one core.
+
+Readings of a Glow display go through a real Mosquitto, faster than real time, with the times of ten seconds apart, so
+that windows are written as often as they would be. The floor, in the same run and on the same messages, is a bare
+aiomqtt subscriber that does nothing with them. Both are also measured idle. Exits with 1 when the feed takes 1 % of a
+core or more.
+
+    python benchmarks/feed.py [--readings N] [--smoke]
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiomqtt
+from sottovoce.data.feed import read_windows
+
+EVERY = 10.0
+LIMIT = 0.01
+TOPIC = "glow/C8C9A3000000/SENSOR/electricitymeter"
+READY_SECONDS = 60.0
+FLOOR = """
+import asyncio, sys, aiomqtt
+async def main():
+    async with aiomqtt.Client("127.0.0.1", int(sys.argv[1]), protocol=aiomqtt.ProtocolVersion.V5) as client:
+        await client.subscribe(sys.argv[2], qos=1)
+        print(flush=True)
+        async for message in client.messages:
+            message.payload
+asyncio.run(main())
+"""
+CONFIG = """
+[agent]
+state = "state"
+[data]
+source = "feed:mqtt://127.0.0.1:{port}"
+features = 10
+classes = 2
+expected_records = 1000
+[[feed.meters]]
+name = "house"
+format = "glow"
+names = {{ device = "C8C9A3000000" }}
+replay = true
+"""
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has taken, its threads included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def reading(number: int) -> str:
+    """A message: ten seconds after the one before, 8 Wh more."""
+    measured = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(seconds=EVERY * number)
+    energy = {
+        "export": {"cumulative": 0.0, "units": "kWh"},
+        "import": {
+            "cumulative": round(4595.0 + 0.008 * number, 3),
+            "day": 10.464,
+            "week": 85.675,
+            "month": 512.937,
+            "units": "kWh",
+            "mpan": "1900009999999",
+            "supplier": "Octopus Energy",
+            "price": {"unitrate": 0.3, "standingcharge": 0.4457},
+        },
+    }
+    stamp = measured.isoformat().replace("+00:00", "Z")
+    return json.dumps({"electricitymeter": {"timestamp": stamp, "energy": energy, "power": {"value": 2.9}}})
+
+
+async def publish(port: int, readings: int, rate: float) -> None:
+    """Send them, so many a second."""
+    async with aiomqtt.Client("127.0.0.1", port) as client:
+        began = time.monotonic()
+        for number in range(readings):
+            await client.publish(TOPIC, reading(number), qos=1)
+            await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
+
+
+def until_ready(log: Path) -> None:
+    """Wait until the feed listens."""
+    deadline = time.monotonic() + READY_SECONDS
+    while "ready broker" not in log.read_text():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not ready: {log.read_text()}")
+        time.sleep(0.05)
+
+
+def measure(directory: Path, readings: int, rate: float, idle: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds of processor time a reading, and a second of idleness, of `feed` and `floor`."""
+    mosquitto = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
+    if mosquitto is None:
+        sys.exit("mosquitto is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config, log = directory / "agent.toml", directory / "feed.log"
+    config.write_text(CONFIG.format(port=port))
+    command = str(Path(sys.executable).with_name("sottovoce"))
+    with ExitStack() as stack:
+
+        def started(*words: str, **options: int | None) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(subprocess.Popen(words, **options))  # type: ignore[call-overload]
+            stack.callback(process.terminate)
+            return process  # type: ignore[no-any-return]
+
+        started(mosquitto, "-p", str(port), stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+        floor = started(sys.executable, "-c", FLOOR, str(port), TOPIC, stdout=subprocess.PIPE)
+        if floor.stdout is None:
+            raise RuntimeError("no pipe")
+        floor.stdout.readline()
+        feed = started(command, "feed", "run", "--config", str(config), stderr=os.open(log, os.O_CREAT | os.O_WRONLY))
+        until_ready(log)
+        pids = {"feed": feed.pid, "floor": floor.pid}
+        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        time.sleep(idle)
+        between = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        began = time.monotonic()
+        asyncio.run(publish(port, readings, rate))
+        time.sleep(1.0)
+        took = time.monotonic() - began
+        after = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        expected = int((readings - 1) * EVERY // 1800)
+        found = read_windows(directory / "windows.db").wh.shape[1]
+        if found != expected:
+            raise RuntimeError(f"{found} windows of {expected}: {log.read_text()}")
+    idling = {name: (between[name] - before[name]) / idle for name in pids}
+    each = {name: (after[name] - between[name] - idling[name] * took) / readings for name in pids}
+    return each, idling
+
+
+def main() -> None:
+    """Measure, print, and judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--readings", type=int, default=6000)
+    parser.add_argument("--rate", type=float, default=100.0, help="readings a second")
+    parser.add_argument("--idle", type=float, default=60.0, help="seconds to measure idleness")
+    parser.add_argument("--smoke", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.readings, arguments.idle = 400, 2.0
+    with tempfile.TemporaryDirectory() as directory:
+        each, idling = measure(Path(directory), arguments.readings, arguments.rate, arguments.idle)
+    share = {name: each[name] / EVERY + idling[name] for name in each}
+    for name in ("feed", "floor"):
+        print(
+            f"{name:6} {each[name] * 1e3:.2f} ms a reading, idle {idling[name]:.3%}; read every {EVERY:g} s: "
+            f"{share[name]:.3%} of a core"
+        )
+    print(f"ratio  {each['feed'] / each['floor']:.1f} a reading, {share['feed'] / share['floor']:.1f} of the share")
+    if share["feed"] >= LIMIT and not arguments.smoke:
+        sys.exit(f"above the limit of {LIMIT:.0%}")
+
+
+if __name__ == "__main__":
+    main()

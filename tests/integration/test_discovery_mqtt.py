@@ -1,0 +1,64 @@
+"""Agents that know nobody find one another through a broker, on which each leaves its presence."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sottovoce.identity import Fleet
+from sottovoce.transport.mosquitto import write_broker
+
+from tests.support.devices import new_device
+from tests.support.islands import MANY, PERIOD, agents_on, become_one_and_outlive_half, two_islands
+from tests.support.mosquitto import MOSQUITTO
+from tests.support.namespaces import Host
+
+PORT = 8883
+
+
+@contextmanager
+def brokers(fleet: Fleet, hosts: list[Host], directory: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """One Mosquitto a host, all hardened alike, under one address."""
+    if MOSQUITTO is None:
+        pytest.skip("mosquitto is not installed")
+    configuration = write_broker(fleet, directory / "broker", [hosts[0].address], port=PORT, user="root")
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for number, host in enumerate(hosts):
+            with (directory / f"broker-{number}.log").open("wb") as log:
+                command = [*host.within, MOSQUITTO, "-c", str(configuration)]
+                running.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+        yield running
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.timeout(400)
+def test_thirty_agents_at_two_brokers_become_one_fleet_and_outlive_half_of_it(fleet: Fleet, tmp_path: Path) -> None:
+    """Both call their broker by one address. When the islands are joined, one broker ends, and all use the other."""
+    with two_islands() as islands:
+        address = "10.77.250.1"
+        places = [islands.host(side, address) for side in (0, 1)]
+        hosts = [islands.host(number % 2) for number in range(MANY)]
+        devices = [
+            new_device(fleet, tmp_path / f"d{i:02}", records=3).configure(
+                [],
+                transport={"use": ["mqtt"], "peers": [], "mqtt": {"url": f"mqtts://{address}:{PORT}"}},
+                membership={"sampling": "newscast", "period": PERIOD},
+                learner={"period": 1.0, "steps": 1},
+                ledger={"alone": False},
+            )
+            for i in range(MANY)
+        ]
+        with brokers(fleet, places, tmp_path) as running, agents_on(hosts, devices) as agents:
+
+            def join() -> None:
+                running[1].kill()
+                running[1].wait()
+                islands.unplug(places[1])
+                islands.join(0, 1)
+
+            become_one_and_outlive_half(agents, join)

@@ -1,0 +1,482 @@
+"""Ways into a fleet without a server: bundles, tokens, pins, another CA; and what is refused at the door."""
+
+import asyncio
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from sottovoce.agent import enroller as enrolling
+from sottovoce.agent.assemble import IDENTITY
+from sottovoce.agent.enrolment import JoinQuestion
+from sottovoce.agent.join import join_with_token
+from sottovoce.errors import IdentityError, NetworkError
+from sottovoce.identity import Fleet, load, open_fleet
+from sottovoce.identity.binding import BINDING_OID
+from sottovoce.identity.certificates import common_name
+from sottovoce.identity.invitation import Token
+from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.vault import Budget
+from sottovoce_bootstrap import Contact
+from sottovoce_bootstrap.sources.invitation import invitation_contacts
+
+from tests.support.attacker import Attacker
+from tests.support.command import here
+from tests.support.devices import Device, free_port, identity_files, new_device
+from tests.support.fleets import new_fleet
+from tests.support.processes import SOTTOVOCE, running
+from tests.support.waiting import PATIENCE, until
+
+BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
+QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.05, "steps": 1}, "identity": {"look_every": 0.05}}
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    """The directory of a fleet of its own."""
+    new_fleet(tmp_path / "authority", "inviting")
+    return tmp_path / "authority"
+
+
+def joined(state: Path, *how: object) -> Device:
+    """A device made by the command, with some records."""
+    ended = here("fleet", "join", "--state", state, *how)
+    assert (ended.code, ended.err) == (0, ""), ended
+    device = Device(state, load(state / IDENTITY, dated=False), free_port())
+    assert ended.out.split() == [device.id]
+    random = np.random.default_rng(0)
+    return device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60))
+
+
+def they_learn(*devices: Device) -> None:
+    """All of them run, and each gets something from another."""
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it is sent a share")  # type: ignore[misc]
+
+
+@contextmanager
+def inviting(
+    authority: Path, *options: object, seconds: float = PATIENCE
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """`sottovoce fleet invite --serve`: its token, and the process."""
+    address = f"127.0.0.1:{free_port()}"
+    command = [SOTTOVOCE, "fleet", "invite", "--fleet", authority, "--serve", address, "--expires", f"{seconds:g}s"]
+    process = subprocess.Popen(
+        [*map(str, command), *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        token = process.stdout.readline().strip()
+        assert token.startswith(f"sottovoce1:{address}/"), (token, process.stderr.read())
+        assert "waiting at" in process.stderr.readline()
+        yield token, process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def arrives(token: str, state: Path, *how: object) -> Any:
+    """Join with a token, once its enroller listens."""
+    ended = here("fleet", "join", "--token", token, "--state", state, *how)
+    return None if "no enroller answers" in ended.err else ended
+
+
+def test_a_device_joins_from_a_bundle_that_is_then_used_up(authority: Path, tmp_path: Path) -> None:
+    first = new_device(open_fleet(authority), tmp_path / "first")
+    bundle, copy = tmp_path / "b", tmp_path / "copy"
+    seeds = ("--seed", f"{first.id}@{first.address}", "--seed", f"{first.id}@mqtt:main", "--broker", "mqtts://b:8883")
+    ended = here("fleet", "invite", "--fleet", authority, "--out", bundle, *seeds, "--valid", "30d")
+    assert (ended.code, ended.err) == (0, "")
+    assert bundle.stat().st_mode & 0o777 == 0o600
+    shutil.copy(bundle, copy)
+    second = joined(tmp_path / "second", "--bundle", bundle)
+    assert invitation_contacts(second.state) == [Contact(first.id, (first.address, "mqtt:main"))]
+    assert second.identity.not_after - datetime.now(UTC) < timedelta(days=30)
+    assert "PRIVATE" not in bundle.read_text()
+    again = here("fleet", "join", "--bundle", bundle, "--state", tmp_path / "third")
+    assert (again.code, f"device {second.id} has joined from it already" in again.err) == (6, True)
+    assert sorted(path.name for path in tmp_path.glob("third*")) == []
+    sampled = {**QUICK, "membership": {"sampling": "newscast", "period": 0.2}, "ledger": {"alone": True}}
+    they_learn(first.configure(**sampled), second.configure(**sampled))
+    twin = joined(tmp_path / "twin", "--bundle", copy)
+    assert twin.id == second.id, "a copy that was made before: found out when both run"
+
+
+def test_two_devices_from_copies_of_one_bundle_are_found_out(authority: Path, tmp_path: Path) -> None:
+    fleet = open_fleet(authority)
+    witness = new_device(fleet, tmp_path / "witness")
+    bundle, copy = tmp_path / "b", tmp_path / "copy"
+    assert here("fleet", "invite", "--fleet", authority, "--out", bundle).code == 0
+    shutil.copy(bundle, copy)
+    one, twin = joined(tmp_path / "one", "--bundle", bundle), joined(tmp_path / "twin", "--bundle", copy)
+    sampled = {**QUICK, "membership": {"sampling": "newscast", "period": 0.1}, "ledger": {"alone": True}}
+    witness.configure(**sampled)
+    for device in (one, twin):
+        device.configure([witness.entry()], **sampled)
+    with running(witness, one, twin) as (_, *copies):
+        until(
+            lambda: (
+                any(agent.lines("another device uses this device's identity") for agent in copies)
+                or any("another copy of this device" in agent.log() for agent in copies)
+            ),
+            "one of them is told",
+        )
+
+
+def test_a_device_joins_with_a_token_and_its_keys_stay_with_it(authority: Path, tmp_path: Path) -> None:
+    seed = "a" * 32
+    with inviting(authority, "--seed", f"{seed}@10.0.0.7:7400") as (token, process):
+        shown = json.loads(here("fleet", "show", "--fleet", authority, "--json").out)
+        assert [invitation["address"] in token for invitation in shown["invitations"]] == [True]
+        ended = until(lambda: arrives(token, tmp_path / "new"), "the enroller answers")
+        assert (ended.code, ended.err) == (0, "")
+        out, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+    assert out.split() == ended.out.split() == [load(tmp_path / "new" / IDENTITY).node_id]
+    assert invitation_contacts(tmp_path / "new") == [Contact(seed, ("10.0.0.7:7400",))]
+    assert (tmp_path / "new" / "ledger.db").is_file()
+    assert json.loads(here("fleet", "show", "--fleet", authority, "--json").out)["invitations"] == []
+    late = here("fleet", "join", "--token", token, "--state", tmp_path / "late")
+    assert (late.code, list(tmp_path.glob("late*"))) == (7, []), "whoever comes later finds nobody, and leaves nothing"
+
+
+def test_a_device_without_a_clock_joins_and_says_at_its_start_that_it_has_none(
+    authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with inviting(authority) as (token, _):
+        code = (
+            "import datetime as d, sys\n"
+            "real = d.datetime\n"
+            "class Past(real):\n"
+            "    @classmethod\n"
+            "    def now(cls, tz=None):\n"
+            "        return real(1970, 1, 1, 0, 1, tzinfo=tz)\n"
+            "d.datetime = Past\n"
+            "from sottovoce.cli.main import main\n"
+            "sys.argv = ['sottovoce', *sys.argv[1:]]\n"
+            "main()\n"
+        )
+
+        def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+            command = [sys.executable, "-c", code, *map(str, arguments)]
+            return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+        def came() -> Any:
+            ended = run("fleet", "join", "--token", token, "--state", tmp_path / "pi")
+            return None if "no enroller answers" in ended.stderr else ended
+
+        ended = until(came, "the enroller answers")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    device = Device(tmp_path / "pi", load(tmp_path / "pi" / IDENTITY), free_port()).configure()
+    started = run("agent", "run", "--config", device.config)
+    assert started.returncode == 6
+    assert "set the clock of this device, which says 1970-01-01 00:01" in started.stderr
+
+
+def test_a_device_whose_clock_has_gone_back_does_not_start(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "a").configure(**QUICK)
+    with running(device) as (agent,):
+        until(lambda: (device.state / "clock").exists(), "it has noted the time")
+        assert agent.end() == 0
+    ahead = datetime.now(UTC) + timedelta(days=30)
+    (device.state / "clock").write_text(ahead.isoformat())
+    ended = here("agent", "run", "--config", device.config)
+    assert ended.code == 6
+    assert f"but this device has run until {ahead:%Y-%m-%d %H:%M}: set the clock" in ended.err
+    (device.state / "clock").unlink()
+    with running(device):
+        pass
+
+
+@contextmanager
+def answering(enroller: enrolling.Enroller) -> Iterator[None]:
+    """An enroller in this process, until it has answered who was invited."""
+    thread = threading.Thread(target=lambda: asyncio.run(enroller.serve()))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def comes(token: Token, state: Path) -> str:
+    """The node id of who joins, or why it does not; empty as long as nobody listens."""
+    try:
+        return join_with_token(token, state, BUDGET).node_id
+    except NetworkError:
+        return ""
+    except IdentityError as error:
+        return str(error)
+
+
+def test_a_token_is_good_once_and_only_the_right_one(authority: Path, tmp_path: Path) -> None:
+    enroller = enrolling.Enroller(open_fleet(authority), f"127.0.0.1:{free_port()}", revoked=tuple)
+    token = enroller.invite(PATIENCE)
+    guess = Token(token.address, bytes(16), token.fingerprint)
+    elsewhere = Token(token.address, token.secret, bytes(16))
+    with answering(enroller):
+        told = until(lambda: comes(guess, tmp_path / "a"), "somebody answers")
+        assert "declines: the token is not one of this enroller" in told
+        assert "is not the enroller that made this token" in comes(elsewhere, tmp_path / "a")
+        came = comes(token, tmp_path / "a")
+    assert came == enroller.joined, "the others, and whoever was told their secrets, have not used it up"
+    assert json.loads(enroller_says(enroller, token))["type"] == "declined"
+    again = enrolling.Enroller(open_fleet(authority), token.address, revoked=tuple)
+    again.invite(PATIENCE)
+    assert json.loads(enroller_says(again, token))["type"] == "declined", "a restart knows no old token"
+
+
+def enroller_says(enroller: enrolling.Enroller, token: Token) -> str:
+    """The answer to a correct question with this token, without a connection."""
+    question = JoinQuestion(token.secret.hex(), DeviceKeys.generate().request().decode())
+    return msgspec.json.encode(enroller._answer(msgspec.json.encode(question))).decode()
+
+
+def test_a_token_ends_with_its_time_by_the_enroller_s_own_clock(
+    authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "clock_gettime", lambda _: now[0])
+    enroller = enrolling.Enroller(open_fleet(authority), "127.0.0.1:9", revoked=tuple)
+    token = enroller.invite(300)
+    now[0] += 300
+    assert "its time is over" in enroller_says(enroller, token)
+    now[0] -= 1
+    assert json.loads(enroller_says(enroller, token))["type"] == "issued"
+    assert "has been used" in enroller_says(enroller, token)
+
+
+def test_an_invitation_that_nobody_takes_ends(authority: Path) -> None:
+    with inviting(authority, seconds=0.2) as (_, process):
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 7
+        assert "nobody came within 0.2s: the token is void" in err
+
+
+def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
+    authority: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sottovoce.cli import fleet_invite
+
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    fleet_invite._printer(qr=True)("sottovoce1:10.0.0.7:7443/" + "a" * 52)
+    assert len(out.getvalue().splitlines()) > 10
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "segno", None)
+    ended = here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--qr")
+    assert (ended.code, "install sottovoce[qr]" in ended.err) == (3, True)
+
+
+def test_pinned_devices_learn_together_and_know_nobody_else(fleet: Fleet, tmp_path: Path) -> None:
+    trio = [joined(tmp_path / name, "--pinned", "--name", "home") for name in "abc"]
+    one, two, three = trio
+    settings = {**QUICK, "identity": {"mode": "pinned", "look_every": 0.05}}
+    for device, other in ((one, two), (two, one), (three, one)):
+        pinned = here("fleet", "join", "--state", device.state, "--pinned", "--pin", identity_files(other) / "tls.pem")
+        assert pinned.out.split() == [other.id]
+        device.configure([other.entry()], **settings)
+    they_learn(one, two)
+    with running(one, three) as (agent, stranger):
+        until(lambda: stranger.status()["failures"].get("rejected", 0) >= 2, "whom nobody pinned is turned away")
+        until(lambda: agent.status()["refused"]["handshakes"] > 0, "and counted")
+        assert agent.status()["traffic"]["received"] == 0
+    # It has the certificate, and that alone makes nobody trusted: the list of ids does.
+    here("fleet", "join", "--state", one.state, "--pinned", "--pin", identity_files(three) / "tls.pem")
+    with running(one) as (agent,), Attacker(one, load(identity_files(three), peers=[one.id])) as attacker:
+        outcome = attacker.deliver(attacker.envelope(sequence=1))
+        assert outcome.duplicate is None
+        assert agent.status()["traffic"]["received"] == 0
+
+
+def test_a_pinned_device_that_is_given_the_missing_certificate_goes_on_with_it(tmp_path: Path) -> None:
+    """The certificate of a device that is listed comes while the agent runs."""
+    one, two, three = (joined(tmp_path / name, "--pinned", "--name", "home") for name in "abc")
+    settings = {**QUICK, "identity": {"mode": "pinned", "look_every": 0.05}}
+
+    def pin(device: Device, other: Device) -> None:
+        assert (
+            here("fleet", "join", "--state", device.state, "--pinned", "--pin", identity_files(other) / "tls.pem").code
+            == 0
+        )
+
+    pin(one, two)
+    pin(three, one)
+    one.configure([two.entry(), three.entry()], **settings)
+    three.configure([one.entry()], **settings)
+    with running(one, three) as (agent, late):
+        until(lambda: late.status()["failures"].get("rejected", 0) >= 1, "it is not known yet")
+        pin(one, three)
+        until(lambda: agent.status()["traffic"]["received"] > 0, "now it is")
+
+
+def test_pinned_fails_closed(fleet: Fleet, tmp_path: Path) -> None:
+    one, two = (joined(tmp_path / name, "--pinned", "--name", "home") for name in "ab")
+    elsewhere = joined(tmp_path / "c", "--pinned", "--name", "office")
+    member = new_device(fleet, tmp_path / "member")
+    settings = {**QUICK, "identity": {"mode": "pinned"}}
+
+    def start(device: Device, **tables: Any) -> str:
+        ended = here("agent", "run", "--config", device.configure([two.entry()], **tables).config)
+        return f"{ended.code} {ended.err}"
+
+    assert "6 sottovoce: " in start(one, **settings)
+    assert "is pinned and trusts nobody" in start(one, **settings)
+    assert 'identity.mode: is "fleet-ca", but this device joined as "pinned"' in start(one, **QUICK)
+    assert 'identity.mode: is "pinned", but this device joined as "fleet-ca"' in start(member, **settings)
+    for other, words in (
+        (elsewhere, "names another device or fleet"),
+        (member, "is not self-signed"),
+        (one, "is the certificate of this device itself"),
+    ):
+        ended = here("fleet", "join", "--state", one.state, "--pinned", "--pin", identity_files(other) / "tls.pem")
+        assert (ended.code, words in ended.err) == (6, True), ended
+    ended = here("fleet", "join", "--state", member.state, "--pinned", "--pin", identity_files(one) / "tls.pem")
+    assert (ended.code, "whose fleet has a CA" in ended.err) == (6, True)
+    ended = here("fleet", "renew", "--state", one.state, "--request", tmp_path / "r")
+    assert (ended.code, "nobody renews a pinned device's certificate" in ended.err) == (6, True)
+
+
+class OtherCa:
+    """A root, and an intermediate that issues what requests ask for, as a step-ca with a template does."""
+
+    def __init__(self) -> None:
+        self._root, self._key = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
+        self.root = self._certify("root", self._root, "root", self._root)
+        self.issuer = self._certify("issuing", self._key, "root", self._root)
+
+    def _certify(self, name: str, key: Any, by: str, signer: Any) -> x509.Certificate:
+        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+        return (
+            self._builder(common_name(name), key.public_key(), common_name(by))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .sign(signer, SHA256())
+        )
+
+    @staticmethod
+    def _builder(subject: x509.Name, key: Any, issuer: x509.Name) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return x509.CertificateBuilder(
+            issuer, subject, key, x509.random_serial_number(), now - timedelta(days=1), now + timedelta(days=30)
+        )
+
+    def issue(self, request: bytes, *, without: x509.ObjectIdentifier | None = None) -> bytes:
+        """The chain for a request, PEM."""
+        asked = x509.load_pem_x509_csr(request)
+        builder = self._builder(asked.subject, asked.public_key(), self.issuer.subject)
+        for extension in asked.extensions:
+            if extension.oid != without:
+                builder = builder.add_extension(extension.value, critical=False)
+        leaf = builder.sign(self._key, SHA256())
+        return leaf.public_bytes(Encoding.PEM) + self.issuer.public_bytes(Encoding.PEM)
+
+
+def external(ca: OtherCa, state: Path, name: str = "plant", **changes: Any) -> Any:
+    """A device whose certificate another CA issues: how joining ended."""
+    request, chain, issuer = (state.with_suffix(suffix) for suffix in (".csr", ".crt", ".ca"))
+    ended = here("fleet", "join", "--external", "--name", name, "--state", state, "--request", request)
+    assert (ended.code, ended.err) == (0, ""), ended
+    chain.write_bytes(ca.issue(request.read_bytes(), **changes))
+    issuer.write_bytes(ca.issuer.public_bytes(Encoding.PEM))
+    return here("fleet", "join", "--external", "--state", state, "--certificate", chain, "--issuer", issuer)
+
+
+def test_devices_of_another_ca_learn_together(tmp_path: Path) -> None:
+    ca, other = OtherCa(), OtherCa()
+    settings = {**QUICK, "identity": {"mode": "external", "look_every": 0.05}}
+    devices = []
+    for name, issuer, fleet in (("a", ca, "plant"), ("b", ca, "plant"), ("c", ca, "yard"), ("d", other, "plant")):
+        ended = external(issuer, tmp_path / name, fleet)
+        assert (ended.code, ended.err) == (0, ""), ended
+        random = np.random.default_rng(0)
+        device = Device(tmp_path / name, load(tmp_path / name / IDENTITY), free_port())
+        devices.append(device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60)))
+    one, two, another_fleet, another_ca = devices
+    one.configure([two.entry()], **settings)
+    two.configure([one.entry()], **settings)
+    they_learn(one, two)
+    with running(one) as (agent,):
+        for stranger, words in ((another_fleet, "names another device or fleet"), (another_ca, "")):
+            with Attacker(one, stranger.identity) as attacker:
+                outcome = attacker.deliver(attacker.envelope(sequence=1))
+                assert outcome.duplicate is None
+                assert words in outcome.details
+        assert agent.status()["traffic"]["received"] == 0
+    request = tmp_path / "again.csr"
+    assert here("fleet", "renew", "--state", one.state, "--request", request).code == 0
+    (tmp_path / "again.crt").write_bytes(ca.issue(request.read_bytes()))
+    ended = here("fleet", "renew", "--state", one.state, "--install", tmp_path / "again.crt")
+    assert (ended.code, ended.err) == (0, ""), ended
+    assert load(one.state / IDENTITY).tls_cert_pem != one.identity.tls_cert_pem
+    revoked = tmp_path / "list"
+    new_fleet(tmp_path / "authority", "plant")
+    assert here("fleet", "revoke", "--fleet", tmp_path / "authority", two.id, "--out", revoked).code == 0
+    ended = here("fleet", "revoke", "--state", one.state, "--install", revoked)
+    assert (ended.code, "has no revocation lists: refuse the device's renewal at the CA" in ended.err) == (6, True)
+
+
+def test_an_external_certificate_without_the_binding_is_refused_and_can_be_asked_for_again(tmp_path: Path) -> None:
+    ended = external(OtherCa(), tmp_path / "a", without=BINDING_OID)
+    assert (ended.code, "does not bind its TLS key to a device key" in ended.err) == (6, True)
+    assert not (tmp_path / "a").exists()
+    assert (tmp_path / "a.requested").is_dir()
+    leafless = here(
+        "fleet", "join", "--external", "--state", tmp_path / "b", "--certificate", __file__, "--issuer", __file__
+    )
+    assert (leafless.code, "no keys there" in leafless.err) == (6, True)
+
+
+@pytest.mark.parametrize(
+    "how, words",
+    [
+        (("--bundle", "b", "--token", "t"), "a device joins by one way"),
+        (("--name", "x"), "--name goes with --pinned only"),
+        (("--pinned", "--issuer", "x"), "--issuer goes with --external only"),
+        (("--pinned",), "give --name NAME to make a device"),
+        (("--external",), "--external: first --name NAME --request FILE"),
+        (("--token", "t", "--valid", "3d"), "--valid is for whoever issues"),
+        (("--valid", "3 weeks"), "write for example 30s, 5m, 12h or 90d"),
+    ],
+)
+def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...], words: str) -> None:
+    chosen = how if how != ("--valid", "3 weeks") else (*how, "--fleet", str(authority))
+    ended = here("fleet", "join", "--state", tmp_path / "a", *chosen)
+    assert (ended.code, words in ended.err) == (2, True), ended.err
+    assert re.search(r"\n.", ended.err) is None
+
+
+@pytest.mark.parametrize(
+    "how, words",
+    [
+        ((), "choose one: --out FILE for a bundle"),
+        (("--out", "x", "--qr"), "--qr and --expires are of tokens"),
+        (("--serve", "0.0.0.0:7443"), "is not where a device can reach this machine"),
+        (("--serve", "here"), "is not where a device can reach this machine"),
+        (("--out", "x", "--seed", "a@b"), "write ID@HOST:PORT"),
+        (("--serve", "127.0.0.1:9", "--expires", "0s"), "is no span of time"),
+    ],
+)
+def test_invitations_that_make_no_sense_are_refused(authority: Path, how: tuple[str, ...], words: str) -> None:
+    ended = here("fleet", "invite", "--fleet", authority, *how)
+    assert (ended.code, words in ended.err) == (2, True), ended.err

@@ -1,0 +1,105 @@
+"""A device that leaves takes nothing of the average with it, and one that comes back begins with what others send."""
+
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sottovoce.identity import Fleet
+from sottovoce.learners.push_sum import WEIGHT_ONE
+from sottovoce.wire.v1.state_pb2 import PushSumState
+
+from tests.support.books import books
+from tests.support.devices import Device, new_device
+from tests.support.processes import AgentProcess, running, sottovoce
+from tests.support.waiting import until
+
+LEARNING = {"period": 0.1, "steps": 5}
+SAMPLED = {"sampling": "newscast", "period": 0.5}
+
+
+def held(device: Device) -> tuple[int, int]:
+    """The weight that a stopped device holds, in units of 2^-40, and the shares in its outbox."""
+    with closing(sqlite3.connect(device.state / "state.db")) as connection:
+        (raw,) = connection.execute("SELECT state FROM learner").fetchone()
+        ((waiting,),) = connection.execute("SELECT COUNT(*) FROM outbox").fetchall()
+    return PushSumState.FromString(raw).weight, waiting
+
+
+def leave(agent: AgentProcess) -> tuple[int, str]:
+    """The exit code of `agent stop --leave`, and what it says."""
+    ended = sottovoce("agent", "stop", "--leave", "--config", agent.device.config)
+    return ended.returncode, ended.stderr
+
+
+def stop(agents: list[AgentProcess]) -> None:
+    for agent in agents:
+        agent.process.send_signal(signal.SIGTERM)
+    assert [agent.ended() for agent in agents] == [0] * len(agents)
+
+
+@pytest.mark.parametrize("membership", [{"sampling": "static"}, SAMPLED])
+def test_the_others_hold_all_mass_and_the_device_comes_back_with_none(
+    fleet: Fleet, tmp_path: Path, membership: dict[str, object]
+) -> None:
+    devices = [new_device(fleet, tmp_path / name, seed=seed) for seed, name in enumerate("abcd")]
+    for device in devices:
+        others = [other.entry() for other in devices if other is not device]
+        device.configure(others, learner=LEARNING, membership=membership)
+    leaving, *staying = devices
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is done")  # type: ignore[misc]
+        assert leave(agents[0]) == (0, "")
+        assert agents[0].ended() == 0
+        assert held(leaving) == (0, 0)
+        assert "left" in agents[0].log()
+        stop(agents[1:])
+    assert books(devices).balance
+    waiting = sum(held(device)[1] for device in staying)
+    if not waiting:
+        assert sum(held(device)[0] for device in staying) == 4 * WEIGHT_ONE
+    with running(*devices) as agents:
+        spent = agents[0].status()["privacy"]["charges"]
+        assert spent == 5, "it has its ledger still"
+        until(lambda: agents[0].status()["push_sum_weight"] > 0, "others have sent it weight")
+        stop(agents)
+    assert books(devices).balance
+
+
+def test_what_nobody_confirms_stays_with_the_device_which_says_so(fleet: Fleet, tmp_path: Path) -> None:
+    one, other = (new_device(fleet, tmp_path / name, seed=seed) for seed, name in enumerate("ab"))
+    one.configure([other.entry()], learner=LEARNING)
+    other.configure([one.entry()], learner=LEARNING)
+    with running(one, other) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is done")  # type: ignore[misc]
+        agents[1].end(signal.SIGKILL)
+        code, words = leave(agents[0])
+        assert code == 7
+        assert "the agent has stopped" in words
+        assert other.id in words or "no peer took over" in words
+        assert agents[0].ended() == 0
+        agents[0].told("leave-incomplete")
+    assert books([one, other]).balance
+    with running(one, other) as agents:
+        until(lambda: leave(agents[0]) == (0, ""), "the next time it succeeds", 1.0)
+        assert agents[0].ended() == 0
+        assert held(one) == (0, 0)
+        stop(agents[1:])
+    assert books([one, other]).balance
+
+
+def test_a_learner_without_mass_only_says_goodbye(fleet: Fleet, tmp_path: Path) -> None:
+    devices = [new_device(fleet, tmp_path / name, neighbouring="replace-one") for name in "abc"]
+    for device in devices:
+        others = [other.entry() for other in devices if other is not device]
+        device.configure(others, learner={"name": "golf", "period": 0.2}, membership=SAMPLED)
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: len(agent.status()["membership"]["view"]) == 2, "all know each other")  # type: ignore[misc]
+        assert leave(agents[0]) == (0, "")
+        assert agents[0].ended() == 0
+        for agent in agents[1:]:
+            until(lambda agent=agent: len(agent.status()["membership"]["view"]) == 1, "it is gone from all views")  # type: ignore[misc]

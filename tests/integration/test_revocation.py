@@ -1,0 +1,191 @@
+"""Revoked devices: who hears of it, how, and what becomes of them while the rest goes on."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.agent.revocation import NAME
+from sottovoce.identity import Fleet, open_fleet
+from sottovoce.wire import encode_heads
+from sottovoce.wire.ledger_head import Heads
+from sottovoce.wire.revocation import REVOCATIONS, Revocations, encode_revocations
+
+from tests.support.attacker import Attacker
+from tests.support.command import here
+from tests.support.devices import Device, new_device
+from tests.support.fleets import new_fleet
+from tests.support.processes import AgentProcess, running
+from tests.support.waiting import until
+
+QUICK: dict[str, dict[str, Any]] = {
+    "learner": {"period": 0.05, "steps": 1},
+    "identity": {"look_every": 0.05},
+    "membership": {"sampling": "static", "period": 0.1},
+}
+SAMPLED = {**QUICK, "membership": {"sampling": "newscast", "period": 0.2}}
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    """The directory of a fleet of its own."""
+    new_fleet(tmp_path / "authority", "revoking")
+    return tmp_path / "authority"
+
+
+def revoke(authority: Path, *devices: Device, out: Path) -> None:
+    ended = here("fleet", "revoke", "--fleet", authority, *(device.id for device in devices), "--out", out)
+    assert (ended.code, ended.err) == (0, ""), ended
+
+
+def install(device: Device, revoked: Path) -> None:
+    ended = here("fleet", "revoke", "--state", device.state, "--install", revoked)
+    assert (ended.code, ended.err) == (0, ""), ended
+
+
+def version(agent: AgentProcess) -> int:
+    return int(agent.status()["revocations"]["version"])
+
+
+def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(authority: Path, tmp_path: Path) -> None:
+    """a - b - c - d in a line; d is revoked, and only a is handed the list."""
+    fleet, out = open_fleet(authority), tmp_path / "list"
+    a, b, c, d = devices = [new_device(fleet, tmp_path / name) for name in "abcd"]
+    for device, others in ((a, [b]), (b, [a, c]), (c, [b, d]), (d, [c])):
+        device.configure([other.entry() for other in others], **QUICK)
+    with running(*devices) as (one, two, three, four):
+        until(lambda: four.status()["traffic"]["received"] > 0, "the last one takes part")
+        revoke(authority, d, out=out)
+        install(a, out)
+        for agent in (one, two, three):
+            until(lambda agent=agent: version(agent) == 1, "it holds the list")  # type: ignore[misc]
+        assert four.ended() == 6
+        assert "was revoked by fleet 'revoking', in its list of version 1" in four.log()
+        assert [peer["id"] for peer in three.status()["peers"]] == [b.id]
+        counts = [agent.status()["traffic"]["received"] for agent in (one, two, three)]
+        for agent, count in zip((one, two, three), counts, strict=True):
+            until(
+                lambda agent=agent, count=count: agent.status()["traffic"]["received"] > count + 3,  # type: ignore[misc]
+                "the rest goes on",
+            )
+        again = here("agent", "run", "--config", d.config)
+        assert again.code == 6
+        assert "let a new device join" in again.err
+
+
+def test_a_revoked_device_leaves_the_views_of_a_sampled_fleet(authority: Path, tmp_path: Path) -> None:
+    fleet, out = open_fleet(authority), tmp_path / "list"
+    devices = [new_device(fleet, tmp_path / name) for name in "abcd"]
+    first, *_, gone = devices
+    for device in devices:
+        seeds = [] if device is first else [first.entry()]
+        device.configure(seeds, **{**SAMPLED, "ledger": {"alone": True}})
+
+    def knows(agent: AgentProcess) -> set[str]:
+        return {entry["id"] for entry in agent.status()["membership"]["view"]}
+
+    with running(*devices) as agents:
+        for agent in agents:
+            others = {device.id for device in devices} - {agent.device.id}
+            until(lambda agent=agent, others=others: knows(agent) == others, "it knows all others")  # type: ignore[misc]
+        revoke(authority, gone, out=out)
+        install(first, out)
+        assert agents[-1].ended() == 6
+        for agent in agents[:-1]:
+            others = {device.id for device in devices[:-1]} - {agent.device.id}
+            until(lambda agent=agent, others=others: knows(agent) == others, "the revoked one is forgotten")  # type: ignore[misc]
+            assert gone.id not in {peer["id"] for peer in agent.status()["peers"]}
+
+
+def test_a_revoked_device_that_comes_back_is_refused_by_name_and_told_why(authority: Path, tmp_path: Path) -> None:
+    """A device that does not obey: it is refused call by call, on the connection that it has, and told the list."""
+    fleet, out = open_fleet(authority), tmp_path / "list"
+    device, rogue = (new_device(fleet, tmp_path / name) for name in ("a", "rogue"))
+    device.configure(**QUICK)
+    with running(device) as (agent,), Attacker(device, rogue.identity) as attacker:
+        assert attacker.deliver(attacker.envelope(sequence=1)).duplicate is False
+        revoke(authority, rogue, out=out)
+        install(device, out)
+        until(lambda: version(agent) == 1, "the device holds the list")
+        before = agent.facts()
+        for kind, payload in (("push-sum-share/1", None), ("ledger-head/1", encode_heads(Heads(None, None)))):
+            outcome = attacker.deliver(attacker.envelope(sequence=2, payload_type=kind, payload=payload))
+            assert outcome.details == f"revoked: device {rogue.id} is revoked by its fleet"
+        question = encode_revocations(Revocations(0, None))
+        asking = attacker.envelope(sequence=3, payload_type=REVOCATIONS, payload=question)
+        assert attacker.raw(asking) == encode_revocations(Revocations(1, agent_list(out)))
+        assert "revoked: " in attacker.deliver(asking).details, "it is told once a minute"
+        assert agent.facts() == before
+        assert agent.status()["refused"]["messages"]["revoked"] == 3
+
+
+def agent_list(path: Path) -> Any:
+    from sottovoce.wire.revocation import decode_list
+
+    return decode_list(path.read_bytes())
+
+
+def test_a_list_that_the_fleet_did_not_sign_changes_nothing(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
+    own, out = open_fleet(authority), tmp_path / "list"
+    device, peer = (new_device(own, tmp_path / name) for name in "ab")
+    device.configure(**QUICK)
+    revoke(authority, peer, out=out)
+    good = agent_list(out)
+    with running(device) as (agent,), Attacker(device, peer.identity) as attacker:
+        for forged in (
+            good.signed(fleet.sign),
+            good.signed(peer.identity.sign),
+            type(good)("revoking", 2, good.issued, (device.id,), good.signature),
+            type(good)("another", 1, good.issued, good.node_ids, b"").signed(own.sign),
+        ):
+            payload = encode_revocations(Revocations(forged.version, forged))
+            outcome = attacker.deliver(attacker.envelope(sequence=1, payload_type=REVOCATIONS, payload=payload))
+            assert outcome.details.startswith("signature: "), outcome
+        assert version(agent) == 0
+        assert not (device.state / NAME).exists()
+    file = tmp_path / "forged"
+    for content, words in ((b"nonsense", "is not a whole revocation list"), (out.read_bytes()[:-1], "revocation")):
+        file.write_bytes(content)
+        ended = here("fleet", "revoke", "--state", device.state, "--install", file)
+        assert ended.code == 6
+        assert words in ended.err
+
+
+def test_the_newest_list_counts_and_survives(authority: Path, tmp_path: Path) -> None:
+    own = open_fleet(authority)
+    device, one, two = (new_device(own, tmp_path / name) for name in ("a", "b", "c"))
+    device.configure(**QUICK)
+    revoke(authority, one, out=tmp_path / "1")
+    revoke(authority, two, out=tmp_path / "2")
+    install(device, tmp_path / "2")
+    assert (
+        "has version 1 or a newer one already"
+        in here("fleet", "revoke", "--state", device.state, "--install", tmp_path / "1").out
+    )
+    for _ in range(2):
+        with running(device) as (agent,):
+            assert agent.status()["revocations"] == {"version": 2, "devices": 2}
+            agent.process.kill()
+    (device.state / NAME).write_bytes((device.state / NAME).read_bytes()[:-3])
+    ended = here("agent", "run", "--config", device.config)
+    assert ended.code == 6
+    assert "install it again with `sottovoce fleet revoke" in ended.err
+
+
+def test_a_revoked_device_gets_no_new_certificate(authority: Path, tmp_path: Path) -> None:
+    device = new_device(open_fleet(authority), tmp_path / "a")
+    revoke(authority, device, out=tmp_path / "list")
+    ended = here("fleet", "renew", "--fleet", authority, "--state", device.state)
+    assert ended.code == 6
+    assert f"{device.id} is revoked and gets no new certificate" in ended.err
+    shown = here("fleet", "show", "--fleet", authority)
+    assert device.id in shown.out
+
+
+def test_ids_that_are_none_are_refused(authority: Path) -> None:
+    for wrong in ("x", "A" * 32, "0" * 32):
+        ended = here("fleet", "revoke", "--fleet", authority, wrong)
+        assert (ended.code, "a node id is 32 characters" in ended.err) == (2, True)
+    assert not (authority / NAME).exists()
+    shutil.rmtree(authority)
+    assert here("fleet", "revoke", "--fleet", authority, "a" * 32).code == 6

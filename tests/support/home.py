@@ -1,0 +1,173 @@
+"""`sottovoce feed run` as a process, and what else is on the broker of a home."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any, Self, cast
+
+import aiomqtt
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.control import Controlled, ControlServer
+
+from tests.support.mosquitto import Broker
+from tests.support.processes import SOTTOVOCE, sottovoce
+from tests.support.waiting import PATIENCE, until
+
+GLOW = "glow/C8C9A3000000/SENSOR/electricitymeter"
+
+
+def configured(directory: Path, url: str, feed: str = "", meters: str | None = None) -> Path:
+    """A configuration with one meter, a Glow whose past is replayed in windows of a minute, unless others are given."""
+    glow = '[[feed.meters]]\nname = "house"\nformat = "glow"\nnames = { device = "C8C9A3000000" }\nreplay = true\n'
+    path = directory / "agent.toml"
+    path.write_text(
+        f'[agent]\nstate = "state"\n[data]\nsource = "feed:{url}"\nfeatures = 10\nclasses = 2\nexpected_records = 100\n'
+        f"[feed]\nwindow = 60\n{feed}\n{glow if meters is None else meters}"
+    )
+    return path
+
+
+def glow(minute: int, kwh: float) -> str:
+    """A message of a Glow display, measured so many minutes into 2013."""
+    hours, minutes = divmod(minute, 60)
+    return json.dumps(
+        {
+            "electricitymeter": {
+                "timestamp": f"2013-01-01T{hours:02}:{minutes:02}:00Z",
+                "energy": {"import": {"cumulative": kwh, "mpan": "1900009999999", "supplier": "Octopus Energy"}},
+                "power": {"value": 0.623, "units": "kW"},
+            }
+        }
+    )
+
+
+class FeedProcess:
+    """`sottovoce feed run`, with what it says kept."""
+
+    def __init__(self, config: Path) -> None:
+        self.config = config
+        self._log = config.with_suffix(".log")
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [SOTTOVOCE, "feed", "run", "--config", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def says(self, words: str, times: int = 1) -> Self:
+        """Wait until it has said something so often."""
+        until(lambda: self.log().count(words) >= times or self.process.poll() is not None, f"it says {words}")
+        assert self.log().count(words) >= times, f"it ended, and said:\n{self.log()}"
+        return self
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait; returns the exit code."""
+        self.process.send_signal(how)
+        return self.process.wait(timeout=PATIENCE)
+
+    def shown(self) -> dict[str, Any]:
+        """`sottovoce feed show --json`."""
+        found = sottovoce("feed", "show", "--config", self.config, "--json")
+        assert found.returncode == 0, found.stderr
+        document: dict[str, Any] = json.loads(found.stdout)
+        return document
+
+    def kept(self, meter: str = "house") -> int:
+        """Windows that are kept of a meter."""
+        if not self.config.with_name("windows.db").exists():
+            return 0
+        return int(self.shown()["meters"].get(meter, {"windows": 0})["windows"])
+
+
+class Bystander:
+    """Another client of the broker, in a thread of its own: it publishes, and hears all that is published."""
+
+    def __init__(self, broker: Broker, **options: Any) -> None:
+        self._broker = broker
+        self._options = options
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
+        self.heard: list[tuple[str, bytes, bool]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(PATIENCE)
+
+    def publish(self, topic: str, payload: str | bytes, *, retain: bool = False) -> None:
+        """Publish, and wait until the broker has it."""
+        publishing = self._client.publish(topic, payload, qos=1, retain=retain)
+        asyncio.run_coroutine_threadsafe(publishing, self._loop).result(PATIENCE)
+
+    def last(self, topic: str) -> bytes | None:
+        """The newest payload on a topic."""
+        return next((payload for heard, payload, _ in reversed(self.heard) if heard == topic), None)
+
+    async def _live(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        async with aiomqtt.Client("127.0.0.1", self._broker.port, **self._options) as self._client:
+            await self._client.subscribe("#", qos=1)
+            listening = asyncio.create_task(self._listen())
+            self._ready.set()
+            await self._end.wait()
+            listening.cancel()
+
+    async def _listen(self) -> None:
+        async for message in self._client.messages:
+            self.heard.append((message.topic.value, message.payload, message.retain))
+
+
+class StandIn:
+    """What answers at the control socket in an agent's place, in a thread of its own."""
+
+    def __init__(self, state: Path, weights: int) -> None:
+        state.mkdir()
+        self.cycle = 7
+        self.received = 3
+        self.model: NDArray[np.float64] | None = np.zeros(weights)
+        self._server = ControlServer(state / "agent.sock", cast(Controlled, self))
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(PATIENCE)
+
+    def status(self) -> dict[str, Any]:
+        """What the feed reads of a status."""
+        return {
+            "state": "learning",
+            "peers": [{}, {}, {}],
+            "privacy": {"epsilon": 2.0, "spent_epsilon": 0.5},
+            "traffic": {"messages": 12, "received": self.received},
+            "certificate_expires": "2027-01-01T00:00:00+00:00",
+        }
+
+    async def _live(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        await self._server.start()
+        self._ready.set()
+        await self._end.wait()
+        await self._server.stop()

@@ -1,0 +1,92 @@
+"""A fleet on two islands, each agent on a host of its own: its views, and the story that every source must bear out."""
+
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+
+import pytest
+
+from tests.support.devices import Device
+from tests.support.namespaces import Host, Lan, Unavailable, lan
+from tests.support.processes import AgentProcess
+from tests.support.waiting import until
+
+MANY = 30
+PERIOD = 2.5
+_PERIODS_OF_GRACE = 10
+
+Views = Mapping[str, Collection[str]]
+
+
+@contextmanager
+def two_islands() -> Iterator[Lan]:
+    """Two switches with no cable between them; skips where that cannot be."""
+    try:
+        with lan(switches=2) as network:
+            yield network
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@contextmanager
+def agents_on(hosts: Sequence[Host], devices: Sequence[Device]) -> Iterator[list[AgentProcess]]:
+    """The agents of these devices, each on its host, all ready; killed at the end."""
+    with ExitStack() as stack:
+        agents = [
+            stack.enter_context(AgentProcess(device, host.within)) for device, host in zip_longest(devices, hosts)
+        ]
+        yield [agent.ready() for agent in agents]
+
+
+def views(agents: Sequence[AgentProcess]) -> dict[str, set[str]]:
+    """For each agent, the ids in its view."""
+    return {agent.device.id: {entry["id"] for entry in agent.status()["membership"]["view"]} for agent in agents}
+
+
+def components(views: Views) -> int:
+    """Weakly connected components among those whose views these are."""
+    label = {node: node for node in views}
+    for _ in views:
+        for node, view in views.items():
+            group = [node, *(peer for peer in view if peer in views)]
+            least = min(label[peer] for peer in group)
+            label.update(dict.fromkeys(group, least))
+    return len(set(label.values()))
+
+
+def dead_share(views: Views) -> float:
+    """The share of all entries that are of devices whose views these are not."""
+    entries = [peer for view in views.values() for peer in view]
+    return sum(peer not in views for peer in entries) / max(1, len(entries))
+
+
+def become_one_and_outlive_half(agents: Sequence[AgentProcess], join: Callable[[], None]) -> None:
+    """Each island becomes one fleet; joined, both do; and of half of it the rest stays one, and forgets the dead.
+
+    Args:
+        agents: on the two islands in turn.
+        join: makes one island of two.
+    """
+    sides = [{agent.device.id for agent in agents[side::2]} for side in (0, 1)]
+
+    def complete() -> bool:
+        known = views(agents)
+        return all(known[node] == side - {node} for side in sides for node in side)
+
+    began = time.monotonic()
+    until(complete, "each island is one fleet", 120.0)
+    print(f"each island is one fleet {time.monotonic() - began:.1f} s after its last agent was ready")
+    join()
+    began = time.monotonic()
+    until(lambda: all(len(view) == len(agents) - 1 for view in views(agents).values()), "both are one fleet", 120.0)
+    print(f"both are one fleet {time.monotonic() - began:.1f} s after they were joined")
+    for agent in agents[: len(agents) // 2]:
+        agent.process.send_signal(signal.SIGKILL)
+    living, killed = agents[len(agents) // 2 :], time.monotonic()
+    until(lambda: dead_share(views(living)) < 0.05, "the dead are forgotten", _PERIODS_OF_GRACE * PERIOD)
+    print(f"dead entries below 5 % {(time.monotonic() - killed) / PERIOD:.1f} periods after half was killed")
+    assert components(views(living)) == 1
+    assert all(agent.status()["membership"]["refused"] == {} for agent in living)
+    until(lambda: all(agent.status()["traffic"]["received"] for agent in living), "they learn from one another")

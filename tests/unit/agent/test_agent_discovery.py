@@ -1,0 +1,155 @@
+"""Sources at work: in parallel, never fatal, told once a minute, and asked again at the right time."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from sottovoce.agent.discovery import Discovery
+from sottovoce.agent.waits import Waits
+from sottovoce.errors import InternalError, NetworkError
+from sottovoce_bootstrap import Contact
+
+SOMEBODY = Contact("a" * 32, ("10.0.0.1:7400",))
+
+
+class Scripted:
+    """Implements Source: what the next looks give, the last one again and again."""
+
+    def __init__(self, name: str, *script: Sequence[Contact] | Exception) -> None:
+        self.name = name
+        self.looks = 0
+        self.closed = False
+        self._script = script
+
+    async def look(self) -> Sequence[Contact]:
+        outcome = self._script[min(self.looks, len(self._script) - 1)]
+        self.looks += 1
+        await asyncio.sleep(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Stuck(Scripted):
+    """Never ends a look, nor its closing."""
+
+    async def look(self) -> Sequence[Contact]:
+        self.looks += 1
+        await asyncio.Event().wait()
+        return ()
+
+    async def close(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Rig:
+    """A discovery, what it has been told to learn, and how many are known."""
+
+    def __init__(self, *sources: Scripted, period: float = 0.01) -> None:
+        self.discovery = Discovery(sources, period, 30, random.Random(1))
+        self.waits = Waits()
+        self.learnt: dict[str, list[Sequence[Contact]]] = {}
+        self.known = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["asyncio.Task[None]"]:
+        work = asyncio.ensure_future(self.discovery.run(lambda: self.known, self._learn, self.waits))
+        try:
+            yield work
+        finally:
+            self.discovery.stop()
+            await asyncio.wait({work})
+
+    def _learn(self, source: str, contacts: Sequence[Contact]) -> None:
+        self.learnt.setdefault(source, []).append(contacts)
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - nobody but the test waits for it
+            await asyncio.sleep(0.005)
+
+
+async def test_every_source_is_looked_at_and_none_waits_for_another() -> None:
+    rig = Rig(Stuck("dns", ()), Scripted("mdns", NetworkError("no network")), Scripted("mqtt", [SOMEBODY]))
+    async with rig.running():
+        await _until(lambda: rig.learnt.get("mqtt"))
+        await _until(lambda: rig.discovery.looks["mdns"].failures >= 2)
+        waiting = {wait["name"]: wait["reason"] for wait in rig.waits.document()}
+    assert rig.learnt["mqtt"][0] == [SOMEBODY]
+    assert set(rig.learnt) == {"mqtt"}
+    assert waiting["source:dns"] == "contacts from dns"
+    assert waiting["source:mdns"] == "the next look at mdns, which failed: no network"
+
+
+async def test_a_failure_is_told_once_a_minute_and_forgotten_when_a_look_succeeds(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sottovoce.agent.discovery.pause", lambda *_: 0.0)
+    failures = [NetworkError("nobody answers")] * 5
+    source = Scripted("dns", *failures, ValueError("a library's own"), [SOMEBODY])
+    rig = Rig(source)
+    with caplog.at_level(logging.WARNING):
+        async with rig.running():
+            await _until(lambda: source.looks >= 6)
+            await _until(lambda: rig.learnt)
+            assert rig.discovery.looks["dns"].failures == 0
+            assert rig.discovery.looks["dns"].found == 1
+    told = [record.getMessage() for record in caplog.records if "discovery-failed" in record.getMessage()]
+    assert told == ["discovery-failed source=dns nobody answers"]
+
+
+async def test_with_company_there_is_no_hurry_and_without_it_no_pause_is_sat_out() -> None:
+    source = Scripted("mdns", [SOMEBODY])
+    rig = Rig(source)
+    rig.known = 5
+    async with rig.running():
+        await _until(lambda: source.looks == 1)
+        await asyncio.sleep(0.1)
+        assert source.looks == 1, "five seconds are the least"
+        rig.known = 0
+        await _until(lambda: source.looks == 2)
+
+
+async def test_a_look_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.agent.discovery._LOOK_SECONDS", 0.01)
+    rig = Rig(Stuck("mdns", ()))
+    async with rig.running():
+        await _until(lambda: rig.discovery.looks["mdns"].failures)
+        assert "no answer within" in rig.discovery.looks["mdns"].last_failure
+
+
+async def test_stopping_ends_a_look_in_its_middle_and_closing_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sottovoce.agent.discovery._CLOSE_SECONDS", 0.01)
+    stuck, other = Stuck("mdns", ()), Scripted("dns", [SOMEBODY])
+    rig = Rig(stuck, other)
+    async with rig.running():
+        await _until(lambda: stuck.looks)
+    await rig.discovery.close()
+    assert other.closed
+
+
+async def test_a_defect_is_not_swallowed() -> None:
+    rig = Rig(Scripted("dns", [SOMEBODY]))
+
+    def learn(_: str, __: Sequence[Contact]) -> None:
+        raise InternalError("report this defect")
+
+    with pytest.raises(InternalError):
+        await rig.discovery.run(lambda: 0, learn, rig.waits)
+
+
+async def test_no_source_is_no_work() -> None:
+    rig = Rig()
+    async with rig.running() as work:
+        await asyncio.sleep(0)
+        assert not work.done()
+    assert rig.waits.document() == []

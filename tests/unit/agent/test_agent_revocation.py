@@ -1,0 +1,195 @@
+"""The spreading of revocation lists, with peers that are functions."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sottovoce.agent.herald import Voice
+from sottovoce.agent.revocation import Crier, keep_list, kept_list, revoke
+from sottovoce.agent.waits import Waits
+from sottovoce.errors import IdentityError, MessageRefused
+from sottovoce.identity import Fleet, Identity, Trust, enrol
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.wire import unseal
+from sottovoce.wire.envelope import seal
+from sottovoce.wire.revocation import RevocationList, Revocations, decode_revocations, encode_revocations
+
+from tests.support.fleets import new_fleet
+
+Net = dict[str, "Node"]
+
+
+class Node:
+    """A crier, and a transport that calls the criers of others; what is asked of it is kept."""
+
+    largest = 2**20
+
+    def __init__(self, fleet: Fleet, state: Path, net: Net, period: float = 3600.0) -> None:
+        self.identity: Identity = enrol(fleet, state / "identity")
+        self.state, self.net, self.asked = state, net, list[Revocations]()
+        self.trust = Trust(self.identity)
+        self.down = False
+        self.shunned = 0
+        self.peers: list[Peer] = []
+        voice = Voice(self._sealed, self, 1.0, Counters(), Waits())
+        self.crier = Crier(trust=self.trust, state=state, voice=voice, period=period)
+        self.crier.attend(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
+        net[self.identity.node_id] = self
+
+    @property
+    def id(self) -> str:
+        return self.identity.node_id
+
+    def reaches(self, address: str) -> bool:
+        return bool(address)
+
+    def listener(self) -> Listener:
+        return Listener(0, 0)
+
+    async def start(self, receive: Receive) -> None: ...
+
+    async def stop(self, grace: float) -> None: ...
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        other = self.net[peer.id]
+        if other.down:
+            raise DeliveryFailed("unreachable", "it is down")
+        payload = unseal(message, fleet=self.identity.fleet, recipient=peer.id).payload
+        other.asked.append(decode_revocations(payload))
+        return await other.crier.receive(self.id, payload)
+
+    def meet(self, *others: "Node") -> None:
+        self.peers = [Peer(other.id, "a:1", "name") for other in others]
+
+    def _sealed(self, recipient: str, kind: str, payload: bytes) -> bytes:
+        return seal(self.identity, recipient=recipient, incarnation=1, sequence=1, payload_type=kind, payload=payload)
+
+    def _shun(self) -> None:
+        self.shunned += 1
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return new_fleet(tmp_path / "authority")
+
+
+@pytest.fixture
+def net() -> Net:
+    return {}
+
+
+def listed(fleet: Fleet, tmp_path: Path, *nodes: Node) -> RevocationList:
+    return revoke(tmp_path / "authority", fleet, [node.id for node in nodes])
+
+
+async def handed(node: Node, revoked: RevocationList) -> None:
+    """As an operator does it."""
+    keep_list(node.state, revoked, node.identity.authority)
+    await node.crier.reload()
+
+
+async def all_at_work(*nodes: Node) -> list["asyncio.Task[None]"]:
+    return [asyncio.ensure_future(node.crier.run()) for node in nodes]
+
+
+@pytest.fixture
+def line(fleet: Fleet, tmp_path: Path, net: Net) -> Iterator[list[Node]]:
+    """Five nodes, each with links to its neighbours, and one that nobody has a link to."""
+    nodes = [Node(fleet, tmp_path / str(number), net) for number in range(6)]
+    for number, node in enumerate(nodes[:5]):
+        node.meet(*nodes[max(0, number - 1) : number], *nodes[number + 1 : min(5, number + 2)])
+    yield nodes
+    for node in nodes:
+        node.crier.stop()
+
+
+async def turns(count: int = 200) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0.001)
+
+
+async def test_a_new_list_runs_through_the_links_and_each_is_given_it_once(
+    line: list[Node], fleet: Fleet, tmp_path: Path
+) -> None:
+    *others, gone = line
+    tasks = await all_at_work(*others)
+    await turns(5)
+    assert not any(node.asked for node in line), "a fleet that has revoked nobody says nothing outside of its questions"
+    await handed(others[0], listed(fleet, tmp_path, gone))
+    while not all(node.crier.version == 1 for node in others):  # noqa: ASYNC110 - pytest has a timeout
+        await asyncio.sleep(0.005)
+    await turns(50)
+    for node in others:
+        assert node.trust.refuses(gone.id)
+        assert node.shunned == 1
+        assert sum(question.list is not None for question in node.asked) <= 1
+        kept = kept_list(node.state, fleet.authority)
+        assert kept is not None
+        assert kept.version == 1
+    for node in others:
+        node.crier.stop()
+    await asyncio.gather(*tasks)
+
+
+async def test_a_question_brings_a_list_either_way(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, two, *_, gone = line
+    await handed(one, listed(fleet, tmp_path, gone))
+    two.meet(one)
+    await two.crier._ask()
+    assert two.crier.version == 1, "who asks is told"
+    three = line[2]
+    two.meet(three)
+    await two.crier._ask()
+    assert three.crier.version == 1, "who is asked is told"
+
+
+async def test_who_does_not_answer_is_told_later(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, two, *_, gone = line
+    one.meet(two)
+    two.down = True
+    await handed(one, listed(fleet, tmp_path, gone))
+    await one.crier._tell_all()
+    assert two.crier.version == 0
+    two.down = False
+    await one.crier._tell_all()
+    assert two.crier.version == 1
+
+
+async def test_a_device_that_finds_itself_in_a_list_says_so(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, *_, gone = line
+    await handed(one, listed(fleet, tmp_path, gone))
+    gone.meet(one)
+    with pytest.raises(IdentityError, match=f"this device \\({gone.id}\\) was revoked"):
+        await gone.crier._ask()
+    with pytest.raises(IdentityError, match="was revoked"):
+        Crier(trust=gone.trust, state=gone.state, voice=gone.crier._voice, period=1.0)
+    with pytest.raises(MessageRefused, match="is revoked") as refused:
+        await one.crier.receive(gone.id, encode_revocations(Revocations(0, None)))
+    assert refused.value.reason == "revoked", "it was told already"
+
+
+async def test_lists_that_do_not_hold_are_refused(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, two, *_ = line
+    good = listed(fleet, tmp_path, two)
+    forged = good.signed(two.identity.sign)
+    with pytest.raises(MessageRefused) as refused:
+        await one.crier.receive(two.id, encode_revocations(Revocations(1, forged)))
+    assert refused.value.reason == "signature"
+    assert (one.crier.version, one.shunned, kept_list(one.state, fleet.authority)) == (0, 0, None)
+    await handed(one, listed(fleet, tmp_path, line[5]))
+    assert one.crier.version == 2
+    await one.crier.receive(line[2].id, encode_revocations(Revocations(1, good)))
+    assert one.crier.version == 2, "an older one changes nothing"
+
+
+def test_each_list_of_a_fleet_has_all_that_were_revoked_before(fleet: Fleet, tmp_path: Path, net: Net) -> None:
+    one, two = (Node(fleet, tmp_path / name, net) for name in "ab")
+    assert listed(fleet, tmp_path, one).node_ids == (one.id,)
+    second = listed(fleet, tmp_path, two, one)
+    assert (second.version, second.node_ids) == (2, tuple(sorted((one.id, two.id))))
+    second.verify(fleet.authority)
+    (tmp_path / "authority" / "revoked").write_bytes(b"x")
+    with pytest.raises(IdentityError, match="is not a whole revocation list"):
+        listed(fleet, tmp_path, one)

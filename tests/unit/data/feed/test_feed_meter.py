@@ -1,0 +1,47 @@
+"""A meter as a whole: when what was read before can no longer be compared with what follows."""
+
+from sottovoce.data.feed import Arrival, Meter, Source, Value, Window
+from sottovoce.errors import MessageRefused
+
+NOON = 1_780_000_200.0  # a window begins
+FIRST = int(NOON // 1800)
+TOPIC = "home/energy"
+
+
+def meter() -> Meter:
+    return Meter(Source("house", counter=True, json=False, factor=1.0, values=(Value(TOPIC),)), 1800)
+
+
+def read(meter: Meter, monotonic: float, wh: float, *, clock: float = NOON) -> list[Window]:
+    """A reading so many seconds after NOON by the monotonic clock; the wall clock then began at `clock`."""
+    try:
+        return meter.take(Arrival(TOPIC, str(wh).encode(), False, monotonic, clock + monotonic))
+    except MessageRefused:
+        return []
+
+
+def test_a_clock_that_is_set_leaves_the_window_missing() -> None:
+    house = meter()
+    assert not read(house, 0, 1000)
+    assert not read(house, 300, 1100)
+    assert not read(house, 310, 1100, clock=NOON + 1500), "what lies between is of no known window"
+    assert read(house, 2110, 1400, clock=NOON + 1500) == []
+    for n in range(1, 7):
+        found = read(house, 2110 + 300 * n, 1400 + 50 * n, clock=NOON + 1500)
+        assert [window.number for window in found] in ([], [FIRST + 2])
+
+
+def test_after_a_clock_is_set_back_windows_are_whole_ones_again() -> None:
+    house = meter()
+    found = [window for n in range(13) for window in read(house, 300 * n, 1000 + 50 * n)]
+    assert [window.number for window in found] == [FIRST, FIRST + 1]
+    back = [window for n in range(13, 25) for window in read(house, 300 * n, 1000 + 50 * n, clock=NOON - 3600)]
+    assert back == [Window("house", FIRST + 1, 300)], "the store keeps the one that it has"
+
+
+def test_after_a_jump_what_lies_between_is_missing() -> None:
+    house = meter()
+    assert not read(house, 0, 1000)
+    found = [window for n in range(1, 13) for window in read(house, 300 * n, 9_000_000 + 50 * n)]
+    assert house.refused == {"jumped": 2}
+    assert found == [Window("house", FIRST + 1, 300)], "the jump is no consumption"

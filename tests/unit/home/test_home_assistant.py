@@ -1,0 +1,37 @@
+"""The device's description, as Home Assistant's documentation wants it."""
+
+import json
+import re
+
+from sottovoce.observe.home_assistant import KEYS, Topics, discovery
+
+TOPICS = Topics("homeassistant", "0123456789ab")
+
+
+def test_one_message_describes_the_device() -> None:
+    message = discovery(TOPICS, "Meter cupboard", 180)
+    assert TOPICS.discovery == "homeassistant/device/sottovoce_0123456789ab/config"
+    assert {"device", "origin", "components", "state_topic", "availability_topic"} <= set(message)
+    assert message["device"]["identifiers"] == ["sottovoce_0123456789ab"]
+    assert message["device"]["name"] == "Meter cupboard"
+    assert message["origin"]["name"] == "sottovoce"
+    assert json.loads(json.dumps(message)) == message
+
+
+def test_every_component_is_a_sensor_with_a_name_of_its_own() -> None:
+    components = discovery(TOPICS, "x", 180)["components"]
+    assert tuple(components) == KEYS
+    assert len({one["unique_id"] for one in components.values()}) == len(KEYS)
+    for key, component in components.items():
+        assert component["platform"] == "sensor"
+        assert component["value_template"] == f"{{{{ value_json.{key} }}}}"
+        assert component["expire_after"] == 180
+        assert re.fullmatch(r"[a-zA-Z0-9_-]+", component["unique_id"])
+
+
+def test_the_prediction_is_an_energy_and_everything_else_diagnostic() -> None:
+    components = discovery(TOPICS, "x", 180)["components"]
+    prediction = components.pop("prediction")
+    assert (prediction["device_class"], prediction["unit_of_measurement"]) == ("energy", "Wh")
+    assert "state_class" not in prediction, "an energy that is expected is no count: Home Assistant would add it up"
+    assert {one["entity_category"] for one in components.values()} == {"diagnostic"}

@@ -1,0 +1,129 @@
+"""Messages to windows on the disk; counts to the log; readings to neither."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import aiomqtt
+import pytest
+from sottovoce.agent.home.broker import _dropping_oldest
+from sottovoce.agent.home.listener import Listener
+from sottovoce.agent.home.pauses import LONGEST, SHORTEST, Pauses
+from sottovoce.data.feed import Meter, Source, Value, WindowStore, read_windows, summary
+
+TOPIC = "home/energy"
+
+
+class Time:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_780_000_200.0
+
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now - 1_780_000_000.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
+    clock = Time()
+    monkeypatch.setattr("sottovoce.agent.home.listener.time", clock)
+    return clock
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> WindowStore:
+    return WindowStore(tmp_path / "w.db", 1800, 400)
+
+
+@pytest.fixture
+def listener(clock: Time, store: WindowStore) -> Listener:
+    source = Source("house", counter=True, json=False, factor=1.0, values=(Value(TOPIC),))
+    return Listener([Meter(source, 1800)], store)
+
+
+def heard(listener: Listener, clock: Time, count: int) -> None:
+    """A reading every ten minutes, of 100 Wh more each."""
+    for n in range(count):
+        listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
+        clock.now += 600
+
+
+def test_windows_are_written_when_there_is_time(listener: Listener, clock: Time, tmp_path: Path) -> None:
+    heard(listener, clock, 4)
+    assert not listener.keep(idle=False)
+    assert read_windows(tmp_path / "w.db").wh.size == 0
+    assert listener.keep(idle=True)
+    assert read_windows(tmp_path / "w.db").wh.tolist() == [[300]]
+    assert not listener.keep(idle=True), "there is nothing new"
+
+
+def test_under_load_they_are_written_together(listener: Listener, clock: Time, tmp_path: Path) -> None:
+    written = 0
+    for _ in range(300):
+        heard(listener, clock, 0)
+        clock.now += 0
+    for n in range(3 * 300 + 1):
+        listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
+        clock.now += 600
+        written += listener.keep(idle=False)
+    assert written == 1
+    assert read_windows(tmp_path / "w.db").wh.shape == (1, 256)
+
+
+def test_the_first_refusal_of_its_kind_is_logged_and_all_are_counted(
+    listener: Listener, clock: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "sottovoce")
+    heard(listener, clock, 2)
+    for _ in range(5):
+        listener.receive(TOPIC, b"4321.5", retained=False)
+        listener.keep(idle=True)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "meter=house reason=fell" in caplog.text
+    assert "4321" not in caplog.text
+    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 1}, "the first at once"
+    clock.now += 601
+    listener.keep(idle=True)
+    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 5}, "the others now and then"
+
+
+def test_a_meter_that_is_silent_is_said_once(listener: Listener, clock: Time, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "sottovoce")
+    listener.watch()
+    clock.now += 601
+    listener.watch()
+    listener.watch()
+    assert caplog.text.count("meter-silent meter=house for_s=601 refused=nothing") == 1
+    heard(listener, clock, 1)
+    assert "meter-heard meter=house" in caplog.text
+    clock.now += 601
+    listener.receive(TOPIC, b"nonsense", retained=False)
+    listener.watch()
+    assert "refused=not-a-number" in caplog.text
+
+
+async def test_when_too_many_wait_the_oldest_go() -> None:
+    dropped: list[None] = []
+    queue = _dropping_oldest(lambda: dropped.append(None))(maxsize=3)
+    for n in range(5):
+        queue.put_nowait(aiomqtt.Message(TOPIC, str(n).encode(), 0, False, n, None))
+    assert [queue.get_nowait().payload for _ in range(3)] == [b"2", b"3", b"4"]
+    assert len(dropped) == 2
+    with pytest.raises(asyncio.QueueEmpty):
+        queue.get_nowait()
+
+
+def test_pauses_grow_to_two_minutes_and_are_drawn() -> None:
+    pauses = Pauses()
+    first = [pauses.next() for _ in range(10)]
+    assert all(SHORTEST <= pause <= LONGEST for pause in first)
+    assert first[0] <= 2 * SHORTEST
+    late = [pauses.next() for _ in range(200)]
+    assert max(late) > LONGEST / 2
+    assert min(late) < LONGEST / 2, "full jitter"
+    pauses.reset()
+    assert pauses.next() <= 2 * SHORTEST

@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+from sottovoce.errors import IdentityError
+from sottovoce.identity import Fleet
+from sottovoce.identity.invitation import (
+    MOST_SEEDS,
+    SEEDS,
+    Broker,
+    Bundle,
+    Seed,
+    Seeds,
+    Token,
+    read_bundle,
+    read_seeds,
+    use_bundle,
+    write_bundle,
+    write_seeds,
+)
+from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.identity.request import read_request
+
+SOME = Seeds((Seed("a" * 32, ("10.0.0.7:7400", "mqtt:main")),), Broker("mqtts://b:8883", "main"))
+
+
+@pytest.fixture
+def bundle(fleet: Fleet) -> Bundle:
+    keys = DeviceKeys.generate()
+    device, tls = (pem.decode() for pem in keys.encoded())
+    certificate = fleet.issue(read_request(keys.request(), "r")).decode()
+    return Bundle(fleet.name, keys.node_id, device, tls, certificate, fleet.authority.roots.decode(), SOME)
+
+
+@pytest.mark.parametrize("address", ["192.168.1.5:7443", "gateway.local:1", "[fd00::1]:65535"])
+def test_a_token_survives_how_people_type_it(address: str) -> None:
+    token = Token.draw(address, b"certificate")
+    text = str(token)
+    assert len(text) <= len(address) + 64
+    for typed in (text, f"  {text}\n", text.upper(), f"{text[:30]} {text[30:]}"):
+        again = Token.decode(typed)
+        assert (again.address.lower(), again.secret, again.fingerprint) == (address, token.secret, token.fingerprint)
+    assert token.admits(token.secret.hex())
+    assert not token.admits(bytes(16).hex())
+    assert not token.admits("no hexadecimal")
+    assert (token.names(b"certificate"), token.names(b"another")) == (True, False)
+    assert token.secret.hex() not in repr(token)
+    assert Token.draw(address, b"certificate").secret != token.secret
+
+
+@pytest.mark.parametrize(
+    "change", [lambda t: t[:-1], lambda t: t + "a", lambda t: t[1:], lambda t: t[:-1] + "1", lambda t: ""]
+)
+def test_what_is_no_whole_token_is_refused(change: object) -> None:
+    text = change(str(Token.draw("a:1", b"c")))  # type: ignore[operator]
+    with pytest.raises(IdentityError, match="not a whole token"):
+        Token.decode(text)
+
+
+def test_a_bundle_is_read_as_it_was_written_until_it_is_used(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "b"
+    write_bundle(path, bundle)
+    again = read_bundle(path)
+    assert again == bundle
+    assert again.keys.node_id == bundle.id
+    assert "PRIVATE" not in repr(again)
+    with pytest.raises(IdentityError, match="never overwritten"):
+        write_bundle(path, bundle)
+    use_bundle(path, bundle)
+    with pytest.raises(IdentityError, match=f"device {bundle.id} has joined from it already"):
+        read_bundle(path)
+    assert bundle.tls_key not in path.read_text()
+
+
+def test_a_damaged_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "b"
+    whole = msgspec.json.encode(bundle)
+    for content in (b"", b"{}", whole[:-1], whole.replace(b"bundle/1", b"bundle/2"), b"[" * 10, b" " * 2**17):
+        path.write_bytes(content)
+        with pytest.raises(IdentityError, match="is not a whole bundle"):
+            read_bundle(path)
+    with pytest.raises(IdentityError, match="is missing"):
+        read_bundle(tmp_path / "none")
+
+
+def test_a_bundle_that_cannot_be_marked_says_what_to_do(bundle: Bundle, tmp_path: Path) -> None:
+    (tmp_path / ".b.new").mkdir()
+    with pytest.raises(IdentityError, match="must be where it can be marked as used"):
+        use_bundle(tmp_path / "b", bundle)
+
+
+def test_seeds_are_kept_in_the_state_directory(tmp_path: Path) -> None:
+    assert read_seeds(tmp_path) == Seeds()
+    write_seeds(tmp_path, SOME)
+    assert read_seeds(tmp_path) == SOME
+    (tmp_path / SEEDS).write_bytes(b"[]")
+    with pytest.raises(IdentityError, match="damaged"):
+        read_seeds(tmp_path)
+    write_seeds(tmp_path, Seeds(tuple(Seed("a" * 32, ("a:1",)) for _ in range(MOST_SEEDS + 1))))
+    with pytest.raises(IdentityError, match="at most 64"):
+        read_seeds(tmp_path)

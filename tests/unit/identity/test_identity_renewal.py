@@ -1,0 +1,125 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from ssl import DER_cert_to_PEM_cert
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sottovoce.errors import IdentityError
+from sottovoce.identity import Fleet, Identity, Trust, Validity, enrol, load
+from sottovoce.identity.clock import ClockFloor
+from sottovoce.identity.pinned import enrol_pinned
+from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
+from sottovoce.identity.request import MAX_REQUEST_BYTES, read_request
+
+NOW = datetime.now(UTC)
+
+
+def test_renewal_is_due_between_two_thirds_and_three_quarters_of_the_lifetime(fleet: Fleet, tmp_path: Path) -> None:
+    begin, lifetime = NOW.replace(microsecond=0) - timedelta(days=5), timedelta(days=90)
+    shares = set()
+    for number in range(8):
+        identity = enrol(fleet, tmp_path / str(number), validity=Validity(begin, begin + lifetime))
+        share = (renewal_due(identity) - begin) / lifetime
+        assert 2 / 3 <= share < 3 / 4
+        assert renewal_due(load(tmp_path / str(number))) == renewal_due(identity), "a restart changes nothing"
+        shares.add(share)
+    assert len(shares) == 8, "not all at once"
+
+
+def test_a_request_says_who_made_it_and_cannot_be_altered(
+    fleet: Fleet, device: Identity, device_directory: Path, tmp_path: Path
+) -> None:
+    pem = renewal_request(device_directory)
+    request = read_request(pem, "r")
+    assert request.node_id == device.node_id
+    assert request.present is not None
+    assert request.present.public_bytes(Encoding.PEM) == device.tls_cert_pem
+    der = x509.load_pem_x509_csr(pem).public_bytes(Encoding.DER)
+    for at in range(0, len(der), 5):
+        altered = der[:at] + bytes([der[at] ^ 1]) + der[at + 1 :]
+        with pytest.raises(IdentityError):
+            read_request(DER_cert_to_PEM_cert(altered).replace("CERTIFICATE", "CERTIFICATE REQUEST").encode(), "r")
+    for nonsense in (b"", b"nonsense", device.tls_cert_pem, pem + device.tls_cert_pem, pem + b" " * MAX_REQUEST_BYTES):
+        with pytest.raises(IdentityError, match=r"r is (not a whole|too large)"):
+            read_request(nonsense, "r")
+
+
+def test_only_devices_of_the_fleet_are_renewed(
+    fleet: Fleet, namesake: Fleet, device_directory: Path, device: Identity, expired: Identity, tmp_path: Path
+) -> None:
+    own = read_request(renewal_request(device_directory), "r")
+    with pytest.raises(IdentityError, match="is revoked and gets no new certificate"):
+        fleet.renew(own, {device.node_id})
+    with pytest.raises(IdentityError, match="was not issued by fleet"):
+        namesake.renew(own, ())
+    bare = renewal_request(device_directory).partition(b"-----BEGIN CERTIFICATE-----")[0]
+    with pytest.raises(IdentityError, match="has no certificate beside it"):
+        fleet.renew(read_request(bare, "r"), ())
+    with pytest.raises(IdentityError, match="is another device's"):
+        fleet.renew(read_request(bare + expired.tls_cert_pem, "r"), ())
+    late = fleet.renew(read_request(renewal_request(tmp_path / "expired"), "r"), ())
+    install_certificate(tmp_path / "expired", late, "c")
+    assert load(tmp_path / "expired").node_id == expired.node_id
+
+
+def test_a_renewed_certificate_takes_the_place_of_the_old_in_one_step(
+    fleet: Fleet, device: Identity, device_directory: Path, tmp_path: Path
+) -> None:
+    other = enrol(fleet, tmp_path / "other")
+    request = read_request(renewal_request(device_directory), "r")
+    early = Validity(NOW + timedelta(days=1), NOW + timedelta(days=200))
+    for pem, words in (
+        (other.tls_cert_pem, "is not of this device"),
+        (fleet.issue(request, Validity.from_now(3)), "ends before the present"),
+        (fleet.issue(request, early), "is not valid before"),
+        (b"nonsense", "is not one PEM certificate"),
+    ):
+        with pytest.raises(IdentityError, match=words):
+            install_certificate(device_directory, pem, "c")
+        assert load(device_directory).tls_cert_pem == device.tls_cert_pem
+    renewed = fleet.renew(request, (), Validity.from_now(120))
+    ends = install_certificate(device_directory, renewed, "c")
+    again = load(device_directory)
+    assert (again.tls_cert_pem, again.not_after, again.node_id) == (renewed, ends, device.node_id)
+    assert again.tls_key_pem == device.tls_key_pem
+
+
+def test_a_trust_tells_who_subscribed_and_keeps_to_its_device(fleet: Fleet, device: Identity, tmp_path: Path) -> None:
+    other = enrol(fleet, tmp_path / "other")
+    trust, told = Trust(device), []
+    trust.subscribe(lambda: told.append(trust.revoked))
+    assert trust.verify(other.certificate_der).node_id == other.node_id
+    trust.revoke([other.node_id])
+    assert trust.refuses(other.node_id)
+    with pytest.raises(IdentityError, match="is revoked by its fleet"):
+        trust.verify(other.certificate_der)
+    assert trust.authenticate(other.tls_cert_pem) == other.node_id, "so that it can be told why"
+    with pytest.raises(IdentityError, match="restart the agent if that is meant"):
+        trust.renew(other)
+    assert trust.identity is device
+    trust.renew(device)
+    trust.revoke([])
+    assert told == [{other.node_id}, {other.node_id}, frozenset()]
+
+
+def test_who_trusts_nobody_has_no_trust(tmp_path: Path) -> None:
+    enrol_pinned(tmp_path / "a", "home")
+    with pytest.raises(IdentityError, match="is pinned and trusts nobody"):
+        Trust(load(tmp_path / "a"))
+
+
+def test_a_clock_that_went_back_is_refused(tmp_path: Path) -> None:
+    floor = ClockFloor(tmp_path / "clock")
+    floor.check(datetime(1970, 1, 1, tzinfo=UTC))
+    floor.note(NOW)
+    floor.check(NOW - timedelta(minutes=9))
+    with pytest.raises(IdentityError, match="set the clock, or let it be set"):
+        floor.check(NOW - timedelta(minutes=11))
+    floor.note(NOW - timedelta(days=3))
+    floor.check(NOW + timedelta(days=900))
+    with pytest.raises(IdentityError, match="this device has run until"):
+        floor.check(NOW - timedelta(days=1))
+    (tmp_path / "clock").write_text("yesterday")
+    with pytest.raises(IdentityError, match="check the clock, then remove it"):
+        floor.check(NOW)

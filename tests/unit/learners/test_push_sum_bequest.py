@@ -1,0 +1,137 @@
+"""What a device that leaves hands over: all of it, to the last bit, in shares that anybody takes."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.learners import (
+    Ask,
+    Bequeathing,
+    Effect,
+    GradientWalk,
+    PeersChanged,
+    PushSum,
+    PushSumShare,
+    PushSumState,
+    Received,
+    Schedule,
+    Send,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.messages import MAX_WEIGHT
+from sottovoce.learners.push_sum import WEIGHT_ONE
+
+SIZE = 5
+SCHEDULE = Schedule(
+    learner="push-sum", size=SIZE, period=1.0, steps=3, step_size=1.0, step_decay=0.0, expected_records=1.0, fanout=1
+)
+
+
+def _state(seed: int, weight: int) -> PushSumState:
+    numerator = np.random.default_rng(seed).integers(-(2**55), 2**55, SIZE)
+    return PushSumState(numerator, weight, peers=("b", "c"))
+
+
+def _core(state: PushSumState) -> Core:
+    return Core(learner=PushSum(SCHEDULE), store=MemoryStore(state), seal=lambda to, sequence, message: message)
+
+
+def _sent(actions: Sequence[Action]) -> list[PushSumShare]:
+    parcels = (action.outgoing.parcel for action in actions if isinstance(action, Transmit))
+    return [parcel for parcel in parcels if isinstance(parcel, PushSumShare)]
+
+
+@pytest.mark.parametrize("weight", [1, WEIGHT_ONE // 3, WEIGHT_ONE, MAX_WEIGHT, MAX_WEIGHT + 1, 37 * WEIGHT_ONE + 5])
+def test_everything_goes_and_adds_up_to_the_last_bit(weight: int) -> None:
+    state, numerator, given = _state(weight % 97, weight), np.zeros(SIZE, dtype=np.int64), 0
+    core = _core(state)
+    shares = 0
+    while core.holds:
+        (share,) = _sent(core.bequeath("b"))
+        assert 0 < share.weight <= MAX_WEIGHT
+        assert _sent(core.bequeath("b")) == [], "one share at a time is on its way to a peer"
+        numerator, given, shares = numerator + share.numerator, given + share.weight, shares + 1
+        core.confirm("b", shares, 0.0)
+    assert shares == -(-weight // MAX_WEIGHT)
+    assert (given, numerator.tolist()) == (weight, state.numerator.tolist())
+    assert (core.state.weight, core.state.numerator.tolist()) == (0, [0] * SIZE)
+    assert core.outbox == ()
+    assert _sent(core.bequeath("b")) == []
+
+
+def test_the_heir_holds_what_both_had_and_the_same_share_twice_changes_nothing() -> None:
+    leaving, heir = _core(_state(1, WEIGHT_ONE)), _core(_state(2, 3 * WEIGHT_ONE))
+    total = leaving.state.numerator + heir.state.numerator
+    (share,) = _sent(leaving.bequeath("b"))
+    for duplicate in (False, True):
+        assert heir.receive("a", 1, 1, share, 0.0)[0] is duplicate
+    assert (heir.state.weight, heir.state.numerator.tolist()) == (4 * WEIGHT_ONE, total.tolist())
+
+
+def test_until_it_is_confirmed_the_share_outlives_a_crash_and_then_nothing_comes_back() -> None:
+    store = MemoryStore(_state(3, WEIGHT_ONE))
+
+    def started() -> Core:
+        return Core(learner=PushSum(SCHEDULE), store=store, seal=lambda to, sequence, message: message)
+
+    core = started()
+    (share,) = _sent(core.bequeath("b"))
+    again = started()
+    assert not again.holds
+    assert _sent(again.start(("b",), 0.0)) == [share]
+    again.confirm("b", 1, 1.0)
+    again.flush()
+    back = started()
+    assert back.outbox == ()
+    assert back.state.weight == 0
+
+
+def test_a_device_that_comes_back_with_nothing_only_receives_until_it_has_weight() -> None:
+    learner = PushSum(SCHEDULE)
+    state, _ = learner.bequeath(_state(4, WEIGHT_ONE), "b")
+    state, _ = learner.start(state, 0.0)
+    state, effects = learner.on(state, Timer("cycle"), 0.0)
+    assert [type(effect) for effect in effects] == [SetTimer], "it sends nothing, and asks its vault nothing"
+    share = PushSumShare(np.full(SIZE, 7, dtype=np.int64), WEIGHT_ONE)
+    state, _ = learner.on(state, Received("b", share), 0.5)
+    _, effects = learner.on(state, Timer("cycle"), 1.0)
+    assert {Send, Ask} <= {type(effect) for effect in effects}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_mass_of_those_who_stay_is_the_mass_of_all(seed: int) -> None:
+    """Ten devices, of whom nine leave one after the other, while the others go on."""
+    fate, learner = random.Random(seed), PushSum(replace(SCHEDULE, steps=0))
+    states = {f"d{i}": _state(i, WEIGHT_ONE) for i in range(10)}
+    total = sum(state.numerator for state in states.values())
+
+    def carry(effects: list[Effect]) -> None:
+        sends = [effect for effect in effects if isinstance(effect, Send)]
+        for send in fate.sample(sends, len(sends)):
+            states[send.recipient], _ = learner.on(states[send.recipient], Received("", send.message), 0.0)
+
+    while len(states) > 1:
+        for name in fate.sample(sorted(states), 2):
+            others = tuple(other for other in states if other != name)
+            states[name], _ = learner.on(states[name], PeersChanged(others), 0.0)
+            states[name] = replace(states[name], pending=frozenset())
+            states[name], effects = learner.on(states[name], Timer("cycle"), 0.0)
+            carry(effects)
+        leaver, heir = fate.sample(sorted(states), 2)
+        left = states.pop(leaver)
+        while learner.holds(left):
+            left, effects = learner.bequeath(left, heir)
+            carry(effects)
+    (last,) = states.values()
+    assert last.weight == 10 * WEIGHT_ONE
+    assert last.numerator.tolist() == np.asarray(total).tolist()
+
+
+def test_only_learners_with_mass_bequeath() -> None:
+    assert isinstance(PushSum(SCHEDULE), Bequeathing)
+    assert not issubclass(GradientWalk, Bequeathing)
