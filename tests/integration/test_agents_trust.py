@@ -100,10 +100,10 @@ def test_an_expired_certificate_is_refused_by_both_sides(fleet: Fleet, tmp_path:
                 until(lambda agent=agent: agent.status()["refused"]["handshakes"] > 0, "it is counted")  # type: ignore[misc]
                 assert agent.status()["traffic"]["received"] == 0
             line = new.told("delivery-failed")
-            assert "its certificate has expired: run `sottovoce fleet join` there again" in line
+            assert "its certificate has expired: run `sottovoce fleet renew` there" in line
             line = old.told("cause=rejected")
             assert "this device's certificate expired on" in line
-            assert "run `sottovoce fleet join` again" in line
+            assert "run `sottovoce fleet renew`" in line
     again = sottovoce("agent", "run", "--config", stale.config)
     assert again.returncode == 6
     assert "expired on" in again.stderr

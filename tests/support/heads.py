@@ -75,6 +75,13 @@ class Village:
     heralds: dict[str, Herald] = field(default_factory=dict)
     own: str = ""
 
+    @property
+    def largest(self) -> int:
+        return 2**22
+
+    def reaches(self, address: str) -> bool:
+        return bool(address)
+
     async def start(self, receive: Receive) -> None:
         raise NotImplementedError
 

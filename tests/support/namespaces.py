@@ -1,6 +1,7 @@
 """Networks of one's own on one machine: a network namespace a device, cables, and switches between which to pull them.
 
-Nothing outside is touched: the switches, too, are in a namespace of their own. Needs root, and iproute2's `ip`.
+Nothing outside is touched: the switches, too, are in a namespace of their own; a host's name server
+is written to /etc/netns, and taken away with it. Needs root, and iproute2's `ip`.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _COUNT = itertools.count()
+_RESOLVERS = Path("/etc/netns")  # of which ip gives each namespace its own
 
 
 class Unavailable(Exception):
@@ -74,6 +76,12 @@ class Lan:
         self._in(host.namespace, "addr", "flush", "dev", "eth0")
         self._in(host.namespace, "link", "set", "eth0", "down")
 
+    def resolve_at(self, host: Host, nameserver: str) -> None:
+        """Programs on a host, started from now on, ask this address for names."""
+        directory = _RESOLVERS / host.namespace
+        directory.mkdir(parents=True)
+        (directory / "resolv.conf").write_text(f"nameserver {nameserver}\n")
+
     def join(self, one: int, other: int) -> None:
         """Lay a cable between two switches; an address that was on one of them may now be on the other."""
         self._in_hub("link", "add", f"c{one}", "type", "veth", "peer", "name", f"c{other}")
@@ -85,7 +93,7 @@ class Lan:
     def close(self) -> None:
         """Take all of it away; with the namespaces go the cables and switches in them."""
         for namespace in self._namespaces:
-            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
+            _forget(namespace)
 
     def _make(self, namespace: str) -> None:
         _ip("netns", "add", namespace)
@@ -128,7 +136,15 @@ def _forget_the_dead() -> None:
     for namespace in Path("/run/netns").glob("sv*x*-*"):
         owner = namespace.name[2:].partition("x")[0]
         if not Path("/proc", owner).exists():
-            subprocess.run(["ip", "netns", "delete", namespace.name], check=False, capture_output=True)
+            _forget(namespace.name)
+
+
+def _forget(namespace: str) -> None:
+    subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
+    if (_RESOLVERS / namespace).exists():
+        shutil.rmtree(_RESOLVERS / namespace)
+        with contextlib.suppress(OSError):  # it is in use
+            _RESOLVERS.rmdir()
 
 
 def _ip(*command: str) -> None:

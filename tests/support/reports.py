@@ -20,6 +20,11 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 _ERRORS = {"rmse_mean": NUMBER, "rmse_max": NUMBER, "mae_mean": NUMBER, "rmse_theory": NUMBER, "rmse_clip": NUMBER}
 """Instead of accuracies, where the model is a mean and nothing is classified."""
+_PREDICTION = {
+    "mae_mean": NUMBER, "mae_max": NUMBER, "rmse_mean": NUMBER, "rmse_max": NUMBER, "loss_mean": NUMBER,
+    "mae_least_squares": NUMBER, "mae_persistence": MAYBE, "mae_same_time_yesterday": MAYBE, "unit": (str, type(None)),
+}  # fmt: skip
+"""Instead of accuracies, where a number is predicted."""
 _AGENT = {"id": str, "alive": bool, "cycles": int, "peers": int, "epsilon_spent": MAYBE, "releases": int}
 
 
@@ -27,7 +32,7 @@ def check_report(report: dict[str, Any], *, agents: int) -> None:
     """Every field is there, of its type, and the parts agree with one another."""
     assert report["schema"] == "sottovoce.report/1"
     assert set(report) >= {"schema", *_FIELDS, "curve", "agents", "faults", "warnings"}
-    quality = _ERRORS if "rmse_mean" in report["final"] else _FIELDS["final"]
+    quality = _quality(report["final"])
     for part, fields in _FIELDS.items():
         _check(report[part], quality if part == "final" else fields)
     for point in report["curve"]:
@@ -39,13 +44,19 @@ def check_report(report: dict[str, Any], *, agents: int) -> None:
     assert cycles == sorted(set(cycles))
     assert len(report["agents"]) == report["run"]["agents"] == agents
     assert len({agent["id"] for agent in report["agents"]}) == agents
-    for measures in [report["final"], *report["curve"]] if quality is not _ERRORS else []:
+    for measures in [report["final"], *report["curve"]] if quality is _FIELDS["final"] else []:
         assert 0 <= measures["accuracy_min"] <= measures["accuracy_mean"] + 1e-12
         assert measures["accuracy_mean"] - 1e-12 <= measures["accuracy_max"] <= 1
     assert report["traffic"]["wire_bytes"] >= report["traffic"]["payload_bytes"] >= 0
     assert report["privacy"]["ledgers_agree"] is True
     assert report["privacy"]["releases"] == sum(agent["releases"] for agent in report["agents"])
     _check_privacy(report)
+
+
+def _quality(final: dict[str, Any]) -> dict[str, Any]:
+    if "mae_least_squares" in final:
+        return _PREDICTION
+    return _ERRORS if "rmse_mean" in final else _FIELDS["final"]
 
 
 def _check_privacy(report: dict[str, Any]) -> None:

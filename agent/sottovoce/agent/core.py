@@ -130,9 +130,14 @@ class Core:
                 f"{sender} sent from incarnation {incarnation}, but {newest.incarnation} is known: "
                 "an old message replayed, or a copy of the device restored from a backup",
             )
-        if newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence:
+        if self.applied(sender, incarnation, sequence):
             return True, []
         return False, self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
+
+    def applied(self, sender: str, incarnation: int, sequence: int) -> bool:
+        """Whether a message has been applied before."""
+        newest = self._seen.get(sender)
+        return newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence
 
     def awaits(self, recipient: str, sequence: int) -> bool:
         """Whether this share is still unconfirmed."""

@@ -19,6 +19,7 @@ from sottovoce.transport import DeliveryFailed
 
 _log = logging.getLogger(__name__)
 LEAVE_SECONDS = 30.0
+_TAKING_SECONDS = 3.0
 _QUIET_SECONDS = 1.0
 _PAUSE_SECONDS = 0.2
 
@@ -35,6 +36,7 @@ class Departure:
 
     Attributes:
         begun: no cycle begins any more, and the vault is not asked.
+        closed: nothing more is taken from anybody: it stays with whoever sent it.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Departure:
         bequeath: Callable[[str], Awaitable[None]],
     ) -> None:
         self.begun = False
+        self.closed = False
         self._core = core
         self._herald = herald
         self._links = links
@@ -65,18 +68,29 @@ class Departure:
             self._ended = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._ended)
 
-    async def hand_over(self, stopping: asyncio.Event) -> None:
-        """Hand everything over, also what comes until nobody has sent for a second; give up after half a minute."""
+    async def hand_over(self, stopping: asyncio.Event, *, told: bool) -> None:
+        """Hand everything over, and what comes meanwhile; give up after half a minute.
+
+        Args:
+            stopping: set when the device must stop at once.
+            told: others have been told, so that they will soon send nothing more. It is taken, until nobody has sent
+                for a second, or for three seconds. Where nobody has been told, nothing is.
+        """
         if not self._core.bequeaths:
             return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (_TAKING_SECONDS if told else 0.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
                 while not stopping.is_set():
                     self._moved.clear()
+                    self.closed = self.closed or loop.time() >= until
                     if self._core.holds and (heir := await self._living()) is not None:
                         await self._bequeath(heir)
-                    if not await self._moves() and self._left() is None:
-                        return
+                    moves = await self._moves()
+                    if self._left() is None and (self.closed or not moves):
+                        break
+        self.closed = True
 
     def end(self) -> None:
         """The transport has stopped: say how it went."""

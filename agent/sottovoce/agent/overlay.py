@@ -159,10 +159,11 @@ class Overlay:
 
     def expel(self, peers: Collection[str]) -> None:
         """Have nothing more to do with these devices."""
-        self.membership.expel(peers, self._loop.time())
+        self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.troubles.pop(peer, None)
-        self._perform([])
+        if hasattr(self, "_door"):  # before that nobody was met
+            self._perform([])
 
     async def leave(self) -> None:
         """Say goodbye to the warm peers, who tell others: at most two seconds, and no harm if nobody hears it."""

@@ -163,7 +163,7 @@ class Agent:
                 pass
         if self.overlay is not None:
             await self.overlay.leave()
-        await self._departure.hand_over(self._stopping)
+        await self._departure.hand_over(self._stopping, told=self.overlay is not None)
         self.stop()
 
     def _gone(self, peer: str) -> bool:
@@ -368,6 +368,8 @@ class Agent:
             def apply() -> list[Action]:
                 nonlocal duplicate
                 now = self._loop.time()
+                if self._departure.closed and not self.core.applied(sender, opened.incarnation, opened.sequence):
+                    raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
                 duplicate, actions = self.core.receive(sender, opened.incarnation, opened.sequence, message, now)
                 return actions
 

@@ -86,6 +86,8 @@ def _accuracy(weights: NDArray[np.float64], classes: int, test: str, transform: 
     from sottovoce.kernels import OneVsAll
 
     found = load(test)
+    if found.classes == 1:
+        raise DataError(f"--test {test}: has a number to predict, and no labels; published records are of classes")
     records = found.test or found.records
     features = apply(transform, records.features, found.bounds)
     if features.shape[1] != weights.shape[1]:

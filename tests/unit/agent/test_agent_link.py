@@ -31,6 +31,13 @@ class Scripted:
     at: list[float] = field(default_factory=list)
     look: Callable[[], None] = lambda: None
 
+    @property
+    def largest(self) -> int:
+        return 2**22
+
+    def reaches(self, address: str) -> bool:
+        return bool(address)
+
     async def start(self, receive: Receive) -> None:
         raise NotImplementedError
 

@@ -111,3 +111,21 @@ def test_a_bound_that_nobody_declared_is_asked_for() -> None:
     with pytest.raises(ConfigError, match=r"learner\.gradient_bound"):
         family_of(config("constd2p", fidelity="paper"))
     assert isinstance(family_of(config("constd2p", math.inf, fidelity="paper")).terms, PublishedTerms)
+
+
+@pytest.mark.parametrize(
+    "unit, epsilon, held, expected",
+    [("record", math.inf, 12_000, 4.0), ("window", math.inf, 12_000, 4.0), ("window", 2.0, 12_000, 4.0),
+     ("window", 2.0, 100, 1.0448), ("record", 2.0, 100, 1.0448)],
+)  # fmt: skip
+def test_a_regression_takes_small_steps_and_smaller_ones_where_noise_would_carry_it_away(
+    unit: str, epsilon: float, held: float, expected: float
+) -> None:
+    data = {"source": "npz:x", "features": 10, "classes": 1, "expected_records": held, "transform": "none"}
+    tables: dict[str, dict[str, Any]] = {
+        "agent": {"state": "."},
+        "data": {**data, "windows": [0, 9]},
+        "learner": {"model": "ridge"},
+        "privacy": {"epsilon": epsilon, "unit": unit},
+    }
+    assert schedule_of(checked(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)

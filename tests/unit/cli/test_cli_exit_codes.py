@@ -174,7 +174,7 @@ def test_6_identity(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     words = "no such state directory; make one with `sottovoce fleet join`"
     assert_ended(here("agent", "run", "--config", nowhere), ExitCode.IDENTITY, words)
     expired = new_device(fleet, tmp_path / "expired", validity=ending_in(-60)).configure()
-    assert_ended(run(expired), ExitCode.IDENTITY, "expired on", "fleet join")
+    assert_ended(run(expired), ExitCode.IDENTITY, "expired on", "fleet renew")
     assert_ended(here("fleet", "show", "--state", expired.state), ExitCode.IDENTITY, "expired on")
     assert_ended(here("fleet", "init", "--name", "Ünnamed", "--fleet", tmp_path / "f"), ExitCode.IDENTITY, "lowercase")
     assert_ended(

@@ -95,7 +95,7 @@ MISTAKES = {
     "infinite period": ("period = 0.05", "period = inf", 12, "learner.period", "Expected `float` <= 86400.0"),
     "delta of one": ("epsilon = 2.0", "delta = 1", 15, "privacy.delta", "Expected `float` < 1.0"),
     "no feature": ("features = 4", "features = 0", 7, "data.features", "Expected `int` >= 1"),
-    "one class": ("classes = 3", "classes = 1", 8, "data.classes", "Expected `int` >= 2"),
+    "no class": ("classes = 3", "classes = 0", 8, "data.classes", "Expected `int` >= 1"),
     "unknown learner": ("period = 0.05", 'name = "sgd"', 12, "learner.name", 'one of "clipd2p", "push-sum"'),
     "unknown unit": ("epsilon = 2.0", 'unit = "person"', 15, "privacy.unit", 'one of "record"'),
     "port too large": (":7400", ":99999", 18, "transport.listen", "the port must lie between 1 and 65535"),
@@ -205,3 +205,30 @@ def test_every_command_that_reads_one_ends_with_the_code_for_configuration(
 )
 def test_a_unit_that_nobody_bounds_is_refused(path: Path, text: str, what: str) -> None:
     assert what in problem(path, text)
+
+
+@pytest.mark.parametrize(
+    "learner, transform, what",
+    [
+        ("", "none", "learner.model: data.classes = 1 is a regression, which softmax is not for; choose ridge"),
+        (
+            'model = "ridge"',
+            "centred-unit",
+            "data.transform: data.classes = 1 is a regression of the last column, which",
+        ),
+        (
+            'name = "golf"',
+            "none",
+            "learner.name: data.classes = 1 is a regression, which golf does not learn; choose one",
+        ),
+    ],
+)
+def test_a_regression_is_for_what_learns_numbers(path: Path, learner: str, transform: str, what: str) -> None:
+    text = CORRECT.replace("classes = 3", f'classes = 1\ntransform = "{transform}"')
+    assert what in problem(path, text.replace("[learner]", f"[learner]\n{learner}"))
+
+
+def test_a_regression_that_is_learnt_is_no_problem(path: Path) -> None:
+    text = CORRECT.replace("classes = 3", 'classes = 1\ntransform = "none"')
+    path.write_text(text.replace("[learner]", '[learner]\nmodel = "ridge"'))
+    assert load(path).data.classes == 1

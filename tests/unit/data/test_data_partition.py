@@ -11,7 +11,7 @@ LABELS = np.repeat(np.arange(10), 100)
 @pytest.mark.parametrize(
     "name, agents, seed, problem",
     [
-        ("by-user", 2, 0, r"Known partitions: iid, iid\(K\), one-record, dirichlet\(ALPHA\), by-group, overlapping"),
+        ("by-user", 2, 0, r"Known partitions: iid, iid\(K\), one-record, dirichlet\(ALPHA\), by-group, one-group"),
         ("by-group", 2, 0, "Store an npz array `groups`, or name a CSV &group=COLUMN"),
         ("iid(0)", 2, 0, r"iid\(0\): the number of records for each agent must be from 1 to 500"),
         ("iid(501)", 2, 0, "must be from 1 to 500"),
@@ -83,6 +83,17 @@ def test_groups_are_dealt_whole_the_largest_first() -> None:
     assert [len(part) for part in parts] == [65, 40]
     more_agents = partition("by-group", np.zeros(105, dtype=np.int64), 7, 7, groups)
     assert [len(part) for part in more_agents] == [40, 30, 20, 10, 5, 0, 0]
+
+
+def test_each_agent_gets_a_group_of_its_own_and_the_rest_is_dealt_to_nobody() -> None:
+    groups = np.repeat([0, 1, 2, 3, 4], [5, 40, 10, 30, 20])
+    parts = partition("one-group", np.zeros(105, dtype=np.int64), 3, 7, groups)
+    held = [set(groups[part].tolist()) for part in parts]
+    assert [len(own) for own in held] == [1, 1, 1]
+    assert len(set.union(*held)) == 3
+    assert [len(part) for part in parts] == [int((groups == own.pop()).sum()) for own in held]
+    with pytest.raises(DataError, match="5 groups do not give each of 6 agents one"):
+        partition("one-group", np.zeros(105, dtype=np.int64), 6, 7, groups)
 
 
 def test_the_seed_decides_among_groups_of_one_size() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiomqtt import Client, ProtocolVersion, Will
+from aiomqtt import Client, MqttError, ProtocolVersion, Will
 from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -112,11 +112,11 @@ def _bound(client: Client) -> None:
 
     def received(count: int) -> bytes:
         if count > _LARGEST_PACKET:
-            raise ConnectionError(f"it sends a packet of over {_LARGEST_PACKET} bytes")
+            raise MqttError(f"it sends a packet of over {_LARGEST_PACKET} bytes")
         if paho._in_messages:
-            raise ConnectionError("it sends with a quality of service that was not asked for")
+            raise MqttError("it sends with a quality of service that was not asked for")
         if len(paho._out_packet) > _MOST_REPLIES:
-            raise ConnectionError("it does not read what it is sent")
+            raise MqttError("it does not read what it is sent")
         return receive(count)
 
     paho._sock_recv = received  # type: ignore[assignment, method-assign]

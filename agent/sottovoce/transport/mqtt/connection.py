@@ -200,6 +200,10 @@ class Connection:
 
     def _explained(self, error: Exception) -> str:
         """What happened, and what to do."""
+        while isinstance(error, MqttError | OSError) and isinstance(error.__cause__, Exception):
+            error = error.__cause__
+        if not isinstance(error, MqttError | OSError | SottovoceError):
+            return "it sent what is no MQTT"  # whatever else could be said of it is in the broker's own words
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1

@@ -1,0 +1,95 @@
+"""Next-half-hour forecasting, end to end: better than persistence, and what noise costs."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.data.feed import Window, WindowStore
+
+from tests.support.command import here
+from tests.support.loads import half_hours, meters_file
+from tests.support.processes import document, sottovoce
+from tests.support.reports import check_report
+
+SHORT = ("testbed", "--transport", "memory", "--cycles", "40", "--json")
+
+
+def reported(*arguments: object, agents: int) -> dict[str, Any]:
+    ended = here(*SHORT, "--agents", agents, *arguments)
+    assert ended.code == 0, ended.err
+    report = document(ended.out)
+    check_report(report, agents=agents)
+    return report
+
+
+def gain(report: dict[str, Any]) -> float:
+    """By how much the mean absolute error is below that of persistence, as a share of what the exact fit gains."""
+    final = report["final"]
+    gained, best = (float(final["mae_persistence"] - final[name]) for name in ("mae_mean", "mae_least_squares"))
+    return gained / best
+
+
+def test_a_fleet_beats_persistence_and_noise_costs_some_of_it(tmp_path: Path) -> None:
+    spec = meters_file(tmp_path, meters=6, days=24)
+    gains = {
+        epsilon: gain(reported("--data", spec, "--epsilon", epsilon, "--set", "privacy.unit=window", agents=6))
+        for epsilon in ("inf", 8, 0.1)
+    }
+    assert gains["inf"] > 0.6
+    assert gains[8] > 0.6
+    assert gains[0.1] < gains[8] - 0.4, "the report shows what noise costs"
+
+
+def test_what_a_window_is_promised_is_said_and_the_ledger_says_the_same(tmp_path: Path) -> None:
+    report = reported(
+        "--data", meters_file(tmp_path, 4, 12), "--model", "ridge", "--set", "privacy.unit=window", agents=4
+    )
+    privacy, run = report["privacy"], report["run"]
+    assert (privacy["unit"], privacy["status"], run["model"], run["partition"]) == (
+        "window", "proved", "ridge", "one-group",
+    )  # fmt: skip
+    assert "clipped per window" in privacy["mechanism"]
+    assert 1.9 < privacy["spent_epsilon_max"] <= 2
+    final = report["final"]
+    assert final["unit"] == "kWh"
+    assert final["accuracy_mean"] is None
+    assert final["mae_mean"] <= final["mae_max"]
+    assert final["mae_mean"] < final["rmse_mean"] <= final["rmse_max"]
+    assert final["mae_persistence"] < final["mae_same_time_yesterday"]
+
+
+def test_one_home_learns_alone_from_what_its_feed_has_kept(tmp_path: Path) -> None:
+    """Half hours that were replayed into a store; of the last days nothing is learnt."""
+    wh = half_hours(1, 40, 3)[0].tolist()
+    store = WindowStore(tmp_path / "windows.db", 1800, keep_days=400)
+    first = 20_000 * 48
+    store.write([Window("main", first + i, energy) for i, energy in enumerate(wh) if energy >= 0], {})
+    store.close()
+    spec = f"feed:mqtt://localhost:1883#store={tmp_path / 'windows.db'}&test=0.25"
+    for epsilon in ("inf", 8):
+        report = reported("--data", spec, "--epsilon", epsilon, "--set", "privacy.unit=window", agents=1)
+        assert report["final"]["mae_mean"] < report["final"]["mae_persistence"]
+
+
+def test_it_is_shown_in_words(tmp_path: Path) -> None:
+    ended = here(
+        "testbed", "--transport", "memory", "--agents", 3, "--cycles", 4, "--data", meters_file(tmp_path, 3, 8)
+    )
+    assert ended.code == 0, ended.err
+    assert re.search(r"cycle 4 .*mae 0\.\d+  worst 0\.\d+  persistence 0\.\d+", ended.out)
+    assert re.search(r"error +0\.\d+ kWh mean absolute, 0\.\d+ worst agent; persistence", ended.out)
+
+
+@pytest.mark.timeout(300)  # the testbed has deadlines of its own, which come first
+def test_processes_learn_what_the_simulation_does(tmp_path: Path) -> None:
+    spec = meters_file(tmp_path, 3, 16)
+    arguments = ("--agents", 3, "--data", spec, "--model", "ridge", "--epsilon", "inf", "--cycles", 30, "--period", 0.2)
+    ended = sottovoce("testbed", "--json", *arguments, seconds=250)
+    assert ended.returncode == 0, ended.stderr
+    report = document(ended.stdout)
+    check_report(report, agents=3)
+    assert gain(report) > 0.7
+    simulated = document(here(*SHORT, *arguments).out)
+    assert np.isclose(report["final"]["mae_mean"], simulated["final"]["mae_mean"], rtol=0.02)

@@ -1,0 +1,72 @@
+"""What a testbed decides where a number is to be predicted."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.errors import ConfigError
+from sottovoce.simulate import Faults
+from sottovoce.testbed.options import Options
+from sottovoce.testbed.plan import Plan, plan
+from sottovoce.testbed.run_facts import shared_records, unpaid
+
+from tests.support.loads import meters_file
+
+
+def planned(data: str, **changes: Any) -> Plan:
+    usual: dict[str, Any] = {
+        "agents": 3, "learner": "clipd2p", "fidelity": "sound", "model": None, "data": data, "transport": "memory",
+        "epsilon": 2.0, "delta": 1e-5, "cycles": 10, "period": 1.0, "topology": "exponential", "seed": 0,
+        "faults": Faults(), "fault_words": [], "settings": {},
+    }  # fmt: skip
+    return plan(Options(**{**usual, **changes}))
+
+
+def test_each_agent_has_a_meter_of_its_own_and_days_are_held_back(tmp_path: Path) -> None:
+    found = planned(meters_file(tmp_path, meters=5, days=8), settings={"privacy.unit": "window"})
+    assert (found.model, found.classes, found.transform) == ("ridge", 1, "none")
+    assert found.options.partition == "one-group"
+    assert found.windows == (0, 5)
+    assert found.data("npz:x", "npz:y")["windows"] == [0, 5]
+    assert len({len(raw) for raw in found.raw}) > 1, "readings are missing here and there"
+    assert found.target is not None
+    assert len(found.target.baselines["persistence"]) == len(found.test)
+    assert [word for word in shared_records(found) if "reading" in word] == []
+    assert any("mae_least_squares" in word for word in unpaid(found))
+
+
+def test_a_record_is_no_reading_and_the_report_says_so(tmp_path: Path) -> None:
+    spec = meters_file(tmp_path, meters=3, days=4)
+    (warning,) = shared_records(planned(spec))
+    assert "up to 5 records" in warning
+    assert "privacy.unit=window" in warning
+    assert shared_records(planned(spec, epsilon=None)) == []
+
+
+def test_the_command_line_decides_before_the_task_does(tmp_path: Path) -> None:
+    spec = meters_file(tmp_path, meters=4, days=4)
+    found = planned(spec, settings={"data.partition": "iid", "privacy.unit": "window", "data.windows": [1, 2]})
+    assert found.options.partition == "iid"
+    assert found.family.terms.windows == (1, 2)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="regression, which golf does not learn"):
+        planned(spec, learner="golf")
+    with pytest.raises(ConfigError, match="which mlp is not for; choose ridge"):
+        planned(spec, model="mlp")
+    with pytest.raises(ConfigError, match="centred-unit changes; choose none"):
+        planned(spec, settings={"data.transform": "centred-unit"})
+
+
+def test_without_a_test_split_records_are_held_back_and_nothing_is_compared(tmp_path: Path) -> None:
+    found = planned(meters_file(tmp_path, meters=3, days=4) + "&test=0")
+    assert found.target is not None
+    assert dict(found.target.baselines) == {}
+    assert len(found.test)
+
+
+def test_any_records_with_a_number_to_predict_can_be_learnt_from(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    np.savez(tmp_path / "r.npz", X=X, y=np.zeros(60, dtype=np.int64), classes=1)
+    found = planned(f"npz:{tmp_path / 'r.npz'}")
+    assert (found.model, found.family.model.size, found.target) == ("ridge", 3, None)
+    assert found.options.partition == "iid"
