@@ -62,8 +62,9 @@ def test_a_device_whose_network_comes_up_later_is_found_then(fleet: Fleet, tmp_p
         hosts = [network.host() for _ in range(2)]
         devices = [new_device(fleet, tmp_path / name, records=3) for name in "ab"]
         for device, host in zip(devices, hosts, strict=True):
-            there = {"listen": "0.0.0.0:7400", "announce": f"{host.address}:7400", "peers": []}
-            device.configure([], **{**by_mdns(host, 0.5), "transport": there})
+            tables = by_mdns(host, 0.5)
+            tables["transport"] = {"listen": "0.0.0.0:7400", "announce": f"{host.address}:7400", "peers": []}
+            device.configure([], **tables)
         network.unplug(hosts[1])
         with agents_on(hosts, devices) as agents:
             until(lambda: agents[1].status()["membership"]["sources"]["mdns"], "it looks")

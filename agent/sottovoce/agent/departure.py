@@ -88,9 +88,10 @@ class Departure:
                     if self._core.holds and (heir := await self._living()) is not None:
                         await self._bequeath(heir)
                     moves = await self._moves()
-                    if self._left() is None and (self.closed or not moves):
-                        break
-        self.closed = True
+                    if self._left() is None:
+                        if self.closed:
+                            return
+                        self.closed = not moves
 
     def end(self) -> None:
         """The transport has stopped: say how it went."""

@@ -87,6 +87,16 @@ def join(
         opened = open_fleet(fleet or Path("fleet"))
         identity = joining.join(opened, state, budget, validity_of(valid), vault=vault)
     typer.echo(identity.node_id)
+    _tell_of_broker(state)
+
+
+def _tell_of_broker(state: Path) -> None:
+    """What to write into the configuration, if the invitation names a broker; on standard error."""
+    from sottovoce.identity.invitation import read_seeds
+
+    if (broker := read_seeds(state).broker) is not None:
+        typer.echo('the fleet has a broker; to use it, [transport] use = ["mqtt"] or ["grpc", "mqtt"], and', err=True)
+        typer.echo(f'[transport.mqtt] url = "{broker.url}" and realm = "{broker.realm}"', err=True)
 
 
 def _check_belonging(pinned: bool, external: bool, **given: Any) -> None:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TypeVar
 
-from sottovoce.errors import InternalError
+from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport
 from sottovoce.wire import Assembly, Cut, decode_part, is_part
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
@@ -103,7 +103,10 @@ class Carrier:
         while (left := deadline - time.monotonic()) > 0:
             _remember(self._next, (peer.id, cut.digest), index, _MOST_REMEMBERED)
             answer = await transport.deliver(peer, cut.part(index), left)
-            wanted = cut.wanted(answer)
+            try:
+                wanted = cut.wanted(answer)
+            except MessageRefused as refusal:
+                raise DeliveryFailed("other", f"peer {peer.id} at {peer.address}: {refusal}") from refusal
             if wanted is None:
                 self._next.pop((peer.id, cut.digest), None)
                 return answer

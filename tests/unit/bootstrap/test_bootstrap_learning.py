@@ -43,7 +43,7 @@ def test_a_contact_by_itself_is_nobody_to_send_to(identities: Identities) -> Non
     me, other = identities[:2]
     member = _member(me)
     member.learn("mdns", [seed_of(other)], 0.0)
-    assert member.view == member.peers(0.0) == member.warm() == ()
+    assert not (member.view or member.peers(0.0) or member.warm())
     reply, _ = member.on_request(identities[3].node_id, _exchange(identities[3]), 0.0)
     assert [entry.record.node_id for entry in reply.entries] == [me.node_id], "and nobody is told of it"
     _requested(member, member.tick(0.1), other)
@@ -108,11 +108,10 @@ def test_a_device_that_a_liar_had_announced_is_taken_in_when_its_own_word_comes(
     me, victim, friend = identities[:3]
     member = _member(me)
     now = 0.0
-    for attempt in range(3):
+    for _ in range(3):
         member.learn("mdns", [Contact(victim.node_id, ("10.9.9.9:1",))], now)
         now += 2 * PERIOD
         member.on_failure(_targets(member.tick(now))[0], now)
-        del attempt
     member.learn("mdns", [], now)
     member.on_request(friend.node_id, _exchange(friend, 1, victim), now)
     assert {record.node_id for record in member.view} == {victim.node_id, friend.node_id}

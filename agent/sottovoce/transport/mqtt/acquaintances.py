@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Subject, verify_credential
-from sottovoce.identity.trust import Trust
-from sottovoce.transport.mqtt.introduction import Introduced, claimed, verified
+from sottovoce.transport.mqtt.introduction import Introduced, claimed
+from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Presence
 from sottovoce.transport.mqtt.secrecy import Channel
 
@@ -49,15 +48,23 @@ class Acquaintances:
 
     Args:
         presence: of this device.
-        trust: whom it trusts.
+        notary: verifies introductions.
         restarted: called with a node id when that device has another key, with None when this one has.
+        now: the time.
     """
 
-    def __init__(self, presence: Presence, trust: Trust, restarted: Callable[[str | None], None]) -> None:
+    def __init__(
+        self,
+        presence: Presence,
+        notary: Notary,
+        restarted: Callable[[str | None], None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self.met = 0
         self._presence = presence
-        self._trust = trust
+        self._notary = notary
         self._restarted = restarted
+        self._now = now
         self._changes = 0
         self._known: dict[str, Acquaintance] = {}
         self._news = asyncio.Event()
@@ -85,14 +92,14 @@ class Acquaintances:
         known = self._known.get(device)
         if known is not None and known.raw == raw:
             return known
-        claim = claimed(raw, self._trust.identity.fleet, device)
+        claim = claimed(raw, self._presence.fleet, device)
         if known is not None and claim.version <= known.introduced.version:
             if claim.session_key == known.introduced.session_key and not claim.gone:
                 return known  # it was on its way when a newer one came
             raise MessageRefused("replayed", f"an introduction of {device} is older than what is known of it")
         if known is not None and claim.session_key in known.former:
             raise MessageRefused("replayed", f"an introduction of {device} has a key that was replaced")
-        news = verified(claim, self._vouch)
+        news = self._notary.verify(claim)
         if known is None or news.session_key != known.introduced.session_key:
             known = self._begin(device, raw, news)
         known.raw, known.introduced, known.gone = raw, news, news.gone
@@ -113,7 +120,7 @@ class Acquaintances:
             self._known.clear()
             self._presence.begin_anew()
             self._restarted(None)
-        channel = self._presence.key.shared_with(self._trust.identity.node_id, device, news.session_key)
+        channel = self._presence.key.shared_with(self._presence.device, device, news.session_key)
         former: tuple[bytes, ...] = ()
         if before is not None:
             former = (*before.former, before.introduced.session_key)[-_FORMER_KEYS:]
@@ -124,15 +131,13 @@ class Acquaintances:
 
     def _holds(self, known: Acquaintance) -> bool:
         if known.trusted != self._changes:
-            known.trusted = self._changes
             subject = known.introduced.subject
             try:
-                verified(claimed(known.raw, subject.fleet, subject.node_id), self._vouch)
+                self._notary.verify(claimed(known.raw, subject.fleet, subject.node_id))
                 known.holds = True
-            except MessageRefused:
+            except MessageRefused as refusal:
+                if refusal.reason == "flood":
+                    return False
                 known.holds = False
-        return known.holds and datetime.now(UTC) <= known.introduced.subject.not_after
-
-    def _vouch(self, certificate: bytes) -> Subject:
-        """A revoked device is known, too: it is whoever takes its messages that refuses them, and tells it why."""
-        return verify_credential(certificate, self._trust.identity, datetime.now(UTC))
+            known.trusted = self._changes
+        return known.holds and self._now() <= known.introduced.subject.not_after

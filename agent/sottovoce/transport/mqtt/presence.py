@@ -3,7 +3,8 @@
 from enum import Enum, auto
 
 from sottovoce.identity.trust import Trust
-from sottovoce.transport.mqtt.introduction import claimed, introduction, verified
+from sottovoce.transport.mqtt.introduction import claimed, introduction
+from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
 
@@ -20,14 +21,19 @@ class Presence:
 
     Args:
         trust: who it is.
+        notary: verifies what others say in its name.
         incarnation: how often it has started.
 
     Attributes:
+        fleet: its fleet.
+        device: its node id.
         key: its session key.
     """
 
-    def __init__(self, trust: Trust, incarnation: int) -> None:
+    def __init__(self, trust: Trust, notary: Notary, incarnation: int) -> None:
+        self.fleet, self.device = trust.identity.fleet, trust.identity.node_id
         self.key = SessionKey()
+        self._notary = notary
         self._trust = trust
         self._incarnation = incarnation
         self._sequence = 2
@@ -64,15 +70,14 @@ class Presence:
         """
         if raw == self.here():
             return Echo.AGREES
-        own = self._trust.identity
-        claim = claimed(raw, own.fleet, own.node_id)
+        claim = claimed(raw, self.fleet, self.device)
         if claim.session_key != self.key.public and claim.version >= (self._incarnation, self._since):
-            verified(claim, self._trust.verify)
+            self._notary.verify(claim)
             return Echo.COPY
         if not claim.gone:
             return Echo.AGREES
         if claim.version > self._version:
-            verified(claim, self._trust.verify)
+            self._notary.verify(claim)
             self.renew()
         return Echo.DENIES
 

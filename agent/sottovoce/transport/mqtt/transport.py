@@ -18,6 +18,7 @@ from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting
 from sottovoce.transport.mqtt.exchanges import Exchanges, Gone
 from sottovoce.transport.mqtt.forms import decoded
+from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Echo, Presence
 from sottovoce.transport.mqtt.seldom import Seldom
 from sottovoce.transport.mqtt.topics import Topics
@@ -62,8 +63,9 @@ class MqttTransport:
         self._id = own.node_id
         self._waiting = waiting
         self._topics = Topics(own.fleet, own.node_id)
-        self._presence = Presence(trust, incarnation)
-        self._known = Acquaintances(self._presence, trust, self._restarted)
+        notary = Notary(trust)
+        self._presence = Presence(trust, notary, incarnation)
+        self._known = Acquaintances(self._presence, notary, self._restarted)
         self._exchanges = Exchanges()
         self._followed: OrderedDict[str, None] = OrderedDict()
         self._present: set[str] | None = None

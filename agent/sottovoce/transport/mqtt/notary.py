@@ -1,0 +1,50 @@
+"""Verifying introductions, of which anybody may send any number."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sottovoce.errors import MessageRefused
+from sottovoce.identity import Subject, verify_credential
+from sottovoce.identity.trust import Trust
+from sottovoce.transport.mqtt.introduction import Claim, Introduced, verified
+
+_FORGERIES = 500.0  # in a row: those that a broker may have kept of devices whose certificates have expired
+_FORGERIES_PER_SECOND = 50.0  # one costs half a millisecond on a workstation, and whoever sends it almost nothing
+
+
+class Notary:
+    """Verifies introductions, and stops to for a moment when too many were forged.
+
+    Args:
+        trust: whom this device trusts.
+        clock: seconds that only rise.
+    """
+
+    def __init__(self, trust: Trust, clock: Callable[[], float] = time.monotonic) -> None:
+        self._trust = trust
+        self._patience = _FORGERIES
+        self._clock = clock
+        self._tried = clock()
+
+    def verify(self, claim: Claim) -> Introduced:
+        """A device, once all that is claimed of it was verified.
+
+        A revoked device is verified, too: it is whoever takes its messages that refuses them, and tells it why.
+
+        Raises:
+            MessageRefused: as for sottovoce.transport.mqtt.introduction.verified, or for `flood`: it was not looked at.
+        """
+        now = self._clock()
+        self._patience = min(_FORGERIES, self._patience + (now - self._tried) * _FORGERIES_PER_SECOND)
+        self._tried = now
+        if self._patience < 1.0:
+            raise MessageRefused("flood", f"an introduction of {claim.device} came after too many forged ones")
+        try:
+            return verified(claim, self._vouch)
+        except MessageRefused:
+            self._patience -= 1.0
+            raise
+
+    def _vouch(self, certificate: bytes) -> Subject:
+        return verify_credential(certificate, self._trust.identity, datetime.now(UTC))

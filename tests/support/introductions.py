@@ -1,0 +1,38 @@
+"""Introductions of devices, true ones and others; and devices whose certificate was renewed."""
+
+from pathlib import Path
+from typing import Any
+
+from sottovoce.identity import Fleet, Identity, load
+from sottovoce.identity.renewal import install_certificate, renewal_request
+from sottovoce.identity.request import read_request
+from sottovoce.transport.mqtt.introduction import introduction
+from sottovoce.transport.mqtt.secrecy import SessionKey
+from sottovoce.wire.v1.mqtt_pb2 import Introduction
+
+
+def a_key() -> bytes:
+    """A session key whose private half nobody has."""
+    return SessionKey().public
+
+
+def introduced_by(
+    identity: Identity, key: bytes, incarnation: int = 1, sequence: int = 1, *, gone: bool = False
+) -> bytes:
+    """One that its device has made."""
+    return introduction(identity, incarnation, sequence, key, gone=gone)
+
+
+def altered(raw: bytes, **fields: Any) -> bytes:
+    """The same with other fields, and the signature of the first."""
+    message = Introduction.FromString(raw)
+    for name, value in fields.items():
+        setattr(message, name, value)
+    return message.SerializeToString(deterministic=True)
+
+
+def renewed(fleet: Fleet, directory: Path) -> Identity:
+    """The same device with a new certificate, which holds for the usual time from now."""
+    request = read_request(renewal_request(directory), "the request")
+    install_certificate(directory, fleet.renew(request, ()), "the certificate")
+    return load(directory)

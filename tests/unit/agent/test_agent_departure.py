@@ -1,0 +1,142 @@
+"""Leaving: to whom mass goes, when nothing more is taken, and what is said when somebody does not answer."""
+
+import asyncio
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from sottovoce.agent.core import Core
+from sottovoce.agent.departure import Departure
+from sottovoce.agent.herald import Herald
+from sottovoce.agent.link import Link
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.learners import GradientWalk, PushSum, PushSumShare, PushSumState, Schedule
+from sottovoce.learners.push_sum import WEIGHT_ONE
+from sottovoce.transport import DeliveryFailed, Peer
+
+SCHEDULE = Schedule(
+    learner="push-sum", size=2, period=1.0, steps=0, step_size=1.0, step_decay=0.0, expected_records=1.0, fanout=1
+)
+SHARE = PushSumShare(np.array([5, 7]), 3)
+
+
+class Somebody:
+    """The part of a link that is looked at."""
+
+    def __init__(self, node: str, failures: int = 0) -> None:
+        self.peer = Peer(node, "10.0.0.1:7400", node)
+        self.failures = failures
+
+
+class Rig:
+    """A device that leaves: some peers answer, some of them confirm, and some have left before."""
+
+    def __init__(self, *peers: Somebody, alive: set[str], gone: set[str] = frozenset(), confirms: bool = True) -> None:  # type: ignore[assignment]
+        state = PushSumState(np.array([11, 13]), WEIGHT_ONE)
+        self.core = Core(
+            learner=PushSum(SCHEDULE), store=MemoryStore(state), seal=lambda to, sequence, message: message
+        )
+        self.asked: list[str] = []
+        self.heirs: list[str] = []
+        self.late: list[PushSumShare] = []
+        self._alive = alive
+        self._confirms = confirms
+        self.departure = Departure(
+            core=self.core,
+            herald=cast(Herald, self),
+            links=cast("dict[str, Link]", {peer.peer.id: peer for peer in peers}),
+            gone=gone.__contains__,
+            bequeath=self._bequeath,
+        )
+
+    async def tell(self, peer: Peer) -> None:
+        """See Herald.tell."""
+        self.asked.append(peer.id)
+        if peer.id not in self._alive:
+            raise DeliveryFailed("unreachable", "nobody listens there")
+
+    async def _bequeath(self, heir: str) -> None:
+        self.heirs.append(heir)
+        self.core.bequeath(heir)
+        if self._confirms:
+            asyncio.get_running_loop().call_later(0.01, self._confirmed, heir)
+
+    def _confirmed(self, heir: str) -> None:
+        if self.late:
+            self.core.receive("x", 1, len(self.heirs), self.late.pop(), 0.0)
+        self.core.confirm(heir, len(self.heirs), 0.0)
+        self.departure.moved()
+
+    async def leave(self, *, told: bool = True) -> dict[str, Any]:
+        outcome = asyncio.ensure_future(self.departure.outcome())
+        await asyncio.sleep(0)
+        await self.departure.hand_over(asyncio.Event(), told=told)
+        self.departure.end()
+        return await outcome
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in {"LEAVE": 0.5, "_TAKING": 0.2, "_QUIET": 0.05}.items():
+        monkeypatch.setattr(f"sottovoce.agent.departure.{name}_SECONDS", seconds)
+    monkeypatch.setattr("sottovoce.agent.departure._PAUSE_SECONDS", 0.01)
+
+
+async def test_all_mass_goes_to_one_peer_that_answers_and_has_not_left() -> None:
+    rig = Rig(
+        Somebody("dead"),
+        Somebody("left"),
+        Somebody("weak", 3),
+        Somebody("well"),
+        alive={"left", "weak", "well"},
+        gone={"left"},
+    )
+    assert await rig.leave() == {"stopping": True, "handed_over": True, "left": ""}
+    assert rig.heirs == ["well"]
+    assert "left" not in rig.asked
+    assert rig.core.state.weight == 0
+    assert rig.departure.closed
+
+
+async def test_what_comes_meanwhile_goes_too() -> None:
+    rig = Rig(Somebody("well"), alive={"well"})
+    rig.late = [SHARE, SHARE]
+    assert (await rig.leave())["handed_over"]
+    assert rig.heirs == ["well"] * 3
+    assert rig.core.state.weight == 0
+
+
+@pytest.mark.parametrize("told", [True, False])
+async def test_where_nobody_was_told_nothing_is_taken_from_the_beginning(told: bool) -> None:
+    rig = Rig(Somebody("well"), alive=set())
+    leaving = asyncio.ensure_future(rig.leave(told=told))
+    await asyncio.sleep(0.02)
+    assert rig.departure.closed is not told
+    await leaving
+    assert rig.departure.closed
+
+
+async def test_without_anybody_alive_the_mass_stays(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(Somebody("dead"), alive=set())
+    outcome = await rig.leave()
+    assert outcome == {
+        "stopping": True, "handed_over": False, "left": "no peer took over this device's push-sum share"
+    }  # fmt: skip
+    assert rig.core.state.weight == WEIGHT_ONE
+    assert len(rig.asked) > 1, "it was tried again"
+    assert "leave-incomplete" in caplog.text
+
+
+async def test_a_peer_that_does_not_confirm_is_named_and_no_other_gets_the_same_share() -> None:
+    rig = Rig(Somebody("slow"), Somebody("well"), alive={"slow", "well"}, confirms=False)
+    outcome = await rig.leave()
+    assert rig.heirs == ["slow"]
+    assert outcome["left"] == "slow did not confirm what this device sent"
+    assert [outgoing.recipient for outgoing in rig.core.outbox] == ["slow"]
+
+
+async def test_a_learner_without_mass_hands_nothing_over() -> None:
+    rig = Rig(Somebody("well"), alive={"well"})
+    rig.core._learner = object.__new__(GradientWalk)
+    assert await rig.leave() == {"stopping": True, "handed_over": True, "left": ""}
+    assert rig.asked == []

@@ -1,0 +1,125 @@
+"""Channels between two devices: what one seals the other opens, once, and nobody else opens or makes."""
+
+from collections.abc import Iterable
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from sottovoce.errors import MessageRefused
+from sottovoce.transport.mqtt.secrecy import Channel, SessionKey
+
+WINDOW = 1024
+
+
+@pytest.fixture
+def keys() -> tuple[SessionKey, SessionKey]:
+    return SessionKey(), SessionKey()
+
+
+@pytest.fixture
+def pair(keys: tuple[SessionKey, SessionKey]) -> tuple[Channel, Channel]:
+    a, b = keys
+    return a.shared_with("a", "b", b.public), b.shared_with("b", "a", a.public)
+
+
+def reason(channel: Channel, counter: int, sealed: bytes) -> str:
+    with pytest.raises(MessageRefused) as refused:
+        channel.open(counter, sealed)
+    return refused.value.reason
+
+
+def opened(channel: Channel, messages: Iterable[tuple[int, bytes]]) -> list[bytes]:
+    return [channel.open(counter, sealed) for counter, sealed in messages]
+
+
+def test_what_one_seals_the_other_opens_in_both_directions(pair: tuple[Channel, Channel]) -> None:
+    a, b = pair
+    assert opened(b, [a.seal(b"there"), a.seal(b"")]) == [b"there", b""]
+    assert opened(a, [b.seal(b"back")]) == [b"back"]
+
+
+def test_a_message_is_opened_once(pair: tuple[Channel, Channel]) -> None:
+    a, b = pair
+    messages = [a.seal(b"%d" % i) for i in range(5)]
+    assert opened(b, messages[::-1]) == [b"4", b"3", b"2", b"1", b"0"]
+    assert {reason(b, *message) for message in messages} == {"replayed"}
+
+
+def test_no_bit_of_a_message_and_no_counter_can_be_altered_and_the_message_still_counts(
+    pair: tuple[Channel, Channel],
+) -> None:
+    a, b = pair
+    counter, sealed = a.seal(b"there")
+    for bit in range(8 * len(sealed)):
+        altered = bytearray(sealed)
+        altered[bit // 8] ^= 1 << bit % 8
+        assert reason(b, counter, bytes(altered)) == "forged"
+    assert {reason(b, other, sealed) for other in (2, 3, 1000, 2**63 - 1)} == {"forged"}
+    assert reason(b, counter, sealed[:15]) == "forged"
+    assert reason(b, counter, b"") == "forged"
+    assert b.open(counter, sealed) == b"there"
+
+
+def test_counters_that_nobody_counts_to_are_refused_and_move_nothing(pair: tuple[Channel, Channel]) -> None:
+    a, b = pair
+    message = a.seal(b"there")
+    assert {reason(b, other, message[1]) for other in (-1, 0, 2**63, 2**64 - 1)} == {"replayed"}
+    assert b.open(*message) == b"there"
+
+
+def test_messages_come_in_any_order_within_the_window(pair: tuple[Channel, Channel]) -> None:
+    a, b = pair
+    messages = [a.seal(b"%d" % i) for i in range(WINDOW + 1)]
+    assert b.open(*messages[WINDOW]) == b"%d" % WINDOW
+    assert reason(b, *messages[0]) == "replayed"  # too late to tell
+    assert b.open(*messages[1]) == b"1"
+    assert reason(b, *messages[1]) == "replayed"
+
+
+def test_a_jump_beyond_the_window_forgets_nothing_that_could_come_again(pair: tuple[Channel, Channel]) -> None:
+    a, b = pair
+    early = [a.seal(b"early") for _ in range(3)]
+    opened(b, early[:2])
+    late = [a.seal(b"late") for _ in range(2 * WINDOW)][-1]
+    b.open(*late)
+    assert {reason(b, *message) for message in [*early, late]} == {"replayed"}
+
+
+def test_a_message_does_not_come_back_to_its_sender(pair: tuple[Channel, Channel]) -> None:
+    a, _ = pair
+    assert reason(a, *a.seal(b"there")) == "forged"
+
+
+@pytest.mark.parametrize("own, other", [("b", "c"), ("c", "a"), ("a", "b"), ("", "ba")])
+def test_a_channel_holds_between_two_devices_and_no_others(
+    keys: tuple[SessionKey, SessionKey], own: str, other: str
+) -> None:
+    a, b = keys
+    message = a.shared_with("a", "b", b.public).seal(b"there")
+    assert reason(b.shared_with(own, other, a.public), *message) == "forged"
+
+
+def test_another_session_opens_nothing(keys: tuple[SessionKey, SessionKey]) -> None:
+    a, b = keys
+    message = a.shared_with("a", "b", b.public).seal(b"there")
+    assert reason(SessionKey().shared_with("b", "a", a.public), *message) == "forged"
+    assert reason(b.shared_with("b", "a", SessionKey().public), *message) == "forged"
+
+
+def test_no_nonce_is_used_twice_whatever_channels_there_were_between_two_keys(
+    keys: tuple[SessionKey, SessionKey],
+) -> None:
+    a, b = keys
+    counters = [a.shared_with("a", "b", b.public).seal(b"there")[0] for _ in range(10)]
+    assert len(set(counters)) == 10
+
+
+@pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31), b"\xff" * 31])
+def test_keys_that_are_none_are_refused(key: bytes) -> None:
+    with pytest.raises(MessageRefused) as refused:
+        SessionKey().shared_with("a", "b", key)
+    assert refused.value.reason == "malformed"
+
+
+def test_a_key_is_new_at_each_start() -> None:
+    assert len({SessionKey().public for _ in range(5)}) == 5
+    assert len(X25519PrivateKey.generate().public_key().public_bytes_raw()) == len(SessionKey().public)

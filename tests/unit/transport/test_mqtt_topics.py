@@ -1,0 +1,57 @@
+"""Topics: who is told from them, and what they may not hold."""
+
+import pytest
+from sottovoce.transport.mqtt.topics import Topics
+
+A, B = "a" * 32, "b" * 32
+TOPICS = Topics("hill-street", A)
+
+
+def test_what_one_writes_to_is_what_the_other_listens_to() -> None:
+    other = Topics("hill-street", B)
+    assert TOPICS.inbox(B) == other.inboxes.replace("+", A)
+    assert other.sender(TOPICS.inbox(B)) == A
+    assert other.present(TOPICS.presence(A)) == A
+    assert TOPICS.everybody.replace("+", B) == other.presence(B)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "",
+        "/",
+        B,
+        f"sottovoce/v1/hill-street/in/{B}/{A}",
+        f"sottovoce/v1/elsewhere/in/{A}/{B}",
+        f"sottovoce/v2/hill-street/in/{A}/{B}",
+        f"sottovoce/v1/hill-street/in/{A}",
+        f"sottovoce/v1/hill-street/in/{A}/",
+        f"sottovoce/v1/hill-street/in/{A}/{B}/",
+        f"sottovoce/v1/hill-street/in/{A}/{B}/{B}",
+        f"sottovoce/v1/hill-street/in/{A}/{B[:-1]}",
+        f"sottovoce/v1/hill-street/in/{A}/{B.upper()}",
+        f"sottovoce/v1/hill-street/in/{A}/{B}\n",
+        f"sottovoce/v1/hill-street/in/{A}/{'x' * 60_000}",
+        f"sottovoce/v1/hill-street/in/{A}/+",
+        f"/sottovoce/v1/hill-street/in/{A}/{B}",
+        f"sottovoce/v1/hill-street/peer/{B}",
+    ],
+)
+def test_no_other_topic_has_a_sender(topic: str) -> None:
+    assert TOPICS.sender(topic) is None
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "",
+        f"sottovoce/v1/hill-street/peer/{B}/x",
+        f"sottovoce/v1/hill-street/peer//{B}",
+        "sottovoce/v1/hill-street/peer/",
+        "sottovoce/v1/hill-street/peer/reason=ok\nforged line",
+        f"sottovoce/v1/elsewhere/peer/{B}",
+        f"sottovoce/v1/hill-street/in/{A}/{B}",
+    ],
+)
+def test_no_other_topic_is_a_presence(topic: str) -> None:
+    assert TOPICS.present(topic) is None
