@@ -43,7 +43,7 @@ def test_a_contact_by_itself_is_nobody_to_send_to(identities: Identities) -> Non
     me, other = identities[:2]
     member = _member(me)
     member.learn("mdns", [seed_of(other)], 0.0)
-    assert not (member.view or member.peers(0.0) or member.warm())
+    assert [*member.view, *member.peers(0.0), *member.warm()] == []
     reply, _ = member.on_request(identities[3].node_id, _exchange(identities[3]), 0.0)
     assert [entry.record.node_id for entry in reply.entries] == [me.node_id], "and nobody is told of it"
     _requested(member, member.tick(0.1), other)
