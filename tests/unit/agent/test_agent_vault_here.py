@@ -8,9 +8,12 @@ import pytest
 from sottovoce.agent.family import family_of
 from sottovoce.agent.vault_here import budget_of, vault_here
 from sottovoce.config import checked
+from sottovoce.data.feed import Window, WindowStore
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
 from sottovoce.vault import Ledger
+
+from tests.support.loads import half_hours
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with windows", "without"])
@@ -44,3 +47,41 @@ def test_the_windows_of_the_records_reach_the_vault(tmp_path: Path, kept: bool) 
     assert vault.statement.unit == "window"
     assert not isinstance(vault.answer(Query("clipd2p", "gradient", 0, np.zeros(family.model.size))), Refused)
     vault.close()
+
+
+def test_the_days_that_a_feed_has_kept_reach_the_vault_as_windows(tmp_path: Path) -> None:
+    """A day outside of what may be used is not looked at."""
+    first, wh = 20_000 * 48, half_hours(1, 4, 0, missing=0)[0].tolist()
+    store = WindowStore(tmp_path / "windows.db", 1800, keep_days=400)
+    store.write([Window("house", first + i, energy) for i, energy in enumerate(wh)], {})
+    store.close()
+
+    def total(windows: list[int]) -> list[int]:
+        config = checked(
+            {
+                "agent": {"state": str(tmp_path)},
+                "data": {
+                    "source": f"feed:mqtt://127.0.0.1:1883#store={tmp_path / 'windows.db'}",
+                    "features": 10,
+                    "classes": 1,
+                    "expected_records": 176,
+                    "transform": "none",
+                    "windows": windows,
+                },
+                "learner": {"model": "ridge"},
+                "privacy": {"unit": "window", "epsilon": float("inf")},
+            },
+            "test",
+        )
+        family = family_of(config)
+        vault = vault_here(config, family, Ledger.in_memory("meter-17", budget_of(config)))
+        answer = vault.answer(Query("clipd2p", "gradient", 0, np.ones(family.model.size)))
+        assert not isinstance(answer, Refused)
+        vault.close()
+        return list(answer.value.tolist())
+
+    all_days = total([20_000, 29_999])
+    parts = [total(list(span)) for span in ((20_000, 20_001), (20_002, 20_002), (20_003, 20_003))]
+    assert all_days == np.sum(parts, axis=0).tolist(), "a sum over days is made of the days' own clipped sums"
+    assert any(all_days)
+    assert not any(total([20_004, 29_999]))

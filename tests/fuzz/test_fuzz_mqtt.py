@@ -1,0 +1,60 @@
+"""What a broker may put under any topic, mangled: refused with a reason, and nothing is handed over; never an error.
+
+SOTTOVOCE_FUZZ_RUNS lengthens the loop and SOTTOVOCE_FUZZ_SEED repeats one; a failure names its run.
+"""
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import pytest
+from sottovoce.identity import create_fleet, enrol
+
+from tests.support.mailbox import Post, asked, exchange, without_broker
+from tests.support.mangling import mangled
+
+RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
+SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
+REASONS = {
+    *("size", "malformed", "fleet", "sender", "certificate", "signature"),
+    *("replayed", "forged", "stale", "stranger", "flood"),
+}
+
+
+async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_broker(monkeypatch)
+    fleet = create_fleet(tmp_path / "fleet", "fleet")
+    here, there, third = [await Post(enrol(fleet, tmp_path / name)).start() for name in ("here", "there", "third")]
+    request, answer = await exchange(there, here, b"a message")
+    _, other = await exchange(here, third, b"a message")
+    here.hears_of(there)
+    presence = f"sottovoce/v1/fleet/peer/{there.id}"
+    words = [there.transport._presence.here(), there.transport._presence.gone(), here.transport._presence.gone()]
+    delivery, fresh = await asked(there, here, b"another")
+    raws = [request[1], answer[1], other[1], fresh[1], *words]
+    topics = [
+        presence,
+        f"sottovoce/v1/fleet/peer/{here.id}",
+        *(f"sottovoce/v1/fleet/in/{here.id}/{one.id}" for one in (there, third, here)),
+    ]
+    honest = list(here.received)
+    for run in range(RUNS):
+        dice = random.Random(f"{SEED}/{run}")
+        topic, raw = dice.choice(topics), mangled(dice, dice.choice(raws))
+        if raw in raws:
+            continue
+        here.refused()
+        try:
+            here.hears(topic, raw)
+        except Exception as error:
+            error.add_note(f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: {topic} {raw.hex()}")
+            raise
+        assert set(here.refused()) <= REASONS
+    await asyncio.sleep(0)
+    assert here.received == honest
+    here.hears(*fresh)
+    (answered,) = await here.frames(1)
+    there.hears(*answered)
+    assert await delivery == b"answer"
+    assert here.received == [*honest, (there.id, b"another")]

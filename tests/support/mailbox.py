@@ -1,0 +1,151 @@
+"""MQTT transports without a broker: the test carries every message from one to the other, or does not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from sottovoce.agent.waits import Waits
+from sottovoce.identity import Identity, Trust
+from sottovoce.transport import Peer
+from sottovoce.transport.mqtt import Broker, MqttTransport, transport
+
+
+class Mailbox:
+    """Takes the place of a transport's connection.
+
+    Attributes:
+        sent: topic, payload and whether retained, of everything that was published.
+        topics: what is listened to.
+        failure: raised instead of publishing.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        identifier: str,
+        *,
+        farewell: Callable[[], tuple[str, bytes]],
+        connected: Callable[[], Awaitable[None]],
+        arrived: Callable[[str, bytes], None],
+        lost: Callable[[], None],
+        waiting: object,
+    ) -> None:
+        self.sent: list[tuple[str, bytes, bool]] = []
+        self.topics: set[str] = set()
+        self.failure: Exception | None = None
+        self.is_up = True
+        self.problem = "nothing"
+        self.duplicates = 0
+        self.farewell, self.connected, self.arrived, self.lost = farewell, connected, arrived, lost
+        self._closing = asyncio.Event()
+
+    async def run(self) -> None:
+        await self._closing.wait()
+
+    def close(self) -> None:
+        self._closing.set()
+
+    async def publish(self, topic: str, payload: bytes, *, expires: float, retain: bool = False) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.sent.append((topic, payload, retain))
+
+    async def subscribe(self, topic: str) -> None:
+        self.topics.add(topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        self.topics.discard(topic)
+
+
+class Post:
+    """A device that has a transport with a mailbox.
+
+    Attributes:
+        received: what was handed over.
+        answer: given for it, or raised.
+        open: while it is clear, every message waits.
+    """
+
+    def __init__(self, identity: Identity, boots: int = 1) -> None:
+        self.identity = identity
+        self.trust = Trust(identity)
+        self.transport = MqttTransport(
+            broker=Broker("127.0.0.1", 1, "main"), trust=self.trust, incarnation=boots, waiting=Waits()
+        )
+        self.received: list[tuple[str, bytes | None]] = []
+        self.answer: bytes | Exception = b"answer"
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def start(self) -> "Post":
+        await self.transport.start(self.receive)
+        return self
+
+    @property
+    def id(self) -> str:
+        return self.identity.node_id
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self.id, "mqtt:main", self.identity.dns_name)
+
+    @property
+    def box(self) -> Mailbox:
+        box = self.transport.connection
+        assert isinstance(box, Mailbox)
+        return box
+
+    async def receive(self, sender: str, message: bytes | None) -> bytes:
+        self.received.append((sender, message))
+        await self.open.wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def hears(self, topic: str, payload: bytes) -> None:
+        """Something comes from the broker."""
+        self.box.arrived(topic, payload)
+
+    def hears_of(self, other: "Post") -> None:
+        """The other's present word of itself."""
+        self.hears(f"sottovoce/v1/{other.identity.fleet}/peer/{other.id}", other.transport._presence.here())
+
+    async def frames(self, count: int) -> list[tuple[str, bytes]]:
+        """The next frames that it sends, which are taken out of its mailbox."""
+        async with asyncio.timeout(20):
+            while True:
+                found = [(topic, payload) for topic, payload, retain in self.box.sent if not retain]
+                if len(found) >= count:
+                    self.box.sent.clear()
+                    return found
+                await asyncio.sleep(0)
+
+    def refused(self) -> dict[str, int]:
+        """What it has refused since it was asked last."""
+        refused = dict(self.transport.refused)
+        self.transport.refused.clear()
+        return refused
+
+
+def without_broker(patch: pytest.MonkeyPatch) -> None:
+    """Transports that are started from now on have mailboxes."""
+    patch.setattr(transport, "Connection", Mailbox)
+
+
+async def asked(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.Task[bytes], tuple[str, bytes]]:
+    """A message that goes out, once its recipient has been heard of: the wait for its answer, and its frame."""
+    delivery = asyncio.create_task(sender.transport.deliver(recipient.peer, message, 20))
+    await asyncio.sleep(0)
+    sender.hears_of(recipient)
+    (request,) = await sender.frames(1)
+    return delivery, request
+
+
+async def exchange(sender: Post, recipient: Post, message: bytes) -> list[tuple[str, bytes]]:
+    """One message and its answer, carried honestly; returns both frames."""
+    delivery, request = await asked(sender, recipient, message)
+    recipient.hears(*request)
+    (answer,) = await recipient.frames(1)
+    sender.hears(*answer)
+    await delivery
+    return [request, answer]
