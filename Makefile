@@ -27,6 +27,10 @@ $(STAMP): .ci/setup locks/dev.txt pyproject.toml
 test: setup  ## every test, and the coverage gate
 	@.ci/test
 
+.PHONY: soak
+soak: setup  ## the long tests, with dozens of processes
+	$(BIN)/python -m pytest -m soak -s tests
+
 .PHONY: check
 check: check-format check-lint check-types check-imports check-generated check-docs  ## everything that needs no test run
 

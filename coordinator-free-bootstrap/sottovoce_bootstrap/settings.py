@@ -6,7 +6,7 @@ from sottovoce.errors import ConfigError
 
 _VIEW_SIZES = range(20, 101)
 _WARM_SIZES = range(1, 13)
-_HORIZON_PERIODS = 9
+_HORIZON_PERIODS = 8
 _BACKOFF_SECONDS = 5.0
 
 
@@ -38,7 +38,7 @@ class Settings:
 
     @property
     def horizon(self) -> float:
-        """Seconds: the age beyond which nobody takes an entry or passes it on, nine periods.
+        """Seconds: the age beyond which nobody takes an entry or passes it on, eight periods.
 
         It caps what a relay can add to an age, and is why a device that has died is out of every view in ten periods.
         """

@@ -13,29 +13,13 @@ from sottovoce.identity import create_fleet, enrol
 from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.wire import Heads, SignedHead, decode, decode_heads, encode, encode_heads, seal, unseal
 
+from tests.support.mangling import mangled
 from tests.support.messages import share_of
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
 SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
 ENVELOPE_REASONS = {"size", "malformed", "fleet", "recipient", "sender", "signature"}
 PAYLOAD_REASONS = {"malformed", "shape", "range"}
-
-
-def _mangle(dice: random.Random, raw: bytes) -> bytes:
-    mangled = bytearray(raw)
-    for _ in range(dice.randint(1, 4)):
-        place, length = dice.randint(0, len(mangled)), dice.choice((1, 1, 2, 8, 40))
-        match dice.randrange(4):
-            case 0:
-                mangled[place : place + length] = dice.randbytes(length)
-            case 1:
-                del mangled[place : place + length]
-            case 2:
-                mangled[place:place] = dice.randbytes(length)
-            case _:
-                start = dice.randint(0, len(mangled))
-                mangled[place:place] = mangled[start : start + length]
-    return bytes(mangled)
 
 
 def test_mangled_messages(tmp_path: Path) -> None:
@@ -68,7 +52,7 @@ def test_mangled_messages(tmp_path: Path) -> None:
         dice = random.Random(f"{SEED}/{run}")
         # By turns what an outsider can do, and what a device of the fleet can sign.
         by_outsider = run % 2 == 0
-        raw = _mangle(dice, whole) if by_outsider else sealed(_mangle(dice, payload))
+        raw = mangled(dice, whole) if by_outsider else sealed(mangled(dice, payload))
         got = outcome(raw)
         context = f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: {got} from {raw.hex()}"
         if isinstance(got, str):
@@ -85,7 +69,7 @@ def test_mangled_ledger_heads(tmp_path: Path) -> None:
     head = SignedHead(identity.public_key, 57, 56, bytes(range(32)), bytes(range(16))).signed(identity)
     whole = encode_heads(Heads(head, head))
     for run in range(RUNS):
-        raw = _mangle(random.Random(f"{SEED}/heads/{run}"), whole)
+        raw = mangled(random.Random(f"{SEED}/heads/{run}"), whole)
         context = f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: from {raw.hex()}"
         reason = None
         try:

@@ -7,14 +7,14 @@ from sottovoce.identity import Fleet
 
 from tests.support.devices import new_device
 from tests.support.fleets import new_fleet
-from tests.support.islands import MANY, PERIOD, agents_on, become_one_and_outlive_half, two_islands, views
+from tests.support.islands import SIZES, agents_on, become_one_and_outlive_half, two_islands, views
 from tests.support.namespaces import Host
 from tests.support.waiting import until
 
 LEARNING: dict[str, object] = {"period": 1.0, "steps": 1}
 
 
-def by_mdns(host: Host, period: float = PERIOD) -> dict[str, dict[str, object]]:
+def by_mdns(host: Host, period: float) -> dict[str, dict[str, object]]:
     """Tables of a device that listens on its host and knows nobody."""
     return {
         "transport": {"listen": f"{host.address}:7400", "peers": []},
@@ -25,15 +25,18 @@ def by_mdns(host: Host, period: float = PERIOD) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.timeout(400)
-def test_thirty_agents_on_two_islands_become_one_fleet_and_outlive_half_of_it(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("many, period", SIZES)
+def test_agents_on_two_islands_become_one_fleet_and_outlive_half_of_it(
+    fleet: Fleet, tmp_path: Path, many: int, period: float
+) -> None:
     with two_islands() as islands:
-        hosts = [islands.host(number % 2) for number in range(MANY)]
+        hosts = [islands.host(number % 2) for number in range(many)]
         devices = [
-            new_device(fleet, tmp_path / f"d{i:02}", records=3).configure([], **by_mdns(host))
+            new_device(fleet, tmp_path / f"d{i:02}", records=3).configure([], **by_mdns(host, period))
             for i, host in enumerate(hosts)
         ]
         with agents_on(hosts, devices) as agents:
-            become_one_and_outlive_half(agents, lambda: islands.join(0, 1))
+            become_one_and_outlive_half(agents, period, lambda: islands.join(0, 1))
 
 
 def test_fleets_on_one_network_do_not_meet_even_if_they_have_one_name(fleet: Fleet, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from sottovoce.identity import Fleet
 from sottovoce.transport.mosquitto import write_broker
 
 from tests.support.devices import new_device
-from tests.support.islands import MANY, PERIOD, agents_on, become_one_and_outlive_half, two_islands
+from tests.support.islands import SIZES, agents_on, become_one_and_outlive_half, two_islands
 from tests.support.mosquitto import MOSQUITTO
 from tests.support.namespaces import Host
 
@@ -37,21 +37,24 @@ def brokers(fleet: Fleet, hosts: list[Host], directory: Path) -> Iterator[list[s
 
 
 @pytest.mark.timeout(400)
-def test_thirty_agents_at_two_brokers_become_one_fleet_and_outlive_half_of_it(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("many, period", SIZES)
+def test_agents_at_two_brokers_become_one_fleet_and_outlive_half_of_it(
+    fleet: Fleet, tmp_path: Path, many: int, period: float
+) -> None:
     """Both call their broker by one address. When the islands are joined, one broker ends, and all use the other."""
     with two_islands() as islands:
         address = "10.77.250.1"
         places = [islands.host(side, address) for side in (0, 1)]
-        hosts = [islands.host(number % 2) for number in range(MANY)]
+        hosts = [islands.host(number % 2) for number in range(many)]
         devices = [
             new_device(fleet, tmp_path / f"d{i:02}", records=3).configure(
                 [],
                 transport={"use": ["mqtt"], "peers": [], "mqtt": {"url": f"mqtts://{address}:{PORT}"}},
-                membership={"sampling": "newscast", "period": PERIOD},
+                membership={"sampling": "newscast", "period": period},
                 learner={"period": 1.0, "steps": 1},
                 ledger={"alone": False},
             )
-            for i in range(MANY)
+            for i in range(many)
         ]
         with brokers(fleet, places, tmp_path) as running, agents_on(hosts, devices) as agents:
 
@@ -61,4 +64,4 @@ def test_thirty_agents_at_two_brokers_become_one_fleet_and_outlive_half_of_it(fl
                 islands.unplug(places[1])
                 islands.join(0, 1)
 
-            become_one_and_outlive_half(agents, join)
+            become_one_and_outlive_half(agents, period, join)

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 
 MANY = 30
 SAMPLED = {"sampling": "newscast", "period": 0.3}
-UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lives for nine periods, however busy the machine is
+UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lives for eight periods, however busy the machine is
 
 
 def sampled(device: Device, seeds: Iterable[Device], membership: dict[str, object] | None = None) -> Device:

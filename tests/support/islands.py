@@ -13,8 +13,9 @@ from tests.support.namespaces import Host, Lan, Unavailable, lan
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
 
-MANY = 30
-PERIOD = 2.0
+SIZES = [(8, 1.5), pytest.param(30, 2.0, marks=pytest.mark.soak)]
+"""Agents, and seconds between their exchanges."""
+
 _FORGETTING_PERIODS = 10
 _ASKING_SECONDS = 2.0  # what it may take to ask fifteen agents on a busy machine
 
@@ -63,11 +64,12 @@ def dead_share(views: Views) -> float:
     return sum(peer not in views for peer in entries) / max(1, len(entries))
 
 
-def become_one_and_outlive_half(agents: Sequence[AgentProcess], join: Callable[[], None]) -> None:
+def become_one_and_outlive_half(agents: Sequence[AgentProcess], period: float, join: Callable[[], None]) -> None:
     """Each island becomes one fleet; joined, both do; and of half of it the rest stays one, and forgets the dead.
 
     Args:
         agents: on the two islands in turn.
+        period: seconds between their exchanges.
         join: makes one island of two.
     """
     sides = [{agent.device.id for agent in agents[side::2]} for side in (0, 1)]
@@ -86,9 +88,9 @@ def become_one_and_outlive_half(agents: Sequence[AgentProcess], join: Callable[[
     for agent in agents[: len(agents) // 2]:
         agent.process.send_signal(signal.SIGKILL)
     living, killed = agents[len(agents) // 2 :], time.monotonic()
-    patience = _FORGETTING_PERIODS * PERIOD + _ASKING_SECONDS
+    patience = _FORGETTING_PERIODS * period + _ASKING_SECONDS
     until(lambda: dead_share(views(living)) < 0.05, "the dead are forgotten", patience)
-    print(f"dead entries below 5 % {(time.monotonic() - killed) / PERIOD:.1f} periods after half was killed")
+    print(f"dead entries below 5 % {(time.monotonic() - killed) / period:.1f} periods after half was killed")
     assert components(views(living)) == 1
     assert all(agent.status()["membership"]["refused"] == {} for agent in living)
     until(lambda: all(agent.status()["traffic"]["received"] for agent in living), "they learn from one another")

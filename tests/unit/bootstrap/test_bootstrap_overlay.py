@@ -113,7 +113,7 @@ def test_a_copied_identity_is_noticed_by_both_copies_and_the_fleet_goes_on(ident
     overlay.until(lambda: original.alarms and copy.alarms)
     overlay.run(10)
     assert "another device uses this device's identity" in str(copy.alarms[0])
-    horizons = (overlay.now - began) / (9 * PERIOD)
+    horizons = (overlay.now - began) / (8 * PERIOD)
     assert len(original.alarms) + len(copy.alarms) <= 2 * (1 + horizons), "each at most once a horizon"
     overlay.until(lambda: overlay.components() == 1)
     assert not any(node.alarms for node in overlay.nodes.values() if node not in (original, copy))
@@ -143,4 +143,4 @@ def test_a_fleet_that_shares_one_dead_seed_waits_for_it_and_no_longer(identities
     overlay.run(30)
     assert not any(overlay.views().values())
     overlay.add(identities[0])
-    overlay.until(lambda: all(len(view) == 7 for view in overlay.views().values()))  # pauses grew to nine periods
+    overlay.until(lambda: all(len(view) == 7 for view in overlay.views().values()))  # pauses grew to eight periods

@@ -1,0 +1,422 @@
+"""A transport, and what comes to it from a broker that may say anything: the test carries every message."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from sottovoce.errors import DataError, IdentityError, MessageRefused
+from sottovoce.identity import Fleet, enrol
+from sottovoce.transport import DeliveryFailed
+from sottovoce.transport.mqtt import acquaintances, transport
+from sottovoce.transport.mqtt.secrecy import SessionKey
+from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
+
+from tests.support.fleets import new_fleet
+from tests.support.introductions import introduced_by, renewed
+from tests.support.mailbox import Post, asked, exchange, without_broker
+
+NewDevice = Callable[..., Awaitable[Post]]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return new_fleet(tmp_path / "fleet")
+
+
+@pytest.fixture
+def device(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewDevice:
+    without_broker(monkeypatch)
+
+    async def device(name: str) -> Post:
+        return await Post(enrol(fleet, tmp_path / name)).start()
+
+    return device
+
+
+async def restarted(post: Post) -> Post:
+    """The same device after its next start."""
+    return await Post(post.identity, boots=2).start()
+
+
+def altered(raw: bytes, **fields: object) -> bytes:
+    frame = Frame.FromString(raw)
+    for name, value in fields.items():
+        setattr(frame, name, value)
+    return frame.SerializeToString(deterministic=True)
+
+
+def inbox(recipient: Post, sender: Post) -> str:
+    return f"sottovoce/v1/{recipient.identity.fleet}/in/{recipient.id}/{sender.id}"
+
+
+async def test_a_message_is_handed_over_once_however_often_and_wherever_it_comes(device: NewDevice) -> None:
+    a, b, c = [await device(name) for name in "abc"]
+    (topic, request), _ = await exchange(a, b, b"there")
+    await exchange(c, b, b"hello")
+    assert b.received == [(a.id, b"there"), (c.id, b"hello")]
+    b.refused()
+    for _ in range(3):
+        b.hears(topic, request)
+    assert b.refused() == {"replayed": 3}
+    b.hears(inbox(b, c), request)  # in another's name
+    c.hears(inbox(c, a), request)  # to somebody else
+    b.hears(inbox(b, b), request)
+    assert b.refused() == {"sender": 2}
+    assert c.refused() == {"stale": 1}
+    await asyncio.sleep(0)
+    assert len(b.received) == 2
+
+
+async def test_nothing_is_handed_over_again_after_the_recipient_has_started_anew(device: NewDevice) -> None:
+    a, before = [await device(name) for name in "ab"]
+    delivery, (topic, request) = await asked(a, before, b"there")
+    b = await restarted(before)
+    b.hears(topic, request)  # kept by the broker while it was away
+    assert b.refused() == {"stale": 1}
+    a.hears_of(b)
+    with pytest.raises(DeliveryFailed, match="started anew") as failed:
+        await delivery
+    assert failed.value.cause == "unreachable"
+    await exchange(a, b, b"again")
+    assert b.received == [(a.id, b"again")]
+
+
+async def test_nothing_is_handed_over_again_after_the_sender_has_started_anew(device: NewDevice) -> None:
+    before, b = [await device(name) for name in "ab"]
+    frames = [await exchange(before, b, b"there"), await exchange(before, b, b"again")]
+    word = before.transport._presence.here()
+    a = await restarted(before)
+    await exchange(a, b, b"anew")
+    b.refused()
+    for (topic, request), _ in frames:
+        b.hears(topic, request)
+        b.hears(topic, altered(request, introduction=word))
+    b.hears(f"sottovoce/v1/{a.identity.fleet}/peer/{a.id}", word)
+    assert b.refused() == {"replayed": 4, "stranger": 1}  # the second message did not introduce its sender
+    assert [message for _, message in b.received] == [b"there", b"again", b"anew"]
+    await exchange(a, b, b"still")
+
+
+async def test_no_part_of_a_frame_can_be_exchanged(device: NewDevice) -> None:
+    a, b, c = [await device(name) for name in "abc"]
+    await exchange(c, b, b"hello")
+    delivery, (topic, request) = await asked(a, b, b"there")
+    (_, other), _ = await exchange(c, b, b"other")
+    b.refused()
+    theirs = Frame.FromString(other)
+    for fields in (
+        {"sealed": theirs.sealed},
+        {"counter": 7},
+        {"sender_key": theirs.sender_key},
+        {"sender_key": SessionKey().public},
+        {"recipient_key": SessionKey().public},
+        {"introduction": c.transport._presence.here()},
+        {"introduction": introduced_by(c.identity, SessionKey().public, 9, 9)},
+        {"introduction": b"x"},
+    ):
+        b.hears(topic, altered(request, **fields))
+    assert b.refused() == {"forged": 2, "stranger": 2, "stale": 1, "sender": 2, "malformed": 1}
+    b.hears(topic, request + b"\x7a\x01x")
+    b.hears(topic, b"")
+    assert b.refused() == {"malformed": 1, "stale": 1}
+    b.hears(topic, altered(request, introduction=b""))  # which b does not need: the message is whole without
+    b.hears(topic, request)
+    assert b.refused() == {"replayed": 1}
+    (answer,) = await b.frames(1)
+    a.hears(*answer)
+    assert await delivery == b"answer"
+    assert [message for _, message in b.received] == [b"hello", b"other", b"there"]
+
+
+async def test_an_answer_counts_for_what_was_asked_of_whom_it_is_from(device: NewDevice) -> None:
+    a, b, c = [await device(name) for name in "abc"]
+    _, late = await exchange(a, b, b"before")
+    delivery, request = await asked(a, b, b"there")
+    await exchange(c, a, b"hello")
+    channel = c.transport._known.meet(a.id, a.transport._presence.here()).channel
+    counter, sealed = channel.seal(Content(kind=Content.KIND_ANSWER, exchange=2, body=b"lie").SerializeToString())
+    keys = {"sender_key": c.transport._presence.key.public, "recipient_key": a.transport._presence.key.public}
+    a.hears(inbox(a, c), Frame(counter=counter, sealed=sealed, **keys).SerializeToString(deterministic=True))
+    a.hears(*late)
+    a.hears(inbox(a, c), late[1])
+    assert a.refused() == {"replayed": 1, "stranger": 1}
+    await asyncio.sleep(0)
+    assert not delivery.done()
+    b.hears(*request)
+    (answer,) = await b.frames(1)
+    a.hears(*answer)
+    assert await delivery == b"answer"
+
+
+@pytest.mark.parametrize(
+    "answer, cause, words",
+    [
+        (MessageRefused("shape", "it has 3 numbers"), "refused", "refused the message: shape: it has 3 numbers"),
+        (IdentityError("it is revoked"), "refused", "certificate: it is revoked"),
+        (DataError("row 3 holds 17.5"), "other", "the device failed: see what it logs"),
+    ],
+)
+async def test_a_recipient_says_what_became_of_a_message_and_no_more(
+    device: NewDevice, answer: Exception, cause: str, words: str
+) -> None:
+    a, b = [await device(name) for name in "ab"]
+    b.answer = answer
+    with pytest.raises(DeliveryFailed, match=words) as failed:
+        await exchange(a, b, b"there")
+    assert failed.value.cause == cause
+    assert "17.5" not in str(failed.value)
+
+
+async def test_what_is_larger_than_it_may_be_is_given_on_as_nothing(device: NewDevice) -> None:
+    a, b = [await device(name) for name in "ab"]
+    await exchange(a, b, bytes(a.transport.largest))
+    await exchange(a, b, bytes(a.transport.largest + 1))
+    assert [message for _, message in b.received] == [bytes(a.transport.largest), None]
+    b.hears(inbox(b, a), bytes(a.transport.largest + 2**14))
+    assert b.refused() == {"size": 1}
+
+
+async def test_who_is_gone_is_not_waited_for_until_a_message_of_its_own_comes(device: NewDevice) -> None:
+    a, b = [await device(name) for name in "ab"]
+    await exchange(a, b, b"there")
+    presence = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
+    farewell = b.transport._presence.gone()  # the broker has it since the connection was made
+    a.hears(presence, farewell)
+    with pytest.raises(DeliveryFailed, match="has left the broker") as failed:
+        await a.transport.deliver(b.peer, b"there", 60)
+    assert failed.value.cause == "unreachable"
+    await exchange(b, a, b"but I am here")
+    await exchange(a, b, b"so you are")
+    a.hears(presence, farewell)
+    await exchange(a, b, b"still")
+
+
+async def test_who_is_not_there_is_unreachable_and_who_does_not_answer_is_late(device: NewDevice) -> None:
+    a, b = [await device(name) for name in "ab"]
+    with pytest.raises(DeliveryFailed, match="not present on the broker") as failed:
+        await a.transport.deliver(b.peer, b"there", 0.01)
+    assert failed.value.cause == "unreachable"
+    a.hears_of(b)
+    await exchange(a, b, b"there")
+    with pytest.raises(DeliveryFailed, match=r"no answer within 0\.01 s") as failed:
+        await a.transport.deliver(b.peer, b"there", 0.01)
+    assert failed.value.cause == "timeout"
+    ((_, frame),) = await a.frames(1)
+    assert not Frame.FromString(frame).introduction
+    _, (_, frame) = await asked(a, b, b"again")
+    assert Frame.FromString(frame).introduction  # it may have forgotten this device
+
+
+async def test_a_lost_connection_ends_every_wait_and_leaves_nothing_behind(
+    device: NewDevice, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = [await device(name) for name in "ab"]
+    deliveries = [(await asked(a, b, b"%d" % i))[0] for i in range(3)]
+    a.box.lost()
+    for delivery in deliveries:
+        with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as failed:
+            await delivery
+        assert failed.value.cause == "unreachable"
+    a.box.failure = OSError("it broke")
+    with pytest.raises(DeliveryFailed, match="did not take the message: it broke"):
+        await a.transport.deliver(b.peer, b"there", 10)
+    a.box.is_up = False
+    with pytest.raises(DeliveryFailed, match="no connection to the broker"):
+        await a.transport.deliver(b.peer, b"there", 10)
+    assert a.transport._exchanges._waiting == {}
+    assert caplog.text == ""
+
+
+async def test_a_cancelled_wait_is_forgotten_and_its_answer_is_nothing(device: NewDevice) -> None:
+    a, b = [await device(name) for name in "ab"]
+    delivery, request = await asked(a, b, b"there")
+    delivery.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await delivery
+    assert a.transport._exchanges._waiting == {}
+    b.hears(*request)
+    (answer,) = await b.frames(1)
+    a.hears(*answer)
+    await exchange(a, b, b"again")
+
+
+async def test_who_asks_too_much_is_told_so_or_nothing_and_keeps_nobody_out(device: NewDevice) -> None:
+    a, b, c = [await device(name) for name in "abc"]
+    await exchange(a, b, b"hello")
+    await exchange(c, b, b"hello")
+    b.open.clear()
+    flood = [(await asked(a, b, b"flood"))[1] for _ in range(100)]
+    for request in flood:
+        b.hears(*request)
+    assert len(b.transport._answering) == 64
+    assert len(await b.frames(60)) == 60  # that it is busy
+    assert b.received.count((a.id, b"flood")) == 4
+    polite, request = await asked(c, b, b"polite")
+    b.hears(*request)
+    await asyncio.sleep(0)
+    assert (c.id, b"polite") in b.received
+    b.open.set()
+    for frame in await b.frames(5):
+        if frame[0] == inbox(c, b):
+            c.hears(*frame)
+    assert await polite == b"answer"
+    assert not b.transport._calls  # nobody is remembered who does not wait
+
+
+async def test_no_more_than_some_are_listened_to(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_MOST_FOLLOWED", 3)
+    a, *others = [await device(name) for name in "abcdef"]
+    own = set(a.box.topics)
+    for other in (*others, others[2]):
+        with pytest.raises(DeliveryFailed):
+            await a.transport.deliver(other.peer, b"", 0.001)
+    assert len(a.box.topics - own) == 3
+    assert f"sottovoce/v1/{a.identity.fleet}/peer/{others[2].id}" in a.box.topics
+
+
+async def test_who_is_present_are_those_whose_word_holds(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
+    a, b, c, d = [await device(name) for name in "abcd"]
+    looking = asyncio.create_task(a.transport.present(0.2))
+    await asyncio.sleep(0)
+    above = f"sottovoce/v1/{fleet.name}/peer"
+    assert f"{above}/+" in a.box.topics
+    a.hears_of(b)
+    a.hears(f"{above}/{c.id}", c.transport._presence.gone())
+    a.hears(f"{above}/{d.id}", b.transport._presence.here())
+    a.hears(f"{above}/{d.id}", b"")
+    a.hears(f"{above}/{d.id}", b"nonsense")
+    stranger = enrol(new_fleet(tmp_path / "elsewhere", fleet.name), tmp_path / "stranger")
+    a.hears(f"{above}/{stranger.node_id}", introduced_by(stranger, SessionKey().public))
+    assert await looking == (b.id,)
+    assert f"{above}/+" not in a.box.topics
+    assert a.refused() == {"sender": 1, "malformed": 1, "certificate": 1}
+
+
+async def test_it_looks_at_no_more_than_some_of_those_present(
+    device: NewDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_MOST_PRESENT", 2)
+    a, *others = [await device(name) for name in "abcde"]
+    looking = asyncio.create_task(a.transport.present(0.1))
+    await asyncio.sleep(0)
+    for other in others:
+        a.hears_of(other)
+    assert len(await looking) == 2
+    assert a.transport.listener().handshakes == 2
+    for other in others[2:]:
+        a.hears_of(other)  # nobody asked for them
+    assert a.transport.listener().handshakes == 2
+
+
+async def test_whatever_is_said_in_its_own_name_it_answers_seldom_and_logs_once(
+    device: NewDevice, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = await device("a")
+    own = f"sottovoce/v1/{a.identity.fleet}/peer/{a.id}"
+    tombstone = a.transport._presence.gone()
+    copy = introduced_by(a.identity, SessionKey().public, 5, 5)
+    for _ in range(200):
+        a.hears(own, tombstone)
+        a.hears(own, copy)
+        await asyncio.sleep(0)
+    announced = [payload for topic, payload, retain in a.box.sent if (topic, retain) == (own, True)]
+    assert announced == [a.transport._presence.here()]
+    assert a.box.duplicates == 200
+    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "find the copy" in line.getMessage()
+
+
+async def test_a_flood_is_refused_in_a_line_a_cause_and_is_not_remembered(
+    device: NewDevice, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = [await device(name) for name in "ab"]
+    (topic, request), _ = await exchange(a, b, b"there")
+    held = len(b.transport._known._known), len(b.transport._seldom._said)
+    for number in range(2000):
+        b.hears(topic, b"garbage %d" % number)
+        b.hears(topic, altered(request, introduction=b"", counter=10 + number))
+        b.hears(f"sottovoce/v1/{b.identity.fleet}/in/{b.id}/{number:032}".replace("0", "a"), request)
+        b.hears(topic + "/x" * number, request)
+    assert sum(b.refused().values()) > 4000
+    assert len(caplog.records) == len({record.args[0] for record in caplog.records if isinstance(record.args, tuple)})
+    assert len(b.transport._known._known) == held[0]
+    assert len(b.transport._seldom._said) <= 12
+    await exchange(a, b, b"still here")
+
+
+async def test_a_renewed_certificate_is_told_to_everybody(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
+    a, b = [await device(name) for name in "ab"]
+    await exchange(a, b, b"there")
+    delivery, request = await asked(a, b, b"on its way")
+    a.trust.renew(renewed(fleet, tmp_path / "a"))
+    b.hears(*request)
+    (answer,) = await b.frames(1)
+    a.hears(*answer)
+    assert await delivery == b"answer"
+    a.transport._known.trust_changed()
+    _, (_, frame) = await asked(a, b, b"after")
+    told = b.transport._known.meet(a.id, Frame.FromString(frame).introduction)
+    assert told.introduced.subject.not_after == a.trust.identity.not_after
+
+
+async def test_a_device_that_is_not_trusted_any_more_is_refused(device: NewDevice, tmp_path: Path) -> None:
+    a, b = [await device(name) for name in "ab"]
+    await exchange(a, b, b"there")
+    _, request = await asked(a, b, b"again")
+    b.trust._identity = enrol(new_fleet(tmp_path / "other", b.identity.fleet), tmp_path / "other-device")
+    b.trust.revoke(())
+    b.hears(*request)
+    assert b.refused() == {"certificate": 1}
+    with pytest.raises(DeliveryFailed, match="not present on the broker"):
+        await b.transport.deliver(a.peer, b"there", 0.01)
+
+
+async def test_a_revoked_device_is_handed_on_so_that_it_is_told_why(device: NewDevice) -> None:
+    a, b = [await device(name) for name in "ab"]
+    await exchange(a, b, b"there")
+    b.trust.revoke([a.id])
+    b.answer = MessageRefused("revoked", f"device {a.id} is revoked by its fleet")
+    with pytest.raises(DeliveryFailed, match="is revoked by its fleet"):
+        await exchange(a, b, b"again")
+
+
+async def test_a_device_that_begins_anew_ends_what_it_waits_for_and_goes_on(
+    device: NewDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acquaintances, "_MOST", 2)
+    a, b, c, d = [await device(name) for name in "abcd"]
+    await exchange(a, b, b"there")
+    await exchange(a, c, b"there")
+    old, _ = await exchange(b, a, b"old")
+    delivery, _ = await asked(a, b, b"on its way")
+    await exchange(a, d, b"one too many")
+    with pytest.raises(DeliveryFailed, match="started anew"):
+        await delivery
+    a.refused()
+    a.hears(*old)
+    assert a.refused() == {"stale": 1}
+    b.hears_of(a)
+    await exchange(b, a, b"anew")
+    assert a.received == [(b.id, b"old"), (b.id, b"anew")]
+
+
+async def test_it_stops_while_messages_wait_on_both_sides(device: NewDevice) -> None:
+    a, b = [await device(name) for name in "ab"]
+    delivery, request = await asked(a, b, b"there")
+    b.open.clear()
+    b.hears(*request)
+    async with asyncio.timeout(20):
+        await b.transport.stop(0.05)
+        await a.transport.stop(0.05)
+        with pytest.raises(DeliveryFailed):
+            await delivery
+    assert b.box.sent[-1] == (
+        f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}",
+        b.transport._presence.gone(),
+        True,
+    )
+    await asyncio.sleep(0)
+    assert not b.transport._answering
+    await b.transport.stop(0.05)
