@@ -87,17 +87,24 @@ class HostileBroker:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._serving: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server
 
     def __enter__(self) -> Self:
         self._thread.start()
-        server = self._do(asyncio.start_server(self._serve, "127.0.0.1", 0)).result(10)
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = self._do(asyncio.start_server(self._serve, "127.0.0.1", 0)).result(10)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     def __exit__(self, *_: object) -> None:
         self._do(self._end()).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
+
+    @property
+    def open(self) -> int:
+        """How many sockets there are to it."""
+        return len(self._serving)
 
     @property
     def url(self) -> str:
@@ -136,6 +143,7 @@ class HostileBroker:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _end(self) -> None:
+        self._server.close()
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)

@@ -32,6 +32,7 @@ class MemoryTransport:
         self._receive: Receive | None = None
         self._calls: dict[str, int] = {}
         self._handshakes = 0
+        self._sending: set[asyncio.Timeout] = set()
 
     @property
     def largest(self) -> int:
@@ -58,8 +59,12 @@ class MemoryTransport:
         if other._id != peer.id:
             raise DeliveryFailed("tls", f"{where}: another device answers there")
         try:
-            async with asyncio.timeout(timeout):
-                return await other._accept(self._id, message)
+            async with asyncio.timeout(timeout) as limit:
+                self._sending.add(limit)
+                try:
+                    return await other._accept(self._id, message)
+                finally:
+                    self._sending.discard(limit)
         except TimeoutError as error:
             raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
         except MessageRefused as refusal:
@@ -75,6 +80,8 @@ class MemoryTransport:
 
     async def stop(self, grace: float) -> None:
         """Nothing is accepted any more; calls in progress end within `grace` seconds."""
+        for limit in self._sending:
+            limit.reschedule(asyncio.get_running_loop().time() + grace)
         if self._exchange.listening.get(self._address) is self:
             del self._exchange.listening[self._address]
         for _ in range(100):

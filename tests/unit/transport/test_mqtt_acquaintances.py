@@ -63,7 +63,7 @@ def test_who_was_introduced_is_known_until_something_newer_is_said(here: Here, t
     said = []
     for sequence, gone in ((2, True), (3, False)):
         assert here.known.meet(there.node_id, introduced_by(there, key, 1, sequence, gone=gone)) is first
-        said.append(first.gone)
+        said.append(first.is_gone)
     assert said == [True, False]
     assert (here.known.met, here.restarted) == (1, [])
 
@@ -73,7 +73,7 @@ def test_an_older_word_with_the_same_key_changes_nothing(here: Here, there: Iden
     key = a_key()
     known = here.known.meet(there.node_id, introduced_by(there, key, 1, 4, gone=True))
     assert here.known.meet(there.node_id, introduced_by(there, key, 1, 3)) is known
-    assert known.gone
+    assert known.is_gone
     assert known.introduced.version == (1, 4)
 
 
@@ -83,7 +83,7 @@ def test_what_is_older_than_what_is_known_is_refused(here: Here, there: Identity
     old = [introduced_by(there, before, 1, 9), introduced_by(there, key, 2, 2, gone=True), introduced_by(there, before)]
     assert {here.refuses(there, raw) for raw in old} == {"replayed"}
     assert here.known.find(there.node_id) is known
-    assert not known.gone
+    assert not known.is_gone
 
 
 def test_a_restart_is_another_channel_and_the_key_before_does_not_come_back(here: Here, there: Identity) -> None:
@@ -101,7 +101,7 @@ def test_a_forged_word_changes_nothing(here: Here, there: Identity) -> None:
     known = here.known.meet(there.node_id, introduced_by(there, a_key(), 1, 1))
     forged = altered(introduced_by(there, known.introduced.session_key, 1, 1), sequence=2, gone=True)
     assert here.refuses(there, forged) == "signature"
-    assert (known.gone, known.introduced.version) == (False, (1, 1))
+    assert (known.is_gone, known.introduced.version) == (False, (1, 1))
 
 
 def test_a_key_that_is_none_ends_nothing_that_goes_on(here: Here, there: Identity) -> None:
@@ -178,15 +178,15 @@ class TestPresence:
         presence, other = here.presence, Here(there)
         own = presence.device
         for _ in range(3):
-            assert not other.known.meet(own, presence.here()).gone
+            assert not other.known.meet(own, presence.here()).is_gone
             farewell = presence.gone()
-            assert other.known.meet(own, farewell).gone
+            assert other.known.meet(own, farewell).is_gone
             presence.renew()
-            assert not other.known.meet(own, presence.here()).gone
+            assert not other.known.meet(own, presence.here()).is_gone
             with pytest.raises(MessageRefused):
                 other.known.meet(own, farewell)
         presence.begin_anew()
-        assert not other.known.meet(own, presence.here()).gone
+        assert not other.known.meet(own, presence.here()).is_gone
         assert other.restarted == [own]
 
     def test_it_finds_its_own_words_on_the_broker(self, here: Here) -> None:
@@ -212,8 +212,8 @@ class TestPresence:
         other.known.meet(presence.device, presence.here())
         lie = presence.gone()
         assert presence.echo(lie) is Echo.DENIES
-        assert other.known.meet(presence.device, lie).gone
-        assert not other.known.meet(presence.device, presence.here()).gone
+        assert other.known.meet(presence.device, lie).is_gone
+        assert not other.known.meet(presence.device, presence.here()).is_gone
 
     def test_a_copy_is_noticed_and_an_earlier_start_is_none(self, here: Here) -> None:
         identity, key = here.trust.identity, SessionKey().public

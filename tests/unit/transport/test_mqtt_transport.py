@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -191,6 +192,26 @@ async def test_who_is_gone_is_not_waited_for_until_a_message_of_its_own_comes(de
     await exchange(a, b, b"so you are")
     a.hears(presence, farewell)
     await exchange(a, b, b"still")
+
+
+async def test_who_is_believed_to_be_gone_is_tried_again_after_a_time(device: NewDevice) -> None:
+    """Else a broker that brings out the farewells of two devices at once would keep them apart for good."""
+    a, b = [await device(name) for name in "ab"]
+    await exchange(a, b, b"there")
+    a.hears(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.gone())
+    known = a.transport._known.find(b.id)
+    assert known is not None
+    assert 200 < known.gone_until - time.monotonic() < 400
+    known.gone_until = time.monotonic()  # so much later
+    with pytest.raises(DeliveryFailed, match="no answer") as failed:
+        await a.transport.deliver(b.peer, b"lost", 0.01)
+    assert failed.value.cause == "timeout"
+    with pytest.raises(DeliveryFailed, match="has left the broker"):
+        await a.transport.deliver(b.peer, b"not sent", 60)
+    assert len(await a.frames(1)) == 1
+    known.gone_until = time.monotonic()
+    await exchange(a, b, b"heard")
+    await exchange(a, b, b"again")
 
 
 async def test_who_is_not_there_is_unreachable_and_who_does_not_answer_is_late(device: NewDevice) -> None:

@@ -1,6 +1,7 @@
 """Whom this device knows on the broker: who introduced itself, with which key, and whether that still holds."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from sottovoce.transport.mqtt.secrecy import Channel
 
 _MOST = 4096
 _FORMER_KEYS = 8
+_BELIEVED_SECONDS = 300.0
 
 
 @dataclass(slots=True)
@@ -26,7 +28,7 @@ class Acquaintance:
         former: its keys before this one, which do not come back.
         trusted: how often this device's trust had changed when the introduction was verified.
         holds: whether it held then.
-        gone: it has left the broker, as far as is known.
+        gone_until: on the monotonic clock, until when it is believed to have left the broker.
         knows: whether it has answered, so that it need not be introduced to again.
     """
 
@@ -36,8 +38,21 @@ class Acquaintance:
     former: tuple[bytes, ...]
     trusted: int
     holds: bool = True
-    gone: bool = False
+    gone_until: float = float("-inf")
     knows: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not worth a message: the broker holds a farewell, and may bring it out while it is there."""
+        return time.monotonic() < self.gone_until
+
+    def is_away(self) -> None:
+        """It has said so, or does not answer."""
+        self.gone_until = time.monotonic() + _BELIEVED_SECONDS
+
+    def is_here(self) -> None:
+        """It has said so, or sent something."""
+        self.gone_until = float("-inf")
 
 
 class Acquaintances:
@@ -102,8 +117,12 @@ class Acquaintances:
         news = self._notary.verify(claim)
         if known is None or news.session_key != known.introduced.session_key:
             known = self._begin(device, raw, news)
-        known.raw, known.introduced, known.gone = raw, news, news.gone
+        known.raw, known.introduced = raw, news
         known.trusted, known.holds = self._changes, True
+        if news.gone:
+            known.is_away()
+        else:
+            known.is_here()
         self._news.set()
         self._news = asyncio.Event()
         return known

@@ -6,8 +6,8 @@ import logging
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from aiomqtt import Client, MqttCodeError, MqttError
 from paho.mqtt.packettypes import PacketTypes
@@ -16,12 +16,14 @@ from sottovoce.errors import SottovoceError
 from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, hang_up, new_client
 from sottovoce.transport.mqtt.seldom import Seldom
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # what a connection has to say is said here, with cause and remedy
 
 _SHORTEST_PAUSE = 0.2
 _LONGEST_PAUSE = 60.0
 _STABLE_SECONDS = 60.0
+_GOODBYE_SECONDS = 2.0
 _WILL_SECONDS = 86_400
 _TAKEN_OVER = 0x8E
 _WAIT = "broker"
@@ -58,7 +60,7 @@ class Connection:
         identifier: str,
         *,
         farewell: Callable[[], tuple[str, bytes]],
-        connected: Callable[[], Awaitable[None]],
+        connected: Callable[[], Coroutine[Any, Any, None]],
         arrived: Callable[[str, bytes], None],
         lost: Callable[[], None],
         waiting: Waiting,
@@ -75,6 +77,7 @@ class Connection:
         self._seldom = Seldom(_log)
         self._topics: dict[str, None] = {}
         self._client: Client | None = None
+        self._over = asyncio.Event()
         self._closing = asyncio.Event()
 
     @property
@@ -92,6 +95,8 @@ class Connection:
                 session = asyncio.ensure_future(self._session())
                 await asyncio.wait({session, closing}, return_when=asyncio.FIRST_COMPLETED)
                 if not session.done():
+                    session.cancel()
+                    await asyncio.wait({session}, timeout=_GOODBYE_SECONDS)
                     session.cancel()
                     await asyncio.wait({session})
                     return
@@ -129,10 +134,8 @@ class Connection:
         if client is None:
             raise OSError(self.problem)
         properties = self._broker.properties(PacketTypes.PUBLISH, MessageExpiryInterval=max(1, math.ceil(expires)))
-        try:
-            await client.publish(topic, payload, QOS, retain, properties, timeout=min(expires, CONNECT_SECONDS))
-        except MqttError as error:
-            raise OSError(str(error)) from error
+        patience = min(expires, CONNECT_SECONDS)
+        await self._taken(client.publish(topic, payload, QOS, retain, properties, timeout=patience))
 
     async def subscribe(self, topic: str) -> None:
         """Listen to a topic, now and after each reconnection.
@@ -152,8 +155,8 @@ class Connection:
         """Listen to it no more."""
         self._topics.pop(topic, None)
         if self._client is not None:
-            with contextlib.suppress(MqttError):
-                await self._client.unsubscribe(topic, timeout=CONNECT_SECONDS)
+            with contextlib.suppress(OSError):
+                await self._taken(self._client.unsubscribe(topic, timeout=CONNECT_SECONDS))
 
     @property
     def _where(self) -> str:
@@ -162,7 +165,7 @@ class Connection:
     async def _session(self) -> None:
         """One connection, from the attempt to make it to its end."""
         self._waiting.begin(_WAIT, f"{self._where} to accept the connection", CONNECT_SECONDS)
-        client = None
+        client, self._over = None, asyncio.Event()
         try:
             topic, farewell = self._farewell()
             client = new_client(self._broker, self._identifier, (topic, farewell), _WILL_SECONDS)
@@ -173,8 +176,11 @@ class Connection:
                 self._waiting.end(_WAIT)
                 self.problem = ""
                 self._seldom.say(logging.INFO, "connected", "broker-connected %s", self._where)
-                await self._connected()
-                await self._listen(client)
+                announcing = asyncio.ensure_future(self._connected())
+                try:
+                    await self._listen(client)
+                finally:
+                    announcing.cancel()
         except (MqttError, OSError, SottovoceError) as error:
             self.problem = self._explained(error)
             self._seldom.say(logging.WARNING, "lost", "broker-lost %s: %s", self._where, self.problem)
@@ -182,6 +188,7 @@ class Connection:
             self._client = None
             if client is not None:
                 hang_up(client)
+            self._over.set()
             self._lost()
 
     async def _listen(self, client: Client) -> None:
@@ -190,13 +197,24 @@ class Connection:
                 self._arrived(message.topic.value, bytes(message.payload))
 
     async def _subscribe(self, client: Client, topic: str) -> None:
-        try:
-            granted = await client.subscribe(topic, QOS, timeout=CONNECT_SECONDS)
-        except MqttError as error:
-            raise OSError(str(error)) from error
+        granted = await self._taken(client.subscribe(topic, QOS, timeout=CONNECT_SECONDS))
         codes = [getattr(code, "value", code) for code in granted]
         if any(code >= 0x80 for code in codes):
             raise OSError(f"it does not let this device listen to {topic}: correct its access control")
+
+    async def _taken(self, call: Coroutine[Any, Any, _T]) -> _T:
+        """What the broker answers to a call, which ends with the connection: the client would wait on without it."""
+        calling, over = asyncio.ensure_future(call), asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait({calling, over}, return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                raise OSError(self.problem)
+            return calling.result()
+        except MqttError as error:
+            raise OSError(str(error)) from error
+        finally:
+            calling.cancel()
+            over.cancel()
 
     def _explained(self, error: Exception) -> str:
         """What happened, and what to do."""

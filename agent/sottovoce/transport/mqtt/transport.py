@@ -73,6 +73,7 @@ class MqttTransport:
         self._answering: set[asyncio.Task[None]] = set()
         self._running: list[asyncio.Task[None]] = []
         self._again = asyncio.Event()
+        self._leaving = False
         self._seldom = Seldom(_log)
         self._receive: Receive | None = None
         self._connection: Connection | None = None
@@ -129,6 +130,8 @@ class MqttTransport:
                 absent = "it is not present on the broker: start its agent, or check that both use the same one"
                 raise DeliveryFailed("unreachable", f"{where}: {absent}") from error
             known.knows = False
+            if known.introduced.gone:
+                known.is_away()
             late = f"no answer within {timeout:g} s; it is slow or unreachable"
             raise DeliveryFailed("timeout", f"{where}: {late}") from error
         except OSError as error:
@@ -167,6 +170,9 @@ class MqttTransport:
         """Say that this device is gone; see Transport.stop."""
         if self._connection is None:
             return
+        connecting, refreshing = self._running
+        self._leaving = True  # or the echo of the farewell would have this device announced again
+        refreshing.cancel()
         if self._answering:
             await asyncio.wait(self._answering, timeout=grace)
         if self._connection.is_up:
@@ -175,8 +181,6 @@ class MqttTransport:
                 async with asyncio.timeout(grace):
                     await self._connection.publish(topic, gone, expires=_GONE_SECONDS, retain=True)
         self._connection.close()
-        connecting, refreshing = self._running
-        refreshing.cancel()
         await asyncio.wait({connecting, refreshing}, timeout=grace + _ANSWER_SECONDS)
         for task in self._answering:
             task.cancel()
@@ -206,11 +210,11 @@ class MqttTransport:
 
     async def _refresh(self) -> None:
         """Announce this device before the broker forgets it, and whenever there is a reason to."""
-        while True:
+        while not self._leaving:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), _REFRESH_SECONDS)
             self._again.clear()
-            if self.connection.is_up:
+            if self.connection.is_up and not self._leaving:
                 await self._announce()
             await asyncio.sleep(_BETWEEN_SECONDS)
 
@@ -224,7 +228,7 @@ class MqttTransport:
             oldest, _ = self._followed.popitem(last=False)
             await self.connection.unsubscribe(self._topics.presence(oldest))
         known = await self._known.wait_for(peer)
-        if known.gone:
+        if known.is_gone:
             raise Gone("it has left the broker")
         return known
 
@@ -272,7 +276,7 @@ class MqttTransport:
         looking = self._present is not None and len(self._present) < _MOST_PRESENT
         if looking or device in self._followed or device in self._known:
             known = self._known.meet(device, raw)
-            if self._present is not None and not known.gone:
+            if self._present is not None and not known.is_gone:
                 self._present.add(device)
 
     def _echoed(self, echo: Echo) -> None:
@@ -303,7 +307,7 @@ class MqttTransport:
         if known is None or known.introduced.session_key != frame.sender_key:
             raise MessageRefused("stranger", f"a frame came from {sender}, who is not known by that key")
         content = decoded(Content, known.channel.open(frame.counter, frame.sealed))
-        known.gone = False
+        known.is_here()
         if content.kind != Content.KIND_REQUEST:
             known.knows = True
             self._exchanges.answered(sender, content)

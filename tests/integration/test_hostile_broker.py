@@ -1,0 +1,276 @@
+"""A broker that reads, keeps, repeats, reorders, loses, alters and forges: it learns no payload and changes no state."""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sottovoce.transport import DeliveryFailed
+from sottovoce.transport.mqtt import MqttTransport, connection
+from sottovoce.wire.v1.mqtt_pb2 import Frame, Introduction
+
+from tests.support.fleets import new_fleet
+from tests.support.hostile_broker import (
+    CONNACK,
+    DISCONNECT,
+    PUBACK,
+    PUBLISH,
+    SUBACK,
+    UNSUBACK,
+    HostileBroker,
+    Message,
+    honest,
+    packet,
+)
+from tests.support.mischief import Mischief
+from tests.support.transports import Devices, Node, devices
+
+SEED = 20_17
+
+
+@pytest.fixture
+def broker() -> Iterator[HostileBroker]:
+    with HostileBroker() as hostile:
+        yield hostile
+
+
+@pytest.fixture(params=["mqtt", "mqtt-3.1.1"])
+async def fleet(request: pytest.FixtureRequest, tmp_path: Path, broker: HostileBroker) -> AsyncIterator[Devices]:
+    async with devices(request.param, new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as made:
+        yield made
+        broker.judge = honest
+
+
+def inner(node: Node) -> MqttTransport:
+    assert isinstance(node.inner, MqttTransport)
+    return node.inner
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait without standing in the way of the devices, which share this loop."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def quickly(patch: pytest.MonkeyPatch) -> None:
+    """However often a connection breaks, it is made again at once."""
+    patch.setattr(connection, "_LONGEST_PAUSE", connection._SHORTEST_PAUSE)
+
+
+async def test_with_any_mischief_what_is_handed_over_is_what_was_sent_and_is_read_by_nobody(
+    fleet: Devices, broker: HostileBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = [await fleet.start(fleet.identity(name)) for name in "abc"]
+    for one in nodes:
+        for other in nodes:
+            if one is not other:
+                await one.ask(other, b"hello")
+    broker.judge = mischief = Mischief(SEED)
+    dice = random.Random(SEED)
+    tries: Counter[tuple[str, str, bytes]] = Counter()
+    secrets: list[bytes] = []
+
+    async def talk(one: Node, other: Node) -> None:
+        """Some messages, each tried until it is answered."""
+        for _ in range(12):
+            secret = b"secret" + dice.randbytes(42)
+            secrets.append(secret)
+            while True:
+                tries[one.identity.node_id, other.identity.node_id, secret] += 1
+                try:
+                    answer = await one.transport.deliver(other.peer, secret, 0.6)
+                except DeliveryFailed as failure:
+                    assert failure.cause in ("timeout", "unreachable", "busy")
+                    await asyncio.sleep(0.02)
+                    continue
+                assert answer == secret[::-1]
+                break
+
+    async with asyncio.timeout(100):
+        await asyncio.gather(*(talk(one, other) for one in nodes for other in nodes if one is not other))
+    received = Counter(
+        (sender, node.identity.node_id, message)
+        for node in nodes
+        for sender, message in node.received
+        if message != b"hello"
+    )
+    assert set(received) == set(tries)
+    assert all(count <= tries[key] for key, count in received.items())
+    assert all(count >= 10 for count in mischief.done.values()), mischief.done
+    seen = b"".join(message.payload for message in broker.captured)
+    assert not any(part in seen for secret in secrets for part in (secret[6:24], secret[24:], secret[24:][::-1]))
+    assert all(inner(node).refused.total() > 50 for node in nodes)
+    lines = Counter((record.name, record.getMessage().split(" ")[1]) for record in caplog.records)
+    assert all(count <= len(nodes) for count in lines.values()), lines
+
+
+async def test_what_was_sent_once_is_handed_over_once_whoever_starts_anew(
+    fleet: Devices, broker: HostileBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quickly(monkeypatch)
+    a, b = await fleet.pair()
+    for i in range(5):
+        assert await a.ask(b, b"%d" % i) == b"%d" % i
+        assert await b.ask(a, b"%d" % i) == b"%d" % i
+    received = {a.identity.node_id: len(a.received), b.identity.node_id: len(b.received)}
+
+    async def replay(*nodes: Node) -> None:
+        """Everything that was ever published, to whoever is there now; nothing of it is handed over."""
+        past = list(broker.captured)
+        handed = [len(node.received) for node in nodes]
+        looked_at = [inner(node).refused.total() for node in nodes]
+        for start in range(0, len(past), 100):  # no more than a device keeps for later
+            broker.inject(*past[start : start + 100], Message(a_frame, b""), Message(b_frame, b""))
+            for node in nodes:
+                await eventually(lambda node=node: inner(node).refused["stale"] > 0)  # type: ignore[misc]
+        assert [len(node.received) for node in nodes] == handed
+        assert all(inner(node).refused.total() > before for node, before in zip(nodes, looked_at, strict=True))
+
+    a_frame = f"sottovoce/v1/{a.identity.fleet}/in/{a.identity.node_id}/{b.identity.node_id}"
+    b_frame = f"sottovoce/v1/{a.identity.fleet}/in/{b.identity.node_id}/{a.identity.node_id}"
+    await replay(a, b)
+    for node in (a, b):  # as the broker would end them, starting anew itself
+        connections = broker.connections
+        broker.drop(node.identity.node_id)
+        await eventually(lambda before=connections: broker.connections > before)  # type: ignore[misc]
+        await eventually(lambda node=node: inner(node).connection.is_up)  # type: ignore[misc]
+    await replay(a, b)
+    assert received == {a.identity.node_id: len(a.received), b.identity.node_id: len(b.received)}
+    await b.transport.stop(0.2)
+    b = await fleet.start(b.identity)
+    await eventually(lambda: inner(b).connection.is_up)
+    await replay(a, b)
+    assert await a.ask(b, b"anew") == b"wena"
+    await replay(a, b)
+    await a.transport.stop(0.2)
+    a = await fleet.start(a.identity)
+    await eventually(lambda: inner(a).connection.is_up)
+    await replay(a, b)
+    assert await a.ask(b, b"and again") == b"niaga dna"
+    await replay(a, b)
+    assert set(b.received) == {(a.identity.node_id, b"anew"), (a.identity.node_id, b"and again")}
+
+
+NO_MQTT = {
+    "a topic with a wildcard": packet(PUBLISH, b"\0\3a/+\0\1\0x", 2),
+    "no topic": packet(PUBLISH, b"\0\0\0\1\0x", 2),
+    "a topic that is no text": packet(PUBLISH, b"\0\2\xff\xfe\0\1\0x", 2),
+    "a message cut off": packet(PUBLISH, b"\0", 2),
+    "properties without end": packet(PUBLISH, b"\0\1a\0\1\x05\xff\xff\xff\xff\xff", 2),
+    "a quality that there is not": packet(PUBLISH, b"\0\1a\0\1\0", 6),
+    "a quality that was not asked for": packet(PUBLISH, b"\0\1a\0\1\0", 4) * 3,
+    "an answer to nothing, cut off": packet(CONNACK, b""),
+    "a subscription, cut off": packet(SUBACK, b"\0"),
+    "an end of one, unknown": packet(UNSUBACK, b"\xff\xff\0\1"),
+    "a packet of no kind": b"\x00\x00",
+    "a length without end": b"\x30\xff\xff\xff\xff\xff",
+    "a packet of 256 MiB": b"\x30\xff\xff\xff\x7f" + bytes(100_000),
+}
+
+
+async def test_a_broker_that_sends_no_mqtt_is_left_and_nothing_of_it_stays(
+    broker: HostileBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that goes on reading what it cannot read would never end, at the cost of a core."""
+    quickly(monkeypatch)
+    async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
+        a, b = await fleet.pair()
+        await a.ask(b, b"hello")
+        for what, raw in NO_MQTT.items():
+            before = broker.connections
+            broker.send(a.identity.node_id, raw)
+            await eventually(lambda before=before: broker.connections > before)  # type: ignore[misc]
+            assert await a.ask(b, what.encode()) == what.encode()[::-1]
+            await eventually(lambda: broker.open == 2)
+        for raw in (packet(SUBACK, b"\xff\xff\0\1"), packet(PUBACK, b"\xff\xff")):
+            broker.send(a.identity.node_id, raw)  # answers to what was not asked mean nothing
+        assert await a.ask(b, b"still here") == b"ereh llits"
+
+
+async def test_a_broker_that_says_that_another_came_is_heard_once_a_minute(
+    broker: HostileBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    quickly(monkeypatch)
+    async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
+        a = await fleet.start(fleet.identity("a"))
+        for count in (1, 2, 3):
+            await eventually(lambda: inner(a).connection.is_up)
+            broker.send(a.identity.node_id, packet(DISCONNECT, b"\x8e"))
+            await eventually(lambda count=count: inner(a).connection.duplicates == count)  # type: ignore[misc]
+        assert len([line for line in caplog.messages if "duplicate-identity" in line]) == 1
+        assert len([line for line in caplog.messages if "broker-lost" in line]) == 1
+
+
+async def test_ten_thousand_messages_of_garbage_change_nothing(
+    broker: HostileBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
+        a, b = await fleet.pair()
+        await a.ask(b, b"hello")
+        topic = f"sottovoce/v1/{a.identity.fleet}/in/{b.identity.node_id}/{a.identity.node_id}"
+        presence = f"sottovoce/v1/{a.identity.fleet}/peer/{a.identity.node_id}"
+        (true, *_) = [message for message in broker.on(topic)]
+        dice, connections = random.Random(SEED), broker.connections
+        for _ in range(100):
+            flood = [
+                Message(dice.choice((topic, presence)), dice.randbytes(dice.choice((0, 10, 200)))) for _ in range(70)
+            ]
+            flood += [replace(true, payload=_forged(dice, true.payload)) for _ in range(30)]
+            broker.inject(*flood)
+            await asyncio.sleep(0)
+        assert await a.ask(b, b"still here", 5) == b"ereh llits"
+        assert [message for _, message in b.received if message != b"still here"] == [b"hello"]
+        assert broker.connections == connections
+        causes = Counter(line.split(" ")[1] for line in caplog.messages if line.startswith("frame-refused"))
+        assert set(causes.values()) <= {1, 2}  # each of the two devices once
+        assert len(inner(b)._known._known) == 1
+
+
+def _forged(dice: random.Random, raw: bytes) -> bytes:
+    """A frame that introduces its sender anew, for all that one sees."""
+    frame = Frame.FromString(raw)
+    word = Introduction.FromString(frame.introduction)
+    word.sequence, word.session_key = dice.randrange(2**40, 2**41), dice.randbytes(32)
+    frame.introduction = word.SerializeToString(deterministic=True)
+    return frame.SerializeToString(deterministic=True)
+
+
+async def test_farewells_brought_out_while_their_devices_are_there_are_contradicted(
+    broker: HostileBroker, tmp_path: Path
+) -> None:
+    """The broker holds one for each connection, to be published when that breaks."""
+    async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
+        a, b = await fleet.pair()
+        await a.ask(b, b"hello")
+        await b.ask(a, b"hello")
+        wills = [client.will for client in broker.clients.values() if client.will is not None]
+        assert len(wills) == 2
+        broker.inject(*wills)
+        assert await a.ask(b, b"still there") == b"ereht llits"
+        assert await b.ask(a, b"so am I") == b"I ma os"
+
+
+async def test_a_transport_stops_whatever_the_broker_does_not_do(tmp_path: Path) -> None:
+    """It accepts a connection, and says nothing at all."""
+    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    async with asyncio.timeout(60), silent:
+        async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: port) as fleet:
+            a = await fleet.start(fleet.identity("a"))
+            await asyncio.sleep(0.2)
+            with pytest.raises(DeliveryFailed, match="no connection to the broker"):
+                await a.transport.deliver(a.peer, b"", 1)
+            began = asyncio.get_running_loop().time()
+            await a.transport.stop(0.1)
+            assert asyncio.get_running_loop().time() - began < 5
+    with HostileBroker() as broker:
+        async with devices("mqtt", new_fleet(tmp_path / "other"), tmp_path, lambda: broker.port) as fleet:
+            a = await fleet.start(fleet.identity("b"))
+            await eventually(lambda: inner(a).connection.is_up)
+            broker.acknowledges = False
+            await a.transport.stop(0.1)

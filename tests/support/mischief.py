@@ -1,0 +1,78 @@
+"""A broker's mischief: everything that somebody who carries messages and holds none of the keys can do with them."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+from google.protobuf.message import DecodeError
+from sottovoce.wire.v1.mqtt_pb2 import Frame
+
+from tests.support.hostile_broker import Message
+
+_REMEMBERED = 600
+
+
+class Mischief:
+    """Judges each message by dice: it may be lost, late or doubled, and others come beside it.
+
+    Args:
+        seed: of the dice.
+
+    Attributes:
+        done: counts what was done, by name.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.done: dict[str, int] = {}
+        self._dice = random.Random(seed)
+        self._past: list[Message] = []
+
+    def __call__(self, message: Message) -> Iterable[Message]:
+        dice = self._dice
+        made = []
+        if self._happens("dropped", 0.06):
+            pass
+        elif self._happens("delayed", 0.25):
+            made.append(replace(message, after=dice.uniform(0.0, 0.2)))
+        else:
+            made.append(message)
+        self._past.append(message)
+        del self._past[:-_REMEMBERED]
+        old = dice.choice(self._past)
+        if self._happens("doubled", 0.2):
+            made.append(message)
+        if self._happens("replayed", 0.4):
+            made.append(old)
+        if self._happens("altered", 0.3):
+            made.append(replace(message, payload=self._bent(message.payload)))
+        if self._happens("misdirected", 0.3):
+            made.append(replace(old, topic=dice.choice(self._past).topic))
+        if self._happens("spliced", 0.3):
+            made.append(self._spliced(message, old))
+        if self._happens("retained", 0.1):
+            made.append(replace(old, retain=True))
+        if self._happens("garbage", 0.3):
+            made.append(replace(message, payload=dice.randbytes(dice.choice((0, 1, 40, 3000)))))
+        dice.shuffle(made)
+        return made
+
+    def _happens(self, what: str, chance: float) -> bool:
+        happens = self._dice.random() < chance
+        self.done[what] = self.done.get(what, 0) + happens
+        return happens
+
+    def _bent(self, payload: bytes) -> bytes:
+        bent = bytearray(payload or b"x")
+        place = self._dice.randrange(len(bent))
+        bent[place] ^= 1 << self._dice.randrange(8)
+        return bytes(bent)
+
+    def _spliced(self, one: Message, other: Message) -> Message:
+        """One message with some of the fields of another."""
+        try:
+            frame, donor = Frame.FromString(one.payload), Frame.FromString(other.payload)
+        except DecodeError:
+            return replace(one, payload=other.payload)
+        for name in self._dice.sample(("sender_key", "recipient_key", "counter", "introduction", "sealed"), 2):
+            setattr(frame, name, getattr(donor, name))
+        return replace(one, payload=frame.SerializeToString(deterministic=True))
