@@ -21,7 +21,10 @@ def run_testbed(
         Literal["sound", "paper"], typer.Option(help="sound: the strongest correct variant; paper: to the letter.")
     ] = "sound",
     data: Annotated[
-        str, typer.Option(help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE.")
+        str,
+        typer.Option(
+            help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE, meters:FILE#task=forecast."
+        ),
     ] = "digits",
     model: Annotated[
         Literal["softmax", "ridge", "pegasos", "logistic", "mlp", "mean"] | None,

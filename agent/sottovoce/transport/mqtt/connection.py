@@ -101,6 +101,7 @@ class Connection:
                     await asyncio.wait({session})
                     return
                 if (defect := session.exception()) is not None:
+                    self.problem = "report this defect, which is in the log"
                     self._seldom.say(
                         logging.ERROR, "defect", "broker-connection-failed: report this defect: %r", defect
                     )
@@ -116,6 +117,7 @@ class Connection:
 
     def close(self) -> None:
         """Let `run` end."""
+        self.problem = "this device stops"
         self._closing.set()
 
     async def publish(self, topic: str, payload: bytes, *, expires: float, retain: bool = False) -> None:

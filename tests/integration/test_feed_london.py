@@ -1,0 +1,77 @@
+"""Homes of London on a broker: their displays are replayed, and what the feed kept forecasts them."""
+
+import asyncio
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiomqtt
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.home import FeedProcess
+from tests.support.mosquitto import Broker
+from tests.support.processes import document, sottovoce
+from tests.support.waiting import until
+
+LONDON = Path(
+    os.environ.get("SOTTOVOCE_DATA", Path(__file__).parents[3] / "shared" / "data"),
+    "lcl_halfhourly_2013",
+    "lcl_halfhourly_2013.npz",
+)
+DAYS = 60
+
+
+def replay(port: int, home: int, wh: NDArray[np.int64]) -> None:
+    """What the display of a home says on each half hour, faster: a counter that rises, in kWh."""
+
+    async def publish() -> None:
+        async with aiomqtt.Client("127.0.0.1", port) as broker:
+            for i, energy in enumerate(np.cumsum([4_000_000, *wh.tolist()]).tolist()):
+                at = datetime(2013, 3, 1, tzinfo=UTC) + i * timedelta(minutes=30)
+                energies = {"import": {"cumulative": energy / 1000}}
+                reading = {"electricitymeter": {"timestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}", "energy": energies}}
+                await broker.publish(f"glow/home{home}/SENSOR/electricitymeter", json.dumps(reading), qos=1)
+
+    asyncio.run(publish())
+
+
+@pytest.mark.skipif(not LONDON.exists(), reason=f"the London data are not at {LONDON}")
+@pytest.mark.timeout(400)
+def test_homes_of_london_learn_from_their_feed_to_beat_persistence(tmp_path: Path) -> None:
+    year = np.load(LONDON)["wh"].astype(np.int64)
+    spring = year[:, 59 * 48 : (59 + DAYS) * 48]
+    homes = spring[(spring >= 0).all(axis=1) & (spring.mean(axis=1) > 50)][:5]
+    meters = "".join(
+        f'[[feed.meters]]\nname = "home{i}"\nformat = "glow"\nnames = {{ device = "home{i}" }}\nreplay = true\n'
+        for i in range(len(homes))
+    )
+    with Broker(tmp_path / "broker", config_lines=["max_queued_messages 100000"]) as broker:
+        config = tmp_path / "agent.toml"
+        config.write_text(
+            f'[agent]\nstate = "state"\n[data]\nsource = "feed:{broker.url}"\nfeatures = 10\nclasses = 1\n'
+            f'expected_records = 2000\ntransform = "none"\n[learner]\nmodel = "ridge"\n[feed]\nstore = "windows.db"\n{meters}'
+        )
+        with FeedProcess(config) as feed:
+            feed.says("ready broker=")
+            for home in range(len(homes)):
+                replay(broker.port, home, homes[home])
+                until(lambda home=home: feed.kept(f"home{home}") == DAYS * 48, "every half hour is kept", 120)  # type: ignore[misc]
+            assert feed.end() == 0
+    spec = f"feed:{broker.url}#store={tmp_path / 'windows.db'}&test=0.25"
+    found = {}
+    for epsilon in ("inf", "2"):
+        ended = sottovoce(
+            *("testbed", "--json", "--transport", "memory", "--agents", len(homes), "--data", spec, "--model", "ridge"),
+            *("--epsilon", epsilon, "--set", "privacy.unit=window"),
+        )
+        assert ended.returncode == 0, ended.stderr
+        found[epsilon] = document(ended.stdout)
+    print({epsilon: report["final"] for epsilon, report in found.items()})
+    exact = found["inf"]["final"]
+    assert exact["mae_mean"] < exact["mae_persistence"]
+    assert found["2"]["privacy"]["status"] == "proved"
+    assert found["2"]["privacy"]["unit"] == "window"
+    assert found["2"]["final"]["mae_mean"] < 1.1 * exact["mae_persistence"]
