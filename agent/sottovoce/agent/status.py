@@ -95,6 +95,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             "received": counters.received,
             "duplicates": counters.duplicates,
         },
+        "transport": {"trouble": listener.trouble, "duplicates": listener.duplicates},
         "refused": {"handshakes": listener.refused, "messages": dict(counters.refused)},
         "failures": dict(counters.failures),
         "waiting": agent.waits.document(),

@@ -99,10 +99,13 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     planned = "" if answer["steps"] is None else f" of {answer['steps']}"
     failing = sum(bool(peer["failures_in_a_row"]) for peer in answer["peers"])
     known = "" if view is None else f", {len(view)} known"
-    duplicates = answer["membership"].get("duplicates", 0)
+    transport = answer["transport"]
+    duplicates = answer["membership"].get("duplicates", 0) + transport["duplicates"]
+    trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
     alarm = [f"ALARM    another device uses this device's identity: noticed {duplicates} times"] if duplicates else []
     return [
         *alarm,
+        *trouble,
         f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",

@@ -77,7 +77,12 @@ class Carrier:
     def listener(self) -> Listener:
         """What all listening sides have seen."""
         seen = [transport.listener() for transport in self.transports]
-        return Listener(sum(one.handshakes for one in seen), sum(one.refused for one in seen))
+        return Listener(
+            sum(one.handshakes for one in seen),
+            sum(one.refused for one in seen),
+            "; ".join(one.trouble for one in seen if one.trouble),
+            sum(one.duplicates for one in seen),
+        )
 
     async def stop(self, grace: float) -> None:
         """Stop all of them at once."""

@@ -48,10 +48,14 @@ class Listener:
     Attributes:
         handshakes: connections accepted.
         refused: those of them that never reached a call: a wrong certificate, none, or no TLS at all.
+        trouble: why nobody can reach this device at the moment; empty when that is not known of.
+        duplicates: how often another was there with this device's identity.
     """
 
     handshakes: int
     refused: int
+    trouble: str = ""
+    duplicates: int = 0
 
 
 class Transport(Protocol):

@@ -164,7 +164,9 @@ class MqttTransport:
 
     def listener(self) -> Listener:
         """Devices that introduced themselves, and messages and introductions that did not hold."""
-        return Listener(self._known.met, self.refused.total())
+        connection = self.connection
+        trouble = "" if connection.is_up else f"no connection to the broker: {connection.problem}"
+        return Listener(self._known.met, self.refused.total(), trouble, connection.duplicates)
 
     async def stop(self, grace: float) -> None:
         """Say that this device is gone; see Transport.stop."""
