@@ -62,6 +62,10 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+def inbox(recipient: Node, sender: Node) -> str:
+    return f"sottovoce/v1/{sender.identity.fleet}/in/{recipient.identity.node_id}/{sender.identity.node_id}"
+
+
 def quickly(patch: pytest.MonkeyPatch) -> None:
     """However often a connection breaks, it is made again at once."""
     patch.setattr(connection, "_LONGEST_PAUSE", connection._SHORTEST_PAUSE)
@@ -133,9 +137,8 @@ async def test_what_was_sent_once_is_handed_over_once_whoever_starts_anew(
         for start in range(0, len(past), 100):  # no more than a device keeps for later
             broker.inject(*past[start : start + 100])
             for node, other in (nodes, nodes[::-1]):
-                inbox = f"sottovoce/v1/{a.identity.fleet}/in/{node.identity.node_id}/{other.identity.node_id}"
                 seen = inner(node).refused["size"]
-                broker.inject(Message(inbox, bytes(2**18 - 200)))
+                broker.inject(Message(inbox(node, other), bytes(2**18 - 200)))
                 await eventually(lambda node=node, seen=seen: inner(node).refused["size"] > seen)  # type: ignore[misc]
         assert [len(node.received) for node in nodes] == handed
 
@@ -218,7 +221,7 @@ async def test_ten_thousand_messages_of_garbage_change_nothing(
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a, b = await fleet.pair()
         await a.ask(b, b"hello")
-        topic = f"sottovoce/v1/{a.identity.fleet}/in/{b.identity.node_id}/{a.identity.node_id}"
+        topic = inbox(b, a)
         presence = f"sottovoce/v1/{a.identity.fleet}/peer/{a.identity.node_id}"
         true = broker.on(topic)[0]
         dice, connections = random.Random(SEED), broker.connections
@@ -259,6 +262,32 @@ async def test_farewells_brought_out_while_their_devices_are_there_are_contradic
         broker.inject(*wills)
         assert await a.ask(b, b"still there") == b"ereht llits"
         assert await b.ask(a, b"so am I") == b"I ma os"
+
+
+async def test_who_waits_for_the_broker_waits_no_longer_than_there_is_a_connection(
+    broker: HostileBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a device that has just announced itself overlook that the connection broke in the meantime."""
+    quickly(monkeypatch)
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 1000.0)
+    async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
+        a, b = await fleet.pair()
+        await a.ask(b, b"hello")
+        broker.acknowledges, broker.judge = False, lambda _: ()
+        before = broker.connections
+        delivery = asyncio.create_task(a.transport.deliver(b.peer, b"held", 1000))
+        await eventually(lambda: len(broker.on(inbox(b, a))) == 2)
+        broker.drop(a.identity.node_id)
+        with pytest.raises(DeliveryFailed, match="did not take the message") as failed:
+            await delivery
+        assert failed.value.cause == "unreachable"
+        for count in (1, 2):
+            await eventually(lambda: inner(a).connection.is_up)
+            broker.drop(a.identity.node_id)
+            await eventually(lambda count=count: broker.connections > before + count)  # type: ignore[misc]
+        broker.acknowledges, broker.judge = True, honest
+        await eventually(lambda: inner(a).connection.is_up)
+        assert await a.ask(b, b"again") == b"niaga"
 
 
 async def test_a_transport_stops_though_the_broker_says_nothing_at_all(tmp_path: Path) -> None:

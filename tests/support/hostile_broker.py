@@ -181,9 +181,7 @@ class HostileBroker:
             cursor.properties(five)
             will = Message(cursor.text(), cursor.block(), bool(flags & 0x20))
         client = Client(name, five, writer, will)
-        if (before := self.clients.get(name)) is not None:
-            before.writer.transport.abort()
-        self.clients[name] = client
+        self.clients[name] = client  # an earlier connection of that name stays as long as the device keeps it
         client.send(packet(CONNACK, b"\0\0\0" if five else b"\0\0"))
         return client
 

@@ -214,7 +214,8 @@ class MqttTransport:
         """Announce this device before the broker forgets it, and whenever there is a reason to."""
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._again.wait(), _REFRESH_SECONDS)
+                async with asyncio.timeout(_REFRESH_SECONDS):  # which, unlike wait_for, loses no cancellation
+                    await self._again.wait()
             self._again.clear()
             if self.connection.is_up and not self._leaving:
                 await self._announce()
