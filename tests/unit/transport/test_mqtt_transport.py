@@ -156,6 +156,7 @@ async def test_an_answer_counts_for_what_was_asked_of_whom_it_is_from(device: Ne
     [
         (MessageRefused("shape", "it has 3 numbers"), "refused", "refused the message: shape: it has 3 numbers"),
         (IdentityError("it is revoked"), "refused", "certificate: it is revoked"),
+        (MessageRefused("x", "a\n" * 99_999), "refused", r"refused the message: x: (a ){200,250}a?$"),
         (DataError("row 3 holds 17.5"), "other", "the device failed: see what it logs"),
     ],
 )

@@ -33,6 +33,7 @@ _MOST_CALLS_OF_ONE = 4
 _MOST_ANSWERS = 64  # being made or sent; who asks beyond gets none
 _MOST_FOLLOWED = 256
 _MOST_PRESENT = 64
+_MOST_WORDS = 500  # bytes of another's explanation
 _REFRESH_SECONDS = 300.0
 _KEPT_SECONDS = 3 * _REFRESH_SECONDS
 _BETWEEN_SECONDS = 5.0  # two announcements, whatever the broker says in this device's name
@@ -141,7 +142,8 @@ class MqttTransport:
         if content.kind == Content.KIND_ANSWER:
             return bytes(content.body)
         cause, words = _FAILURES.get(content.kind, ("other", "answered what is no answer"))
-        raise DeliveryFailed(cause, f"{where}: {words.format(content.body.decode(errors='replace'))}")
+        said = " ".join(content.body[:_MOST_WORDS].decode(errors="replace").split())
+        raise DeliveryFailed(cause, f"{where}: {words.format(said)}")
 
     async def present(self, seconds: float) -> tuple[str, ...]:
         """Node ids of up to 64 devices that say they are on the broker; it takes `seconds`.
@@ -335,9 +337,9 @@ class MqttTransport:
         try:
             return Content.KIND_ANSWER, await self._receive(sender, message if len(message) <= _LARGEST else None)
         except MessageRefused as refusal:
-            return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()
+            return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MOST_WORDS]
         except IdentityError as error:
-            return Content.KIND_REFUSED, f"certificate: {error}".encode()
+            return Content.KIND_REFUSED, f"certificate: {error}".encode()[:_MOST_WORDS]
         except SottovoceError:
             return Content.KIND_FAILED, b""
         finally:
