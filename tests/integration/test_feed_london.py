@@ -58,7 +58,8 @@ def test_homes_of_london_learn_from_their_feed_to_beat_persistence(tmp_path: Pat
             feed.says("ready broker=")
             for home in range(len(homes)):
                 replay(broker.port, home, homes[home])
-                until(lambda home=home: feed.kept(f"home{home}") == DAYS * 48, "every half hour is kept", 120)  # type: ignore[misc]
+                name = f"home{home}"
+                until(lambda name=name: feed.kept(name) == DAYS * 48, "every half hour is kept", 120)  # type: ignore[misc]
             assert feed.end() == 0
     spec = f"feed:{broker.url}#store={tmp_path / 'windows.db'}&test=0.25"
     found = {}
