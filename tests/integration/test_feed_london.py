@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import aiomqtt
@@ -38,6 +39,10 @@ def replay(port: int, home: int, wh: NDArray[np.int64]) -> None:
     asyncio.run(publish())
 
 
+def complete(feed: FeedProcess, home: int) -> bool:
+    return feed.kept(f"home{home}") == DAYS * 48
+
+
 @pytest.mark.skipif(not LONDON.exists(), reason=f"the London data are not at {LONDON}")
 @pytest.mark.timeout(400)
 def test_homes_of_london_learn_from_their_feed_to_beat_persistence(tmp_path: Path) -> None:
@@ -58,8 +63,7 @@ def test_homes_of_london_learn_from_their_feed_to_beat_persistence(tmp_path: Pat
             feed.says("ready broker=")
             for home in range(len(homes)):
                 replay(broker.port, home, homes[home])
-                name = f"home{home}"
-                until(lambda name=name: feed.kept(name) == DAYS * 48, "every half hour is kept", 120)  # type: ignore[misc]
+                until(partial(complete, feed, home), "every half hour is kept", 120)
             assert feed.end() == 0
     spec = f"feed:{broker.url}#store={tmp_path / 'windows.db'}&test=0.25"
     found = {}
