@@ -67,6 +67,7 @@ def test_the_others_hold_all_mass_and_the_device_comes_back_with_none(
     assert books(devices).balance
 
 
+@pytest.mark.soak  # it waits out the half minute that a peer has
 def test_what_nobody_confirms_stays_with_the_device_which_says_so(fleet: Fleet, tmp_path: Path) -> None:
     one, other = (new_device(fleet, tmp_path / name, seed=seed) for seed, name in enumerate("ab"))
     one.configure([other.entry()], learner=LEARNING)

@@ -39,13 +39,13 @@ def carrier_of(config: AgentConfig, trust: Trust, directory: Path, incarnation: 
             return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
         from sottovoce.transport.mqtt import MqttTransport
 
-        broker = _broker(config.transport.mqtt, directory)
+        broker = _broker(config.transport.mqtt, directory, min(60.0, config.transport.backoff_max))
         return MqttTransport(broker=broker, trust=trust, incarnation=incarnation, waiting=waits)
 
     return Carrier([named(name) for name in config.transport.use])
 
 
-def _broker(section: MqttSection, directory: Path) -> "Broker":
+def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":
     from sottovoce.transport.mqtt import Broker
 
     host, port = section.address
@@ -58,6 +58,7 @@ def _broker(section: MqttSection, directory: Path) -> "Broker":
         tls=_tls(section, directory) if section.encrypted else None,
         username=section.username,
         password=password,
+        longest_pause=longest_pause,
     )
 
 

@@ -58,9 +58,15 @@ def load(path: Path) -> AgentConfig:
         password_file=config.feed.password_file and here / config.feed.password_file,
         store=here / config.feed.file.expanduser(),
     )
+    mqtt = msgspec.structs.replace(
+        config.transport.mqtt,
+        ca=config.transport.mqtt.ca and here / config.transport.mqtt.ca,
+        password_file=config.transport.mqtt.password_file and here / config.transport.mqtt.password_file,
+    )
     return msgspec.structs.replace(
         config,
         feed=feed,
+        transport=msgspec.structs.replace(config.transport, mqtt=mqtt),
         agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
         data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here, feed.file)),
         vault=msgspec.structs.replace(

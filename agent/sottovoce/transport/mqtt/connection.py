@@ -21,7 +21,6 @@ _log = logging.getLogger(__name__)
 logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # what a connection has to say is said here, with cause and remedy
 
 _SHORTEST_PAUSE = 0.2
-_LONGEST_PAUSE = 60.0
 _STABLE_SECONDS = 60.0
 _GOODBYE_SECONDS = 2.0
 _WILL_SECONDS = 86_400
@@ -67,6 +66,7 @@ class Connection:
     ) -> None:
         self.problem = "not connected yet"
         self.duplicates = 0
+        self._said_lost = False
         self._broker = broker
         self._identifier = identifier
         self._farewell = farewell
@@ -106,7 +106,7 @@ class Connection:
                         logging.ERROR, "defect", "broker-connection-failed: report this defect: %r", defect
                     )
                 failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
-                longest = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** min(failures, 16))
+                longest = min(self._broker.longest_pause, _SHORTEST_PAUSE * 2 ** min(failures, 16))
                 pause = random.uniform(_SHORTEST_PAUSE, longest)  # noqa: S311 - jitter, not a secret
                 self._waiting.begin(_WAIT, f"pause before connecting to {self._where} again: {self.problem}", pause)
                 with contextlib.suppress(TimeoutError):
@@ -177,7 +177,7 @@ class Connection:
                 self._client = client
                 self._waiting.end(_WAIT)
                 self.problem = ""
-                self._seldom.say(logging.INFO, "connected", "broker-connected %s", self._where)
+                self._say_connected()
                 announcing = asyncio.ensure_future(self._connected())
                 try:
                     await self._listen(client)
@@ -185,13 +185,22 @@ class Connection:
                     announcing.cancel()
         except (MqttError, OSError, SottovoceError) as error:
             self.problem = self._explained(error)
-            self._seldom.say(logging.WARNING, "lost", "broker-lost %s: %s", self._where, self.problem)
+            if self._seldom.say(logging.WARNING, "lost", "broker-lost %s: %s", self._where, self.problem):
+                self._said_lost = True
         finally:
             self._client = None
             if client is not None:
                 hang_up(client)
             self._over.set()
             self._lost()
+
+    def _say_connected(self) -> None:
+        """Whoever read that the connection was lost reads that it is back."""
+        if self._said_lost:
+            self._said_lost = False
+            _log.info("broker-connected %s", self._where)
+        else:
+            self._seldom.say(logging.INFO, "connected", "broker-connected %s", self._where)
 
     async def _listen(self, client: Client) -> None:
         async for message in client.messages:

@@ -17,8 +17,8 @@ class Seldom:
         self._log = log
         self._said: dict[str, float] = {}
 
-    def say(self, level: int, cause: str, text: str, *values: object) -> None:
-        """Say it, unless this was said less than a minute ago.
+    def say(self, level: int, cause: str, text: str, *values: object) -> bool:
+        """Say it, unless this was said less than a minute ago; returns whether it was said.
 
         Args:
             level: of the line.
@@ -27,6 +27,8 @@ class Seldom:
             values: the same.
         """
         now = time.monotonic()
-        if now - self._said.get(cause, float("-inf")) >= _EVERY_SECONDS:
-            self._said[cause] = now
-            self._log.log(level, text, *values)
+        if now - self._said.get(cause, float("-inf")) < _EVERY_SECONDS:
+            return False
+        self._said[cause] = now
+        self._log.log(level, text, *values)
+        return True
