@@ -274,6 +274,15 @@ def test_an_invitation_that_nobody_takes_ends(authority: Path) -> None:
         assert "nobody came within 0.2s: the token is void" in err
 
 
+def test_an_invitation_that_is_terminated_is_open_no_more(authority: Path) -> None:
+    with inviting(authority) as (_, process):
+        until(lambda: list((authority / enrolling.INVITATIONS).iterdir()), "it is noted")
+        process.terminate()
+        _, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, err) == (130, "sottovoce: interrupted\n")
+        assert not list((authority / enrolling.INVITATIONS).iterdir())
+
+
 def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
     authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

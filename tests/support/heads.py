@@ -99,7 +99,15 @@ class Village:
 
 
 def herald(
-    village: dict[str, Herald], identity: Identity, past: Past, book: Path, *, needed: int = 1, alone: bool = False
+    village: dict[str, Herald],
+    identity: Identity,
+    past: Past,
+    book: Path,
+    *,
+    needed: int = 1,
+    alone: bool = False,
+    waits: Waits | None = None,
+    contacts: bool = True,
 ) -> Herald:
     """A herald that finds its peers in `village`, by address."""
     voice = Voice(
@@ -107,9 +115,10 @@ def herald(
         transport=Village(village, identity.node_id),
         timeout=1.0,
         counters=Counters(),
-        waits=Waits(),
+        waits=waits or Waits(),
     )
-    return Herald(identity=identity, vault=past, book=HeadBook(book), witness=Witness(needed, alone), voice=voice)
+    witness = Witness(needed, alone)
+    return Herald(identity=identity, vault=past, book=HeadBook(book), witness=witness, voice=voice, contacts=contacts)
 
 
 def at(address: str, identity: Identity) -> Peer:

@@ -152,7 +152,7 @@ def _with_vault(
         sealed=sealed,
         herald=_herald(config, identity, vault, voice),
         crier=crier,
-        renewal=_renewal(config, trust, crier),
+        renewal=_renewal(config, trust, crier, waits),
         book=book,
         overlay=_overlay(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,
@@ -169,13 +169,24 @@ def _herald(config: AgentConfig, identity: Identity, vault: VaultFront, voice: V
         )
     witness = Witness(config.ledger.echoes, config.ledger.alone)
     try:
-        return Herald(identity=identity, vault=vault, book=book, witness=witness, voice=voice)
+        return Herald(
+            identity=identity, vault=vault, book=book, witness=witness, voice=voice, contacts=_has_contacts(config)
+        )
     except BaseException:
         book.close()
         raise
 
 
-def _renewal(config: AgentConfig, trust: Trust, crier: Crier) -> Renewal:
+def _has_contacts(config: AgentConfig) -> bool:
+    """Whether the configuration or the invitation names a peer, or a way to find some."""
+    chosen = config.membership
+    if config.transport.peers or chosen.sampling == "static":
+        return bool(config.transport.peers)
+    found = chosen.mdns or chosen.dns is not None or "mqtt" in config.transport.use
+    return found or bool(invitation_contacts(config.agent.state))
+
+
+def _renewal(config: AgentConfig, trust: Trust, crier: Crier, waits: Waits) -> Renewal:
     state = config.agent.state
     return Renewal(
         trust=trust,
@@ -186,6 +197,7 @@ def _renewal(config: AgentConfig, trust: Trust, crier: Crier) -> Renewal:
         enroller=config.identity.enroller,
         pinned=tuple(peer.id for peer in config.transport.peers),
         pause=config.identity.look_every,
+        waits=waits,
     )
 
 

@@ -167,14 +167,28 @@ def noted(fleet: Path, address: str, seconds: float) -> Iterator[None]:
 
 
 def open_invitations(fleet: Path) -> list[dict[str, str]]:
-    """Those whose time is not over, as they were noted."""
+    """Those whose time is not over, as they were noted; the notes of processes that have gone are removed."""
     found = []
     for path in sorted((fleet / INVITATIONS).glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if not _runs(int(path.stem)):
+                path.unlink(missing_ok=True)
+                continue
             noted_down = json.loads(path.read_bytes())
             if datetime.fromisoformat(noted_down["expires"]) > datetime.now(UTC):
                 found.append({"address": str(noted_down["address"]), "expires": str(noted_down["expires"])})
     return found
+
+
+def _runs(process: int) -> bool:
+    """Whether there is such a process, of whatever user."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 def _context(key: bytes, certificate: bytes) -> ssl.SSLContext:

@@ -115,10 +115,9 @@ def _ask(
         raise IdentityError(
             f"what answers at {address} is not an enroller of this fleet ({error.verify_message}): correct the address"
         ) from error
-    except OSError as error:
-        raise NetworkError(
-            f"no enroller answers at {address} ({error.strerror or error}): start it, or correct the address"
-        ) from error
+    except (OSError, OverflowError, UnicodeError) as error:  # the last two: of a port or a name that cannot be
+        reason = getattr(error, "strerror", None) or error
+        raise NetworkError(f"no enroller answers at {address} ({reason}): start it, or correct the address") from error
     try:
         answer: Answer = msgspec.json.decode(raw, type=Answer)
     except msgspec.MsgspecError as error:

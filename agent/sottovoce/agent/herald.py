@@ -60,6 +60,7 @@ class Herald:
         book: where heads are remembered.
         witness: judges what peers know.
         voice: how to reach them.
+        contacts: whether the configuration names any peer, or a way to find some.
 
     Raises:
         LedgerError: the book remembers a newer head of this device, or one of another past.
@@ -67,13 +68,21 @@ class Herald:
     """
 
     def __init__(
-        self, *, identity: Identity, vault: VaultFront, book: HeadBook, witness: Witness, voice: Voice
+        self,
+        *,
+        identity: Identity,
+        vault: VaultFront,
+        book: HeadBook,
+        witness: Witness,
+        voice: Voice,
+        contacts: bool,
     ) -> None:
         self.witness = witness
         self._identity = identity
         self._vault = vault
         self._book = book
         self._voice = voice
+        self._contacts = contacts
         self._life = os.urandom(_LIFE_BYTES)
         self._changed = asyncio.Event()
         self._stopping = False
@@ -95,7 +104,7 @@ class Herald:
         """Wait until enough peers know nothing newer; returns False when the agent stops before."""
         since = time.monotonic()
         while not self.witness.enough and not self._stopping:
-            self._voice.waits.begin(_WAIT, self._lacking(), _LOOK_SECONDS, since)
+            self._voice.waits.begin(_WAIT, self._lacking(), _LOOK_SECONDS, since, repeats=True)
             self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), _LOOK_SECONDS)
@@ -208,9 +217,11 @@ class Herald:
 
     def _lacking(self) -> str:
         have, needed, peers = self.witness.agreeing, self.witness.needed, len(self._peers())
+        lonely = not self._contacts and not peers
+        way_out = "; without any, set ledger.alone = true" if lonely else ""
         return (
             f"{needed - have} of {needed} peers to say that they know no newer ledger of this device, before anything "
-            f"is released ({peers} peers are asked again and again; without any, set ledger.alone = true)"
+            f"is released ({peers} peers are asked again and again{way_out})"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from sottovoce.agent.waits import Waits
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Identity, Trust, load
 from sottovoce.identity.clock import ClockFloor
@@ -16,6 +17,7 @@ _log = logging.getLogger(__name__)
 _NOTE_EVERY = timedelta(hours=1)
 _WARN_EVERY = timedelta(days=1)
 _ASK_AGAIN = timedelta(minutes=10)
+_WAIT = "renewal"
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 _NEVER: Stamp = (("", 0, 0, 0),)
@@ -33,6 +35,7 @@ class Renewal:
         enroller: host:port, asked for a new certificate in time; None when an operator brings it.
         pinned: the node ids that a pinned device trusts.
         pause: seconds between two looks at the files.
+        waits: told that the enroller is waited for.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Renewal:
         enroller: str | None,
         pinned: tuple[str, ...],
         pause: float,
+        waits: Waits,
     ) -> None:
         self._trust = trust
         self._directory = directory
@@ -55,6 +59,7 @@ class Renewal:
         self._enroller = enroller
         self._pinned = pinned
         self._pause = pause
+        self._waits = waits
         self._stopping = asyncio.Event()
         self._noted = self._warned = self._asked = datetime.min.replace(tzinfo=UTC)
         self._identity_stamp = self._list_stamp = _NEVER  # so the first look sees what changed since they were read
@@ -81,6 +86,8 @@ class Renewal:
             await loop.run_in_executor(None, self._note, now)
         if now >= renewal_due(self._trust.identity):
             await self._renew(now)
+        else:
+            self._waits.end(_WAIT)
         identity, revoked = await loop.run_in_executor(None, self._stamps)
         if identity != self._identity_stamp:
             self._identity_stamp = identity
@@ -106,15 +113,18 @@ class Renewal:
         """Two thirds of the certificate's lifetime are over."""
         identity = self._trust.identity
         if self._enroller is not None and now - self._asked >= self._between(identity):
-            self._asked = now
+            self._asked, pause = now, self._between(identity).total_seconds() + self._pause
+            reason, before = f"the enroller {self._enroller} to renew the certificate", self._waits.current.get(_WAIT)
+            self._waits.begin(_WAIT, reason, pause, None if before is None else before.since, repeats=True)
             try:
                 await asyncio.get_running_loop().run_in_executor(None, self._ask, self._enroller, identity)
+                self._waits.end(_WAIT)
                 return
             except (IdentityError, NetworkError) as error:
                 _log.warning("renewal-failed %s", error)
         if now - self._warned >= _WARN_EVERY:
             self._warned = now
-            _log.warning("certificate-due %s", due_words(identity))
+            _log.warning("certificate-due %s", due_words(identity, now))
 
     def _ask(self, enroller: str, identity: Identity) -> None:
         from sottovoce.agent.enrolment import ask_renewal  # memory that an agent without an enroller has no use for
@@ -142,8 +152,13 @@ def _same(one: Identity, other: Identity) -> bool:
     return (one.tls_cert_pem, one.ca_pem) == (other.tls_cert_pem, other.ca_pem)
 
 
-def due_words(identity: Identity) -> str:
+def due_words(identity: Identity, now: datetime) -> str:
     """What an operator is told whose device's certificate nobody has renewed."""
+    if now >= identity.not_after:
+        return (
+            f"this device's certificate is over since {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "
+            "renew it with `sottovoce fleet renew`; the agent then goes on by itself"
+        )
     return (
         f"two thirds of the time of this device's certificate are over, and it ends on "
         f"{identity.not_after:%Y-%m-%d %H:%M} UTC: renew it with `sottovoce fleet renew`; the agent goes on meanwhile"

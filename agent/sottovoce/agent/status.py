@@ -113,18 +113,20 @@ def _certificate(identity: Identity) -> dict[str, Any]:
 
 
 def _unmet(agent: Reported) -> list[dict[str, Any]]:
-    """Seeds of the configuration with whom no exchange succeeds: the operator wants to know why."""
-    troubles = {} if agent.overlay is None else agent.overlay.troubles
+    """Contacts, from wherever, with whom no exchange succeeds: the operator wants to know why."""
+    if agent.overlay is None:
+        return []
+    find = agent.overlay.membership.find
     return [
         {
-            "id": seed.id,
-            "address": seed.address,
+            "id": node,
+            "address": contact.endpoints[0],
             "unconfirmed": False,
-            "failures_in_a_row": troubles[seed.id].failures,
-            "last_failure": troubles[seed.id].last,
+            "failures_in_a_row": trouble.failures,
+            "last_failure": trouble.last,
         }
-        for seed in agent.config.transport.peers
-        if seed.id in troubles and seed.id not in agent.links
+        for node, trouble in agent.overlay.troubles.items()
+        if node not in agent.links and (contact := find(node)) is not None
     ]
 
 

@@ -11,12 +11,14 @@ class Wait:
     Attributes:
         reason: in words.
         since: when it began.
-        until: when it ends by itself.
+        until: when it ends by itself, or, if it repeats, when it is looked at again.
+        repeats: whether it may go on after that.
     """
 
     reason: str
     since: float
     until: float
+    repeats: bool = False
 
 
 @dataclass(slots=True)
@@ -25,17 +27,22 @@ class Waits:
 
     current: dict[str, Wait] = field(default_factory=dict)
 
-    def begin(self, name: str, reason: str, seconds: float, since: float | None = None) -> None:
-        """A wait of at most `seconds` more begins, or goes on since then; it replaces one of the same name."""
+    def begin(
+        self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
+    ) -> None:
+        """A wait of at most `seconds` more begins, or goes on since then; it replaces one of the same name.
+
+        One that repeats has no such end: after `seconds` it is looked whether it is over.
+        """
         now = time.monotonic()
-        self.current[name] = Wait(reason, now if since is None else since, now + seconds)
+        self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats)
 
     def end(self, name: str) -> None:
         """It is over."""
         self.current.pop(name, None)
 
-    def document(self) -> list[dict[str, str | float]]:
-        """For `agent status --why`: seconds since, and seconds left."""
+    def document(self) -> list[dict[str, str | float | bool]]:
+        """For `agent status --why`: seconds since, and seconds left, after which those that repeat may go on."""
         now = time.monotonic()
         return [
             {
@@ -43,6 +50,7 @@ class Waits:
                 "reason": wait.reason,
                 "since_s": round(now - wait.since, 3),
                 "left_s": round(wait.until - now, 3),
+                "repeats": wait.repeats,
             }
             for name, wait in sorted(self.current.items())
         ]

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sottovoce.agent.password import password
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig, MqttSection
 from sottovoce.errors import ConfigError
 from sottovoce.identity import Trust
-from sottovoce.identity.files import read_private
 from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.transport import Transport
 from sottovoce.transport.carrier import Carrier
@@ -49,7 +49,8 @@ def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Bro
     from sottovoce.transport.mqtt import Broker
 
     host, port = section.address
-    password = None if section.password_file is None else read_private(section.password_file).decode().strip()
+    file = section.password_file
+    secret = None if file is None else password("transport.mqtt.password_file", file)
     return Broker(
         host,
         port,
@@ -57,7 +58,7 @@ def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Bro
         section.version,
         tls=_tls(section, directory) if section.encrypted else None,
         username=section.username,
-        password=password,
+        password=secret,
         longest_pause=longest_pause,
     )
 

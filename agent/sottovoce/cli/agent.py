@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,10 +47,8 @@ def status(
     for line in _lines(answer):
         typer.echo(line)
     if why:
-        for wait in answer["waiting"]:
-            typer.echo(
-                f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, at most {wait['left_s']:.1f} s more"
-            )
+        for line in _reasons(answer):
+            typer.echo(line)
 
 
 @app.command()
@@ -87,7 +86,20 @@ def _state(config: Path | None, state: Path | None) -> Path:
 
 def _due(answer: dict[str, Any]) -> str:
     """What to do about a certificate that nobody has renewed in time."""
+    if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
+        return ": it is over, and peers refuse it; renew it now, with `sottovoce fleet renew`"
     return ": renew it now, with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
+
+
+def _reasons(answer: dict[str, Any]) -> list[str]:
+    """What it waits for, and whom it does not reach."""
+    waiting = []
+    for wait in answer["waiting"]:
+        left = f"{wait['left_s']:.1f} s"
+        until = f"looks again in {left}" if wait["repeats"] else f"at most {left} more"
+        waiting.append(f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, {until}")
+    failing = [peer for peer in answer["peers"] if peer["failures_in_a_row"]]
+    return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ def run(config: Config) -> int:
 def check(config: Config) -> None:
     """Say what the feed would listen to, without connecting."""
     from sottovoce.agent.home.sources import broker_settings, broker_url
-    from sottovoce.config import load
+    from sottovoce.config import filled, load
 
     settings = load(config)
     broker_settings(settings, "check")
@@ -38,8 +38,8 @@ def check(config: Config) -> None:
     for meter in feed.meters:
         chosen = feed.format_of(meter)
         for value in chosen.values:
-            topic = value.topic.format_map(meter.names)
-            where = "" if value.path is None else f" at {value.path.format_map(meter.names)}"
+            topic = filled(value.topic, meter.names)
+            where = "" if value.path is None else f" at {filled(value.path, meter.names)}"
             typer.echo(f"meter    {meter.name} ({chosen.name}): {topic}{where}, a {chosen.kind} in {chosen.unit}")
     shown = feed.home_assistant
     typer.echo(f"panel    {f'Home Assistant under {shown.discovery_prefix}' if shown.enabled else 'none'}")

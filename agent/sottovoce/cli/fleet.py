@@ -1,6 +1,7 @@
 """`sottovoce fleet`: make a fleet, let devices join it, look at them."""
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +47,20 @@ def show(
     for key, value in facts.items():
         for one in (value or ["none"]) if isinstance(value, list) else [value]:
             typer.echo(f"{key:20} {' '.join(one.values()) if isinstance(one, dict) else one}")
+
+
+def reachable(address: str, option: str, what: str) -> str:
+    """An address that another device can connect to; `option` and `what` are for the error.
+
+    Raises:
+        UsageError: it is not HOST:PORT, or no place in particular.
+    """
+    from sottovoce.config.transport import HOST_AND_PORT
+
+    host, _, port = address.rpartition(":")
+    if not re.fullmatch(HOST_AND_PORT, address) or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
+        raise UsageError(f"{option}: {address!r} is not where {what}; give HOST:PORT, for example 192.168.1.5:7443")
+    return address
 
 
 def validity_of(valid: str | None) -> "Validity | None":

@@ -1,13 +1,14 @@
 """`sottovoce fleet invite`: a bundle for one new device, or a token that an enroller waits for."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sottovoce.cli.fleet import FleetDirectory, Valid, validity_of
+from sottovoce.cli.fleet import FleetDirectory, Valid, reachable, validity_of
 from sottovoce.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:  # every command is imported at every start; these are not
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # every command is imported at every start; these are not
     from sottovoce.identity.invitation import Seeds
 
 _EXPIRES = "5m"
+_LONGEST_SECONDS = 86_400  # whoever sees the token meanwhile may use it
 
 
 def invite(
@@ -24,7 +26,9 @@ def invite(
     serve: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Print a token, and wait here for the device that has it.")
     ] = None,
-    expires: Annotated[str | None, typer.Option(help=f"How long the token is good; {_EXPIRES} by default.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help=f"How long the token is good; {_EXPIRES} by default, 1d at most.")
+    ] = None,
     qr: Annotated[bool, typer.Option("--qr", help="Show the token as a QR code, too.")] = False,
     seed: Annotated[
         list[str] | None,
@@ -84,6 +88,8 @@ def _serve(
     from sottovoce.errors import NetworkError
 
     seconds = seconds_of(expires, "--expires")
+    if seconds > _LONGEST_SECONDS:
+        raise UsageError(f"--expires: {expires} is too long for a token, which whoever sees it may use; at most 1d")
 
     async def wait() -> str | None:
         enroller = enroller_of(directory, fleet, address, seeds, valid)
@@ -92,6 +98,7 @@ def _serve(
         await enroller.serve()
         return enroller.joined
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the note that it is open would stay behind
     with noted(directory, address, seconds):
         joined = asyncio.run(wait())
     if joined is None:
@@ -108,12 +115,7 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
     from sottovoce.agent.enroller import Enroller
     from sottovoce.agent.revocation import kept_list
 
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
-        raise UsageError(
-            f"--serve: {address!r} is not where a device can reach this machine; give HOST:PORT, for example "
-            "192.168.1.5:7443"
-        )
+    reachable(address, "--serve", "a device can reach this machine")
 
     def revoked() -> tuple[str, ...]:
         listed = kept_list(directory, fleet.authority)
@@ -140,8 +142,10 @@ def _printer(qr: bool) -> Callable[[str], None]:
 
 def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
     """What the new device is told of where others are, checked as it will check it."""
+    import msgspec
     from sottovoce_bootstrap import Contact
 
+    from sottovoce.config.transport import MqttSection
     from sottovoce.errors import MessageRefused
     from sottovoce.identity.invitation import MOST_SEEDS, Broker, Seed, Seeds
 
@@ -155,6 +159,13 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
         raise UsageError(f"--seed: {error}; write ID@HOST:PORT or ID@mqtt:REALM") from error
     if len(contacts) > MOST_SEEDS:
         raise UsageError(f"--seed: at most {MOST_SEEDS} devices")
+    try:
+        msgspec.convert({"url": broker, "realm": realm, "plaintext": True}, MqttSection)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"--broker {broker or ''}, --realm {realm!r}: no device could use that; write --broker mqtts://HOST:PORT, "
+            "and as --realm up to 32 lowercase letters, digits and dashes"
+        ) from error
     return Seeds(
         tuple(Seed(contact.node_id, contact.endpoints) for contact in contacts),
         None if broker is None else Broker(broker, realm),

@@ -1,6 +1,7 @@
 """`sottovoce fleet join`: make a device, by one of five ways into a fleet."""
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -110,7 +111,11 @@ def _check_belonging(pinned: bool, external: bool, **given: Any) -> None:
 def _token(text: str) -> "Token":
     from sottovoce.identity.invitation import Token
 
-    return Token.decode(typer.prompt("token", err=True) if text == "-" else text)
+    if text == "-":
+        text = typer.prompt("token", err=True) if sys.stdin.isatty() else sys.stdin.readline()
+        if not text.strip():
+            raise UsageError("--token -: there is no token on standard input; give the one that `fleet invite` printed")
+    return Token.decode(text)
 
 
 def _pin(state: Path, certificates: list[Path]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.fleet import Valid, validity_of
+from sottovoce.cli.fleet import Valid, reachable, validity_of
 from sottovoce.errors import UsageError
 
 _FORMS = (
@@ -89,7 +89,8 @@ def _ask(state: Path, address: str) -> None:
     from sottovoce.identity import load
     from sottovoce.identity.renewal import renewal_request
 
-    identity = load(_identity(state))
+    reachable(address, "--enroller", "an enroller can be")
+    identity = load(_identity(state), dated=False)
     pem = ask_renewal(address, renewal_request(_identity(state)), identity)
     _put(state, pem, f"what the enroller at {address} issued")
 

@@ -27,9 +27,10 @@ def revoke(
 def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
     from sottovoce.agent.revocation import NAME, revoke
     from sottovoce.identity import open_fleet
-    from sottovoce.identity.files import write_new
+    from sottovoce.identity.files import check_new, write_new
     from sottovoce.wire.revocation import encode_list
 
+    check_new([] if out is None else [out])
     try:
         revoked = revoke(directory, open_fleet(directory), node_ids)
     except MessageRefused as error:

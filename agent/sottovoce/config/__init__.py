@@ -1,6 +1,6 @@
 """The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
 
-from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of
+from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, filled
 from sottovoce.config.identity import IdentitySection
 from sottovoce.config.learners import LEARNERS, REGRESSION_MODEL, LearnerInfo, relation_of
 from sottovoce.config.loading import checked, load
@@ -37,6 +37,7 @@ __all__ = [
     "VaultSection",
     "address_of",
     "checked",
+    "filled",
     "load",
     "relation_of",
 ]

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -61,8 +62,8 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             if (value.path is None) == (self.payload == "json"):
                 problem = "missing; say where in the JSON the value is" if value.path is None else "plain has no path"
                 raise wrong(f"values[{i}].path", problem)
-            if "#" in value.topic and not value.topic.endswith(("/#", "#")[value.topic == "#"]):
-                raise wrong(f"values[{i}].topic", "# stands alone at the end of a filter")
+            if misplaced := _misplaced(value.topic):
+                raise wrong(f"values[{i}].topic", misplaced)
         for key in ("id", "time"):
             if self.payload == "plain" and getattr(self, key) is not None:
                 raise wrong(key, "plain has no path")
@@ -135,7 +136,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Every meter has all that its format needs."""
         if _DAY % self.window:
             raise wrong("window", "a day must be a whole number of windows; half-hours are 1800")
-        if self.broker is not None and not 1 <= address_of(self.broker)[1] <= 65_535:
+        if self.broker is not None and not is_broker(self.broker):
             raise wrong("broker", "the port must lie between 1 and 65535")
         if self.password_file is not None and self.username is None:
             raise wrong("username", "needed with password_file")
@@ -156,6 +157,9 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if unknown := [word for word in meter.names if word not in chosen.placeholders]:
             needed = ", ".join(chosen.placeholders) or "none"
             raise wrong(f"{key}.names", f"{unknown[0]} stands for nothing; {meter.format} needs {needed}")
+        for value in chosen.values:
+            if misplaced := _misplaced(topic := filled(value.topic, meter.names)):
+                raise wrong(f"{key}.names", f"{misplaced}, and {value.topic} becomes {topic!r}")
         if chosen.id is not None and meter.id is None:
             raise wrong(f"{key}.id", f"missing: {meter.format} hears neighbours too; give the meter's own number")
         if chosen.id is None and meter.id is not None:
@@ -178,6 +182,33 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """A meter's format."""
         declared = {one.name: one for one in self.formats}
         return declared.get(meter.format) or built_in()[meter.format]
+
+
+def filled(text: str, names: Mapping[str, str]) -> str:
+    """A topic or a part of a path, with what a meter's names say in place of each {word} that they give."""
+    return _PLACEHOLDER.sub(lambda word: names.get(word[1], word[0]), text)
+
+
+def _misplaced(topic: str) -> str | None:
+    """What keeps a broker from taking a topic filter; None if nothing does."""
+    *before, last = topic.split("/")
+    if "#" in "".join(before) or ("#" in last and last != "#"):
+        return "# stands alone at the end of a filter"
+    if any("+" in level and level != "+" for level in (*before, last)):
+        return "+ stands alone between slashes"
+    if "\0" in topic:
+        return "a filter holds no NUL"
+    return "a filter does not begin with $" if topic.startswith("$") else None
+
+
+def is_broker(url: str) -> bool:
+    """Whether this is mqtt://HOST:PORT or mqtts://HOST:PORT, with a possible port and nothing else."""
+    if re.fullmatch(BROKER, url) is None:
+        return False
+    try:
+        return address_of(url)[1] > 0
+    except ValueError:  # a port above 65535
+        return False
 
 
 def address_of(url: str) -> tuple[str, int, bool]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sottovoce.config.feed import FeedSection
+from sottovoce.config.feed import FeedSection, is_broker
 from sottovoce.config.identity import IdentitySection
 from sottovoce.config.learners import LEARNERS, REGRESSION_MODEL, relation_of
 from sottovoce.config.membership import MembershipSection
@@ -55,7 +55,14 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = None
 
     def __post_init__(self) -> None:
-        """The bounds are a range."""
+        """The bounds are a range, and a feed is of a broker without secrets in its address."""
+        kind, _, location = self.source.partition("#")[0].partition(":")
+        if kind == "feed" and ("@" in self.source or not is_broker(location)):
+            raise wrong(
+                "source",
+                "after feed: goes mqtt://HOST:PORT of the home's broker and nothing else; a user name goes into "
+                "feed.username, and a password into the file feed.password_file",
+            )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise wrong("bounds", "must be two finite numbers, the lower first")
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):

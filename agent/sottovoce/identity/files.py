@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from sottovoce.durable import rename, sync
@@ -26,15 +27,26 @@ def make_private_directory(directory: Path) -> None:
         raise IdentityError(f"{directory} can be entered by other users: `chmod 700` it, or give a new directory")
 
 
+def check_new(paths: Iterable[Path]) -> None:
+    """Before what cannot be taken back: these files can be new ones.
+
+    Raises:
+        IdentityError: one of them exists, or its directory does not.
+    """
+    for path in paths:
+        if os.path.lexists(path):
+            raise IdentityError(f"{path} exists and is never overwritten: move it away, or give a new directory")
+        if not path.parent.is_dir():
+            raise IdentityError(f"{path} cannot be written: {path.parent} is no directory; make it, or give another")
+
+
 def write_new(files: dict[Path, bytes]) -> None:
     """Writes files of one directory, each whole or not at all, mode 0600, on the disk when this returns.
 
     Raises:
         IdentityError: one of them exists (then none is written), or they cannot be written.
     """
-    for path in files:
-        if os.path.lexists(path):
-            raise IdentityError(f"{path} exists and is never overwritten: move it away, or give a new directory")
+    check_new(files)
     for path, content in files.items():
         replace(path, content)
 

@@ -132,12 +132,12 @@ def test_waits_are_told_by_name_with_the_time_that_is_left(monkeypatch: pytest.M
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     waits = Waits()
-    waits.begin("vault", "the vault to answer", 600.0)
+    waits.begin("vault", "the vault to answer", 600.0, repeats=True)
     waits.begin("peer", "a peer", 2.0)
     now = 101.5
     assert waits.document() == [
-        {"name": "peer", "reason": "a peer", "since_s": 1.5, "left_s": 0.5},
-        {"name": "vault", "reason": "the vault to answer", "since_s": 1.5, "left_s": 598.5},
+        {"name": "peer", "reason": "a peer", "since_s": 1.5, "left_s": 0.5, "repeats": False},
+        {"name": "vault", "reason": "the vault to answer", "since_s": 1.5, "left_s": 598.5, "repeats": True},
     ]
     waits.begin("peer", "again", 1.0)
     waits.end("vault")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent import herald as module
 from sottovoce.agent.herald import Herald
+from sottovoce.agent.waits import Waits
 from sottovoce.errors import DataError, LedgerError, MessageRefused
 from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.transport import DeliveryFailed
@@ -91,6 +92,22 @@ async def test_stopped_while_it_waits_it_may_not_release(fleet: Fleet) -> None:
     await asyncio.sleep(0.01)
     device.stop()
     assert not await asyncio.wait_for(waiting, PATIENCE)
+
+
+@pytest.mark.parametrize("contacts, offered", [(True, False), (False, True)])
+async def test_to_be_alone_is_offered_to_those_without_any_contact(
+    identities: list[Identity], tmp_path: Path, contacts: bool, offered: bool
+) -> None:
+    waits = Waits()
+    device = herald({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
+    waiting = asyncio.create_task(device.permission())
+    await asyncio.sleep(0)
+    (wait,) = waits.document()
+    device.stop()
+    await asyncio.wait_for(waiting, PATIENCE)
+    device.close()
+    assert wait["repeats"]
+    assert ("ledger.alone" in str(wait["reason"])) == offered
 
 
 async def test_after_a_restart_it_goes_on(fleet: Fleet) -> None:

@@ -96,6 +96,11 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (OWN.replace("energy", "#/energy"), "# stands alone at the end"),
         (OWN.replace("energy", "energy#"), "# stands alone at the end"),
         (OWN.replace("home/", "$SYS/"), "topic"),
+        (OWN.replace("energy", "+energy"), "formats.0.values.0.topic: + stands alone"),
+        (METER.replace("dsmr-reader", "glow") + 'names = { device = "plug/#" }', "meters.0.names: # stands alone"),
+        (METER.replace("dsmr-reader", "glow") + 'names = { device = "plug+" }', "meters.0.names: + stands alone"),
+        (METER.replace("dsmr-reader", "glow") + 'names = { device = "a\\u0000" }', "meters.0.names: a filter holds no"),
+        ('[feed]\nbroker = "mqtt://x:65536"\n' + METER, "between 1 and 65535"),
         (OWN.replace('"own"', '"glow"'), "there is a format of this name"),
         (OWN + OWN, "there is a format of this name"),
         (OWN.replace("[[feed.formats]]", "[[feed.formats]]\nscale = -1"), "scale"),
@@ -107,6 +112,23 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
         load(written(tmp_path, text))
     assert words in str(error.value)
     assert "agent.toml, line" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "source", ["feed:mqtt://u:secretpw@host:1883", "feed:mqtt://u:12#secretpw@host", "feed:mqtt://host:65536", "feed:x"]
+)
+def test_a_source_is_a_broker_without_secrets(tmp_path: Path, source: str) -> None:
+    head = HEAD.replace("feed:mqtt://home.example:1884", source)
+    with pytest.raises(ConfigError, match=r"line 5: data\.source: .*feed\.username.*feed\.password_file") as error:
+        load(written(tmp_path, METER, head))
+    assert "secretpw" not in str(error.value)
+    assert source not in str(error.value)
+
+
+def test_a_wildcard_may_be_a_whole_level(tmp_path: Path) -> None:
+    meter = METER.replace("dsmr-reader", "glow") + 'names = { device = "+" }'
+    (source,) = sources(load(written(tmp_path, meter)).feed)
+    assert source.values[0].topic == "glow/+/SENSOR/electricitymeter"
 
 
 def test_a_password_is_its_owners_alone(tmp_path: Path) -> None:

@@ -91,8 +91,10 @@ def test_without_a_vault_the_wait_has_a_reason_and_an_end(at: Path, budget: Budg
     seen: list[str] = []
 
     class Watched(Waits):
-        def begin(self, name: str, reason: str, seconds: float, since: float | None = None) -> None:
-            super().begin(name, reason, seconds, since)
+        def begin(
+            self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
+        ) -> None:
+            super().begin(name, reason, seconds, since, repeats=repeats)
             seen.append(f"{name}: {reason}, {seconds:g}")
 
     waits = Watched()

@@ -1,11 +1,10 @@
 """From the configuration to what the feed is made of."""
 
-import stat
 from collections.abc import Mapping
-from pathlib import Path
 
 from sottovoce.agent.home.broker import BrokerSettings, tls_context
-from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, address_of
+from sottovoce.agent.password import password
+from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, address_of, filled
 from sottovoce.data.feed import Source, Value
 from sottovoce.errors import ConfigError
 
@@ -43,7 +42,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
         port=port,
         tls=tls_context(feed.ca) if encrypted else None,
         username=feed.username,
-        password=None if feed.password_file is None else _password(feed.password_file),
+        password=None if feed.password_file is None else password("feed.password_file", feed.password_file),
         mqtt5=feed.version == "5",
         identifier=f"sottovoce-feed-{identifier}",
     )
@@ -63,7 +62,7 @@ def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
         json=chosen.payload == "json",
         factor=factor,
         values=tuple(
-            Value(_filled(value.topic, meter.names), _path(value.path, meter.names)) for value in chosen.values
+            Value(filled(value.topic, meter.names), _path(value.path, meter.names)) for value in chosen.values
         ),
         identity=meter.id or "",
         identity_path=_path(chosen.id, {}),
@@ -76,21 +75,6 @@ def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
     )
 
 
-def _filled(text: str, names: Mapping[str, str]) -> str:
-    for word, meaning in names.items():
-        text = text.replace(f"{{{word}}}", meaning)
-    return text
-
-
 def _path(dotted: str | None, names: Mapping[str, str]) -> tuple[str, ...]:
     """The parts of a path; a name that is filled in may hold dots itself."""
-    return () if dotted is None else tuple(_filled(part, names) for part in dotted.split("."))
-
-
-def _password(file: Path) -> str:
-    try:
-        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise ConfigError(f"feed.password_file: {file}: others may read it; chmod 600 it")
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"feed.password_file: {file}: cannot be read; put the password there, in UTF-8") from error
+    return () if dotted is None else tuple(filled(part, names) for part in dotted.split("."))

@@ -1,0 +1,24 @@
+"""The passwords of brokers, each in a file for its owner alone."""
+
+import stat
+from pathlib import Path
+
+from sottovoce.errors import ConfigError
+
+
+def password(key: str, file: Path) -> str:
+    """The password in a file, without the white space around it.
+
+    Args:
+        key: of the configuration, that names the file.
+        file: UTF-8.
+
+    Raises:
+        ConfigError: it cannot be read, or others may read it.
+    """
+    try:
+        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ConfigError(f"{key}: {file}: others may read it; chmod 600 it")
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{key}: {file}: cannot be read; put the password there, in UTF-8") from error

@@ -1,0 +1,58 @@
+"""What an agent says while nobody renews its certificate."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sottovoce.agent.renewal import Renewal, due_words
+from sottovoce.agent.waits import Waits
+from sottovoce.errors import NetworkError
+from sottovoce.identity import Trust, enrol, load
+from sottovoce.identity.clock import ClockFloor
+from sottovoce.identity.renewal import install_certificate, renewal_request
+from sottovoce.identity.request import read_request
+
+from tests.support.fleets import ending_in, new_fleet
+
+
+async def _nothing() -> None:
+    pass
+
+
+@pytest.mark.parametrize("seconds", [3600, -60])
+def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    fleet, directory = new_fleet(tmp_path / "fleet"), tmp_path / "a"
+    enrol(fleet, directory, validity=ending_in(seconds))
+    trust, waits = Trust(load(directory, dated=False)), Waits()
+    renewal = Renewal(
+        trust=trust, directory=directory, revoked=tmp_path / "list", reload=_nothing, floor=ClockFloor(tmp_path / "c"),
+        enroller="h:1", pinned=(), pause=5.0, waits=waits,
+    )  # fmt: skip
+
+    def nobody(*_: object) -> bytes:
+        raise NetworkError("no enroller answers at h:1")
+
+    monkeypatch.setattr("sottovoce.agent.enrolment.ask_renewal", nobody)
+
+    async def looks() -> None:
+        await renewal._look()
+        (wait,) = waits.document()
+        assert wait["reason"] == "the enroller h:1 to renew the certificate"
+        assert 5 < float(wait["left_s"]) <= 605
+        request = read_request(renewal_request(directory), "r")
+        install_certificate(directory, fleet.renew(request, ()), "c")
+        await renewal._look()
+        await renewal._look()
+        assert waits.document() == []
+
+    asyncio.run(looks())
+
+
+def test_a_certificate_that_is_over_is_said_to_be(tmp_path: Path) -> None:
+    identity = enrol(new_fleet(tmp_path / "fleet"), tmp_path / "a", validity=ending_in(60))
+    now = datetime.now(UTC)
+    assert "the agent goes on meanwhile" in due_words(identity, now)
+    assert "is over since" in due_words(identity, now + timedelta(hours=1))

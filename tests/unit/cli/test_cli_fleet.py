@@ -1,0 +1,100 @@
+"""What `sottovoce fleet` refuses before anything is done, and what it shows of invitations that have gone."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sottovoce.agent.enroller import INVITATIONS, open_invitations
+from sottovoce.agent.revocation import NAME
+from sottovoce.cli.agent import _due
+from sottovoce.identity import open_fleet
+
+from tests.support.command import here
+from tests.support.devices import free_port, new_device
+from tests.support.fleets import ending_in, new_fleet
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("authority") / "fleet"
+    new_fleet(directory)
+    return directory
+
+
+@pytest.mark.parametrize("address", ["foo", "foo:", "h:port", "h:0", "h:70000", ":7443", "a b:1", "h:²"])
+def test_an_enroller_s_address_is_checked(authority: Path, tmp_path: Path, address: str) -> None:
+    for how in (("--state", tmp_path, "--enroller"), ("--fleet", authority, "--serve")):
+        ended = here("fleet", "renew", *how, address)
+        assert (ended.code, f"{how[-1]}: {address!r} is not where" in ended.err) == (2, True), ended.err
+
+
+def test_a_certificate_that_is_over_is_taken_to_the_enroller(authority: Path, tmp_path: Path) -> None:
+    device = new_device(open_fleet(authority), tmp_path / "a", validity=ending_in(-60))
+    ended = here("fleet", "renew", "--state", device.state, "--enroller", f"127.0.0.1:{free_port()}")
+    assert (ended.code, "no enroller answers" in ended.err) == (7, True), ended.err
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("--broker", "nonsense"),
+        ("--broker", "mqtts://b:99999"),
+        ("--broker", "mqtts://b", "--realm", "x y/#"),
+        ("--realm", "Main"),
+    ],
+)
+def test_a_broker_that_no_device_could_use_is_not_written_down(
+    authority: Path, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    ended = here("fleet", "invite", "--fleet", authority, "--out", tmp_path / "bundle", *how)
+    assert (ended.code, "write --broker mqtts://HOST:PORT" in ended.err) == (2, True), ended.err
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_a_token_is_good_for_a_day_at_most(authority: Path) -> None:
+    ended = here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--expires", "25h")
+    assert (ended.code, "--expires: 25h is too long" in ended.err) == (2, True), ended.err
+
+
+def test_nothing_is_revoked_when_the_list_cannot_be_written(authority: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"precious")
+    for out, words in ((tmp_path / "there", "is never overwritten"), (tmp_path / "no" / "list", "is no directory")):
+        ended = here("fleet", "revoke", "--fleet", authority, "a" * 32, "--out", out)
+        assert (ended.code, words in ended.err) == (6, True), ended.err
+        assert not (authority / NAME).exists()
+
+
+def test_an_invitation_whose_process_was_killed_is_not_shown(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    directory = tmp_path / INVITATIONS
+    directory.mkdir()
+    expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    for process, address in ((gone.pid, "h:1"), (os.getpid(), "h:2")):
+        (directory / f"{process}.json").write_text(json.dumps({"address": address, "expires": expires}))
+    assert open_invitations(tmp_path) == [{"address": "h:2", "expires": expires}]
+    assert [path.stem for path in directory.iterdir()] == [str(os.getpid())]
+
+
+def test_no_token_on_standard_input_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
+    assert (ended.code, "no token on standard input" in ended.err) == (2, True), ended.err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n"))
+    ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
+    assert (ended.code, "is not a whole token" in ended.err) == (6, True), ended.err
+
+
+def test_a_certificate_that_is_over_is_not_just_late() -> None:
+    def words(days: int, overdue: bool) -> str:
+        ends = datetime.now(UTC) + timedelta(days=days)
+        return _due({"certificate_expires": ends.isoformat(), "certificate": {"overdue": overdue}})
+
+    assert words(9, overdue=False) == ""
+    assert words(9, overdue=True) == ": renew it now, with `sottovoce fleet renew`"
+    assert "it is over, and peers refuse it" in words(-1, overdue=True)
