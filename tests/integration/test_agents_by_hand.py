@@ -33,6 +33,7 @@ STATUS = {
     "peers": list,
     "membership": dict,
     "traffic": dict,
+    "transport": dict,
     "refused": dict,
     "failures": dict,
     "waiting": list,

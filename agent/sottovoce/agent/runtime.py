@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,29 +23,27 @@ from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.overlay import Door, Overlay
+from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.renewal import Renewal
+from sottovoce.agent.rest import rested
 from sottovoce.agent.revocation import Crier
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.door import Query, Refused
-from sottovoce.errors import ExitCode, MessageRefused, PrivacyError, SottovoceError
+from sottovoce.errors import ExitCode, MessageRefused, PrivacyError
 from sottovoce.identity import Identity, Trust, peer_dns_name
-from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
+from sottovoce.learners import Ask, Forget, Message, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
-from sottovoce.vault import Spending, Tip, VaultFront
-from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, decode, encode_receipt, unseal
-from sottovoce.wire.revocation import REVOCATIONS
+from sottovoce.vault import Spending, VaultFront
+from sottovoce.wire import Opened
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
 _VAULT_SECONDS = 600.0
-_LOG_EVERY_SECONDS = 60.0
-_LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
-_DAY_SECONDS = 86_400
 
 
 class Agent:
@@ -99,7 +96,15 @@ class Agent:
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
         self._interrupted = False
-        self._refusals_logged: dict[tuple[str, str], float] = {}
+        self._reception = Reception(
+            trust=trust,
+            crier=crier,
+            herald=herald,
+            overlay=overlay,
+            counters=counters,
+            apply=self._apply,
+            failed=self._fail,
+        )
         self._departure = Departure(
             core=core, herald=herald, links=self.links, gone=self._gone, bequeath=self._bequeath
         )
@@ -120,7 +125,7 @@ class Agent:
         self.herald.attend(self._core_thread, lambda: list(self.links))
         self.crier.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
         try:
-            await self.transport.start(self._receive)
+            await self.transport.start(self._reception.receive)
             await control.start()
             for peer in self._peers:
                 self._open(peer)
@@ -187,7 +192,7 @@ class Agent:
             transport=self.transport,
             herald=self.herald,
             confirmed=self._confirmed,
-            missed=self._missed,
+            missed=(lambda _: None) if self.overlay is None else self.overlay.missed,
             counters=self.counters,
             waits=self.waits,
             timeout=transport.timeout,
@@ -300,7 +305,10 @@ class Agent:
         self._timers[name] = self._loop.call_at(at, due)
 
     async def _ask(self, query: Query) -> None:
-        if not await self.herald.permission() or not await self._rested():
+        most = self.config.ledger.bytes_per_day
+        if not await self.herald.permission() or not await rested(
+            self.spending.written_today, most, self.waits, self._stopping
+        ):
             return  # it is stopping; the question is asked again by the next start
         async with self._asking:
             if self._departure.begun:
@@ -314,29 +322,11 @@ class Agent:
                     f"question {query.slot} to the vault: {answer.explanation}: put the settings under [learner], "
                     "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"
                 )
-            self.spending, tip = await self._loop.run_in_executor(None, self._accounts)
+            self.spending, tip = await self._loop.run_in_executor(
+                None, lambda: (self.vault.spending(), self.vault.tip())
+            )
             await self.herald.advance(tip)
         await self._serially(lambda: self.core.answer(answer, self._loop.time()))
-
-    async def _rested(self) -> bool:
-        """Wait for the next day, UTC, if the ledger has written enough today; False when the agent stops before."""
-        if self.spending.written_today >= self.config.ledger.bytes_per_day:
-            left = _DAY_SECONDS - time.time() % _DAY_SECONDS
-            _log.warning(
-                "ledger-rests it has written %d bytes today: ledger.bytes_per_day", self.spending.written_today
-            )
-            self.waits.begin("wear", "the next day, UTC: the ledger has written its ledger.bytes_per_day", left)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), left)
-            self.waits.end("wear")
-        return not self._stopping.is_set()
-
-    def _accounts(self) -> tuple[Spending, Tip]:
-        return self.vault.spending(), self.vault.tip()
-
-    def _missed(self, peer: str) -> None:
-        if self.overlay is not None:
-            self.overlay.missed(peer)
 
     async def _confirmed(self, outgoing: Outgoing) -> None:
         if self.overlay is not None:
@@ -344,71 +334,21 @@ class Agent:
         await self._serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.moved()
 
-    async def _receive(self, sender: str, raw: bytes | None) -> bytes:
-        """Every message from the network comes through here."""
-        try:
-            if raw is None:
-                raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")
-            opened = unseal(raw, fleet=self.identity.fleet, recipient=self.identity.node_id)
-            if opened.sender != sender:
-                raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
-            if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
-                raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
-            if opened.payload_type == REVOCATIONS:
-                return await self.crier.receive(sender, opened.payload)
-            if self.trust.refuses(sender):
-                raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
-            if opened.payload_type == PEER_EXCHANGE:
-                return self._exchanged(sender, opened.payload)
-            if opened.payload_type == LEDGER_HEAD:
-                return await self._witnessed(sender, opened.payload)
-            message = decode(opened.payload_type, opened.payload)
-            duplicate = False
+    async def _apply(self, sender: str, opened: Opened, message: Message) -> bool:
+        """Have the core apply a peer's message; whether it had before."""
+        duplicate = False
 
-            def apply() -> list[Action]:
-                nonlocal duplicate
-                now = self._loop.time()
-                if self._departure.closed and not self.core.applied(sender, opened.incarnation, opened.sequence):
-                    raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
-                duplicate, actions = self.core.receive(sender, opened.incarnation, opened.sequence, message, now)
-                return actions
+        def apply() -> list[Action]:
+            nonlocal duplicate
+            if self._departure.closed and not self.core.applied(sender, opened.incarnation, opened.sequence):
+                raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
+            now = self._loop.time()
+            duplicate, actions = self.core.receive(sender, opened.incarnation, opened.sequence, message, now)
+            return actions
 
-            await self._serially(apply)
-            self._departure.moved()
-        except MessageRefused as refusal:
-            self._refuse(sender, refusal)
-            raise
-        except SottovoceError as failure:
-            self._fail(failure)
-            raise
-        self.counters.received += not duplicate
-        self.counters.duplicates += duplicate
-        receipt = encode_receipt(duplicate)
-        self.counters.wire_bytes += len(receipt)
-        return receipt
-
-    def _exchanged(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer that exchanges views."""
-        if self.overlay is None:
-            raise MessageRefused("membership", "this device keeps to the peers of its configuration")
-        reply = self.overlay.receive(sender, payload)
-        self.counters.wire_bytes += len(reply)
-        return reply
-
-    async def _witnessed(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer that tells its ledger head: also one that is not kept, so that its device learns why."""
-        answer, refusal = await self.herald.receive(sender, payload)
-        if refusal is not None:
-            self._refuse(sender, refusal)
-        return answer
-
-    def _refuse(self, sender: str, refusal: MessageRefused) -> None:
-        self.counters.refused[refusal.reason] += 1
-        now = self._loop.time()
-        key = (sender, refusal.reason)
-        if now - self._refusals_logged.get(key, float("-inf")) >= _LOG_EVERY_SECONDS:
-            self._refusals_logged[key] = now
-            _log.warning("message-refused sender=%s reason=%s %s", sender, refusal.reason, refusal)
+        await self._serially(apply)
+        self._departure.moved()
+        return duplicate
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stopping.is_set():  # nobody would wait for it

@@ -1,0 +1,112 @@
+"""Where every message from the network comes in: who may speak, what it is about, and who answers it."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from sottovoce.agent.herald import Herald
+from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.revocation import Crier
+from sottovoce.errors import MessageRefused, SottovoceError
+from sottovoce.identity import Trust
+from sottovoce.learners import Message
+from sottovoce.observe import Counters
+from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, decode, encode_receipt, unseal
+from sottovoce.wire.revocation import REVOCATIONS
+
+_log = logging.getLogger(__name__)
+_LOG_EVERY_SECONDS = 60.0
+_LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
+
+
+class Reception:
+    """Takes what the transports hand over.
+
+    Args:
+        trust: who this device is, and who is refused.
+        crier: answers about revoked devices.
+        herald: answers about ledger heads.
+        overlay: answers exchanges of views; None where peers are listed.
+        counters: counts messages and refusals.
+        apply: has the core apply a message of (sender, envelope, message), durably; whether it is a duplicate.
+        failed: told when this device fails at one for good.
+    """
+
+    def __init__(
+        self,
+        *,
+        trust: Trust,
+        crier: Crier,
+        herald: Herald,
+        overlay: Overlay | None,
+        counters: Counters,
+        apply: Callable[[str, Opened, Message], Awaitable[bool]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._trust = trust
+        self._crier = crier
+        self._herald = herald
+        self._overlay = overlay
+        self._counters = counters
+        self._apply = apply
+        self._failed = failed
+        self._logged: dict[tuple[str, str], float] = {}
+
+    async def receive(self, sender: str, raw: bytes | None) -> bytes:
+        """Answer a message; see sottovoce.transport.Receive."""
+        try:
+            opened = self._opened(sender, raw)
+            if opened.payload_type == REVOCATIONS:
+                return await self._crier.receive(sender, opened.payload)
+            if self._trust.refuses(sender):
+                raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
+            if opened.payload_type == PEER_EXCHANGE:
+                return self._exchanged(sender, opened.payload)
+            if opened.payload_type == LEDGER_HEAD:
+                return await self._witnessed(sender, opened.payload)
+            duplicate = await self._apply(sender, opened, decode(opened.payload_type, opened.payload))
+        except MessageRefused as refusal:
+            self._refuse(sender, refusal)
+            raise
+        except SottovoceError as failure:
+            self._failed(failure)
+            raise
+        self._counters.received += not duplicate
+        self._counters.duplicates += duplicate
+        receipt = encode_receipt(duplicate)
+        self._counters.wire_bytes += len(receipt)
+        return receipt
+
+    def _opened(self, sender: str, raw: bytes | None) -> Opened:
+        """What an envelope holds, which is for this device and signed by whoever handed it over."""
+        if raw is None:
+            raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")
+        own = self._trust.identity
+        opened = unseal(raw, fleet=own.fleet, recipient=own.node_id)
+        if opened.sender != sender:
+            raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
+        if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
+            raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
+        return opened
+
+    def _exchanged(self, sender: str, payload: bytes) -> bytes:
+        """Answer a peer that exchanges views."""
+        if self._overlay is None:
+            raise MessageRefused("membership", "this device keeps to the peers of its configuration")
+        reply = self._overlay.receive(sender, payload)
+        self._counters.wire_bytes += len(reply)
+        return reply
+
+    async def _witnessed(self, sender: str, payload: bytes) -> bytes:
+        """Answer a peer that tells its ledger head: also one that is not kept, so that its device learns why."""
+        answer, refusal = await self._herald.receive(sender, payload)
+        if refusal is not None:
+            self._refuse(sender, refusal)
+        return answer
+
+    def _refuse(self, sender: str, refusal: MessageRefused) -> None:
+        self._counters.refused[refusal.reason] += 1
+        now, key = time.monotonic(), (sender, refusal.reason)
+        if now - self._logged.get(key, float("-inf")) >= _LOG_EVERY_SECONDS:
+            self._logged[key] = now
+            _log.warning("message-refused sender=%s reason=%s %s", sender, refusal.reason, refusal)
