@@ -61,8 +61,13 @@ def test_a_vault_that_cannot_charge_ends_the_agent(disk: Path, tmp_path: Path) -
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] >= 5, "some steps are done")
         filler = fill(disk)
-        assert agent.ended() == 5
-    assert agent.lines("the privacy ledger cannot be used", "nothing was released", "make room on its disk")
+        code = agent.ended()
+    # Whichever file is written first ends the agent: the ledger, or, just after a charge, the book of ledger heads.
+    assert code in {4, 5}
+    assert agent.lines("make room")
+    assert code == 4 or agent.lines(
+        "the privacy ledger cannot be used", "nothing was released", "make room on its disk"
+    )
     assert "Traceback" not in agent.log()
     before = spending(device)
     assert 5 <= before.releases <= before.charges <= before.releases + 1

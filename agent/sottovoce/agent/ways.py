@@ -39,7 +39,7 @@ def carrier_of(config: AgentConfig, trust: Trust, directory: Path, incarnation: 
             return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
         from sottovoce.transport.mqtt import MqttTransport
 
-        broker = _broker(config.transport.mqtt, directory, min(60.0, config.transport.backoff_max))
+        broker = _broker(config.transport.mqtt, directory, config.transport.backoff_max)
         return MqttTransport(broker=broker, trust=trust, incarnation=incarnation, waiting=waits)
 
     return Carrier([named(name) for name in config.transport.use])

@@ -34,7 +34,7 @@ class Broker:
         tls: makes the TLS context for one connection, with this device's certificate of the moment; None without TLS.
         username: if the broker wants one.
         password: its password.
-        longest_pause: seconds, before connecting again.
+        longest_pause: seconds, before connecting again, where a minute is too long.
     """
 
     host: str
@@ -44,7 +44,7 @@ class Broker:
     tls: Callable[[], ssl.SSLContext] | None = None
     username: str | None = None
     password: str | None = None
-    longest_pause: float = 60.0
+    longest_pause: float = float("inf")
 
     @property
     def five(self) -> bool:

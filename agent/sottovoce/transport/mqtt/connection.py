@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # what a connection has to say is said here, with cause and remedy
 
+_LONGEST_PAUSE = 60.0
 _SHORTEST_PAUSE = 0.2
 _STABLE_SECONDS = 60.0
 _GOODBYE_SECONDS = 2.0
@@ -106,7 +107,7 @@ class Connection:
                         logging.ERROR, "defect", "broker-connection-failed: report this defect: %r", defect
                     )
                 failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
-                longest = min(self._broker.longest_pause, _SHORTEST_PAUSE * 2 ** min(failures, 16))
+                longest = min(_LONGEST_PAUSE, self._broker.longest_pause, _SHORTEST_PAUSE * 2 ** min(failures, 16))
                 pause = random.uniform(_SHORTEST_PAUSE, longest)  # noqa: S311 - jitter, not a secret
                 self._waiting.begin(_WAIT, f"pause before connecting to {self._where} again: {self.problem}", pause)
                 with contextlib.suppress(TimeoutError):
