@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.identity import Identity
+from sottovoce.identity.framing import framed
 
 from sottovoce_bootstrap.contact import (
     MAX_ENDPOINTS,
@@ -98,7 +99,7 @@ def signed_bytes(record: PeerRecord) -> bytes:
         bytes([record.leaving]),
         record.certificate,
     )
-    return _DOMAIN + b"".join(_prefixed(field) for field in fields)
+    return framed(_DOMAIN, fields)
 
 
 class Author:
@@ -143,9 +144,5 @@ class Author:
         return replace(record, signature=self._identity.sign(signed_bytes(record)))
 
 
-def _prefixed(field: bytes) -> bytes:
-    return len(field).to_bytes(8, "big") + field
-
-
 def _joined(names: tuple[str, ...]) -> bytes:
-    return b"".join(_prefixed(name.encode()) for name in names)
+    return framed(b"", (name.encode() for name in names))

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sottovoce.errors import IdentityError, LedgerError
 from sottovoce.identity import Identity, subject_of
+from sottovoce.identity.framing import framed
 from sottovoce.vault import Account, Ledger, account_of, audited
 
 SCHEMA = "sottovoce.privacy-certificate/1"
@@ -111,5 +112,4 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
 
 
 def _signed(fleet: str, issued: str, account: str) -> bytes:
-    parts = [part.encode() for part in (fleet, issued, account)]
-    return _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return framed(_DOMAIN, (part.encode() for part in (fleet, issued, account)))

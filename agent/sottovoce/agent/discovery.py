@@ -18,12 +18,12 @@ from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, NetworkError
 from sottovoce.identity import Identity
+from sottovoce.observe import Seldom
 from sottovoce.transport import Transport
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0
-_LOG_EVERY_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Discovery:
         self._enough = enough
         self._dice = dice
         self._stopping = asyncio.Event()
-        self._logged: dict[str, float] = {}
+        self._seldom = Seldom(_log)
         self.looks = {source.name: Looks() for source in sources}
 
     async def run(
@@ -132,10 +132,7 @@ class Discovery:
     def _failed(self, source: Source, looks: Looks, explanation: str) -> None:
         """Count it, and say it once a minute."""
         looks.failures, looks.last_failure = looks.failures + 1, explanation
-        now = asyncio.get_running_loop().time()
-        if now - self._logged.get(source.name, float("-inf")) >= _LOG_EVERY_SECONDS:
-            self._logged[source.name] = now
-            _log.warning("discovery-failed source=%s %s", source.name, explanation)
+        self._seldom.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
         """Until the pause is over, or the device has come to know nobody, or it stops."""

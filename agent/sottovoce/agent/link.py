@@ -7,19 +7,17 @@ import asyncio
 import contextlib
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.observe import Counters
+from sottovoce.observe import Counters, Seldom
 from sottovoce.transport import DeliveryFailed, Peer, Transport
 from sottovoce.wire import decode_receipt
 
 _log = logging.getLogger(__name__)
-_LOG_EVERY_SECONDS = 60.0
 _LOOK_EVERY_SECONDS = 30.0
 
 
@@ -81,7 +79,7 @@ class Link:
         self._delivering = False
         self._stopping = asyncio.Event()
         self._awake = asyncio.Event()
-        self._logged: dict[str, float] = {}
+        self._seldom = Seldom(_log)
 
     def offer(self, outgoing: Outgoing) -> None:
         """Take a share to deliver; the core offers the next one only after this one is confirmed."""
@@ -163,10 +161,7 @@ class Link:
         self.failures = attempt
         self.last_failure = explanation
         self._counters.failures[cause] += 1
-        now = time.monotonic()
-        if now - self._logged.get(cause, float("-inf")) >= _LOG_EVERY_SECONDS:
-            self._logged[cause] = now
-            _log.warning("delivery-failed cause=%s %s", cause, explanation)
+        self._seldom.say(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
         longest = min(self._backoff_max, self._backoff * 2 ** min(attempt - 1, 16))
         return random.uniform(longest / 10, longest)  # noqa: S311 - jitter, not a secret
 

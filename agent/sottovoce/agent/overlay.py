@@ -26,14 +26,13 @@ from sottovoce_bootstrap import (
 from sottovoce.agent.discovery import Discovery
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.observe import Counters
+from sottovoce.observe import Counters, Seldom
 from sottovoce.transport import DeliveryFailed, Peer, Transport
 from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
 
 _log = logging.getLogger(__name__)
 _WAIT = "membership"
 _FAREWELL_SECONDS = 1.0
-_LOG_EVERY_SECONDS = 60.0
 _MOST_TROUBLES = 64
 
 
@@ -113,7 +112,7 @@ class Overlay:
         self._met: list[Peer] | None = None
         self.troubles: OrderedDict[str, Trouble] = OrderedDict()
         self.duplicates = 0
-        self._logged: dict[str, float] = {}
+        self._seldom = Seldom(_log)
 
     async def run(self, door: Door) -> None:
         """Exchange views, period by period, until stopped."""
@@ -227,10 +226,7 @@ class Overlay:
         """Count it, and say each cause once a minute."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
         self._counters.failures[cause] += 1
-        now = self._loop.time()
-        if now - self._logged.get(cause, float("-inf")) >= _LOG_EVERY_SECONDS:
-            self._logged[cause] = now
-            _log.warning("exchange-failed cause=%s %s", cause, failure)
+        self._seldom.say(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
         before = self.troubles.get(node, Trouble())
         return Trouble(before.failures + 1, str(failure))
 

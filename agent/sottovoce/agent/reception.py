@@ -1,7 +1,6 @@
 """Where every message from the network comes in: who may speak, what it is about, and who answers it."""
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 
 from sottovoce.agent.herald import Herald
@@ -10,12 +9,11 @@ from sottovoce.agent.revocation import Crier
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.identity import Trust
 from sottovoce.learners import Message
-from sottovoce.observe import Counters
+from sottovoce.observe import Counters, Seldom
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, decode, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
 _log = logging.getLogger(__name__)
-_LOG_EVERY_SECONDS = 60.0
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
 
 
@@ -50,7 +48,7 @@ class Reception:
         self._counters = counters
         self._apply = apply
         self._failed = failed
-        self._logged: dict[tuple[str, str], float] = {}
+        self._seldom = Seldom(_log)
 
     async def receive(self, sender: str, raw: bytes | None) -> bytes:
         """Answer a message; see sottovoce.transport.Receive."""
@@ -106,7 +104,6 @@ class Reception:
 
     def _refuse(self, sender: str, refusal: MessageRefused) -> None:
         self._counters.refused[refusal.reason] += 1
-        now, key = time.monotonic(), (sender, refusal.reason)
-        if now - self._logged.get(key, float("-inf")) >= _LOG_EVERY_SECONDS:
-            self._logged[key] = now
-            _log.warning("message-refused sender=%s reason=%s %s", sender, refusal.reason, refusal)
+        reason = refusal.reason
+        said = "message-refused sender=%s reason=%s %s"
+        self._seldom.say(logging.WARNING, (sender, reason), said, sender, reason, refusal)

@@ -2,5 +2,6 @@
 
 from sottovoce.observe.counters import Counters
 from sottovoce.observe.logs import log_to_stderr
+from sottovoce.observe.seldom import Seldom
 
-__all__ = ["Counters", "log_to_stderr"]
+__all__ = ["Counters", "Seldom", "log_to_stderr"]

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import InternalError, MessageRefused
+from sottovoce.identity.framing import framed
 from sottovoce.identity.identity import Identity
 from sottovoce.identity.keys import PUBLIC_KEY_BYTES, node_id
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
@@ -127,4 +128,4 @@ def _signed_bytes(envelope: Envelope) -> bytes:
         envelope.payload_type.encode(),
         envelope.payload,
     )
-    return _DOMAIN + b"".join(len(field).to_bytes(8, "big") + field for field in fields)
+    return framed(_DOMAIN, fields)

@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import MessageRefused
+from sottovoce.identity.framing import framed
 from sottovoce.identity.identity import Identity
 from sottovoce.identity.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, node_id
 from sottovoce.wire.v1 import ledger_head_pb2
@@ -73,7 +74,7 @@ class SignedHead:
     def _signed_bytes(self, fleet: str) -> bytes:
         numbers = (self.charges.to_bytes(8, "big"), self.released.to_bytes(8, "big"))
         fields = (fleet.encode(), self.owner_key, *numbers, self.mark, self.life)
-        return _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in fields)
+        return framed(_DOMAIN, fields)
 
 
 @dataclass(frozen=True, slots=True)

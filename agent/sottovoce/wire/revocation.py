@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity.authority import Authority
+from sottovoce.identity.framing import framed
 from sottovoce.wire.v1 import revocation_pb2
 
 REVOCATIONS = "revocations/1"
@@ -78,7 +79,7 @@ class RevocationList:
     def _signed_bytes(self) -> bytes:
         numbers = (self.version.to_bytes(8, "big"), self.issued.to_bytes(8, "big"))
         fields = (self.fleet.encode(), *numbers, _packed(self.node_ids))
-        return _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in fields)
+        return framed(_DOMAIN, fields)
 
 
 @dataclass(frozen=True, slots=True)

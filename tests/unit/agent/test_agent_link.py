@@ -160,7 +160,7 @@ async def test_a_retry_sends_the_same_bytes_until_one_gets_through() -> None:
 async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.agent.link.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.observe.seldom.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(*[failure()] * 20, *[failure("tls")] * 20)
     with caplog.at_level(logging.WARNING, logger="sottovoce"):
         async with bench.running():

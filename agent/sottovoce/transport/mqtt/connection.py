@@ -13,8 +13,8 @@ from aiomqtt import Client, MqttCodeError, MqttError
 from paho.mqtt.packettypes import PacketTypes
 
 from sottovoce.errors import SottovoceError
+from sottovoce.observe import Seldom
 from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, hang_up, new_client
-from sottovoce.transport.mqtt.seldom import Seldom
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Subject
+from sottovoce.identity.framing import framed
 from sottovoce.transport.mqtt.forms import decoded
 from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
@@ -128,4 +129,4 @@ def _signed_bytes(message: Introduction) -> bytes:
         bytes([message.gone]),
         message.certificate,
     )
-    return _DOMAIN + b"".join(len(field).to_bytes(8, "big") + field for field in fields)
+    return framed(_DOMAIN, fields)

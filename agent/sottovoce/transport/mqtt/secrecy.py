@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sottovoce.errors import MessageRefused
+from sottovoce.identity.framing import framed
 
 _DOMAIN = b"sottovoce/mqtt-frame/v1"
 _NONCE_BYTES = 12
@@ -99,6 +100,5 @@ def _nonce(counter: int) -> bytes:
 
 
 def _derived(secret: bytes, sender: tuple[bytes, bytes], recipient: tuple[bytes, bytes]) -> bytes:
-    parts = (*sender, *recipient)
-    info = _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    info = framed(_DOMAIN, (*sender, *recipient))
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)

@@ -13,6 +13,7 @@ from typing import Any
 
 from sottovoce.errors import IdentityError, InternalError, MessageRefused, SottovoceError
 from sottovoce.identity.trust import Trust
+from sottovoce.observe import Seldom
 from sottovoce.transport.mqtt.acquaintances import Acquaintance, Acquaintances
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting
@@ -20,7 +21,6 @@ from sottovoce.transport.mqtt.exchanges import Exchanges, Gone
 from sottovoce.transport.mqtt.forms import decoded
 from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Echo, Presence
-from sottovoce.transport.mqtt.seldom import Seldom
 from sottovoce.transport.mqtt.topics import Topics
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Hashable
 
 _EVERY_SECONDS = 60.0
 
@@ -15,14 +16,14 @@ class Seldom:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._said: dict[str, float] = {}
+        self._said: dict[Hashable, float] = {}
 
-    def say(self, level: int, cause: str, text: str, *values: object) -> bool:
+    def say(self, level: int, cause: Hashable, text: str, *values: object) -> bool:
         """Say it, unless this was said less than a minute ago; returns whether it was said.
 
         Args:
             level: of the line.
-            cause: one of a few words that this program knows.
+            cause: of few, since each is remembered.
             text: as for logging.
             values: the same.
         """
