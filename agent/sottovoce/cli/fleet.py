@@ -1,22 +1,26 @@
 """`sottovoce fleet`: make a fleet, let devices join it, look at them."""
 
 import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli.fleet_broker import broker
+from sottovoce.cli.fleet_invite import invite
+from sottovoce.cli.fleet_join import join
+from sottovoce.cli.fleet_options import FleetDirectory
+from sottovoce.cli.fleet_renew import renew
+from sottovoce.cli.fleet_revoke import revoke
 from sottovoce.errors import UsageError
-
-if TYPE_CHECKING:
-    from sottovoce.identity import Validity
 
 app = typer.Typer(help="Make a fleet, let devices join, renew, revoke and show them.", no_args_is_help=True)
 
-FleetDirectory = Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")]
-StateDirectory = Annotated[Path, typer.Option("--state", help="The device's state directory.")]
-Valid = Annotated[str | None, typer.Option("--valid", help="How long the certificate holds, for example 90d.")]
+app.command("broker")(broker)
+app.command("invite")(invite)
+app.command("join")(join)
+app.command("renew")(renew)
+app.command("revoke")(revoke)
 
 
 @app.command()
@@ -47,28 +51,6 @@ def show(
     for key, value in facts.items():
         for one in (value or ["none"]) if isinstance(value, list) else [value]:
             typer.echo(f"{key:20} {' '.join(one.values()) if isinstance(one, dict) else one}")
-
-
-def reachable(address: str, option: str, what: str) -> str:
-    """An address that another device can connect to; `option` and `what` are for the error.
-
-    Raises:
-        UsageError: it is not HOST:PORT, or no place in particular.
-    """
-    from sottovoce.config.transport import HOST_AND_PORT
-
-    host, _, port = address.rpartition(":")
-    if not re.fullmatch(HOST_AND_PORT, address) or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
-        raise UsageError(f"{option}: {address!r} is not where {what}; give HOST:PORT, for example 192.168.1.5:7443")
-    return address
-
-
-def validity_of(valid: str | None) -> "Validity | None":
-    """The time from now on that --valid asks for; None without it."""
-    from sottovoce.cli.durations import seconds_of
-    from sottovoce.identity import Validity
-
-    return None if valid is None else Validity.from_now(seconds_of(valid, "--valid") / 86_400)
 
 
 def _device(state: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sottovoce.cli.fleet import FleetDirectory, Valid, reachable, validity_of
+from sottovoce.cli.fleet_options import FleetDirectory, Valid, reachable, validity_of
 from sottovoce.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:  # every command is imported at every start; these are not

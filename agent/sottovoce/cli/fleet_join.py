@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sottovoce.cli.fleet import StateDirectory, Valid, validity_of
+from sottovoce.cli.fleet_options import StateDirectory, Valid, validity_of
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:

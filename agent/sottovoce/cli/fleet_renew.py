@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.fleet import Valid, reachable, validity_of
+from sottovoce.cli.fleet_options import Valid, reachable, validity_of
 from sottovoce.errors import UsageError
 
 _FORMS = (

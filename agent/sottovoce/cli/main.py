@@ -2,58 +2,40 @@
 
 import sys
 import traceback
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 import sottovoce
-from sottovoce.cli import (
-    agent,
-    config,
-    feed,
-    fleet,
-    fleet_broker,
-    fleet_invite,
-    fleet_join,
-    fleet_renew,
-    fleet_revoke,
-    ledger,
-    model,
-    privacy,
-    privacy_audit,
-    privacy_explain,
-    reproduce,
-    simulate,
-    testbed,
-    vault,
-)
 from sottovoce.errors import ExitCode, SottovoceError
 
-app = typer.Typer(
-    name="sottovoce",
-    help="Devices learn together by gossip and say only what differential privacy lets them say.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.command("testbed")(testbed.run_testbed)
-app.command("simulate")(simulate.run_simulate)
-app.command("reproduce")(reproduce.run_reproduce)
-app.add_typer(agent.app, name="agent")
-fleet.app.command("broker")(fleet_broker.broker)
-fleet.app.command("invite")(fleet_invite.invite)
-fleet.app.command("join")(fleet_join.join)
-fleet.app.command("renew")(fleet_renew.renew)
-fleet.app.command("revoke")(fleet_revoke.revoke)
-app.add_typer(fleet.app, name="fleet")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(model.app, name="model")
-privacy.app.command("audit")(privacy_audit.run_audit)
-privacy.app.command("explain")(privacy_explain.explain)
-app.add_typer(privacy.app, name="privacy")
-app.add_typer(config.app, name="config")
-app.add_typer(vault.app, name="vault")
-app.add_typer(feed.app, name="feed")
+_COMMANDS = ("testbed", "simulate", "reproduce")
+_GROUPS = ("agent", "fleet", "ledger", "model", "privacy", "config", "vault", "feed")
+
+
+def command_line(first: str | None = None) -> typer.Typer:
+    """The command; a device holds in memory no other part of it than the one that runs there.
+
+    Args:
+        first: the first word of what is asked; anything but the name of a part brings all of them.
+    """
+    app = typer.Typer(
+        name="sottovoce",
+        help="Devices learn together by gossip and say only what differential privacy lets them say.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    everything = first not in _COMMANDS + _GROUPS
+    for name in _COMMANDS:
+        if everything or first == name:
+            app.command(name)(getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}"))
+    for name in _GROUPS:
+        if everything or first == name:
+            app.add_typer(import_module(f"sottovoce.cli.{name}").app, name=name)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -62,7 +44,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
@@ -74,7 +55,7 @@ def _options(
 def main() -> None:
     """Run the command and exit."""
     try:
-        code = app(standalone_mode=False, prog_name="sottovoce")
+        code = command_line(*sys.argv[1:2])(standalone_mode=False, prog_name="sottovoce")
         if code == ExitCode.INTERRUPTED:  # Typer catches KeyboardInterrupt itself
             code = _interrupted()
         sys.exit(code if isinstance(code, int) else ExitCode.DONE)

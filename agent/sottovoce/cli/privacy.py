@@ -6,12 +6,16 @@ from typing import Annotated, Literal
 
 import typer
 
+from sottovoce.cli.privacy_audit import run_audit
 from sottovoce.cli.privacy_compose import compose
+from sottovoce.cli.privacy_explain import explain
 from sottovoce.cli.privacy_views import views
 from sottovoce.errors import PrivacyError, UsageError
 
 app = typer.Typer(help="Calibrate noise, compose releases, compare views.", no_args_is_help=True)
+app.command("audit")(run_audit)
 app.command("compose")(compose)
+app.command("explain")(explain)
 app.command("views")(views)
 
 

@@ -1,0 +1,38 @@
+"""Options that commands of `sottovoce fleet` share, and how their values are read."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sottovoce.errors import UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.identity import Validity
+
+FleetDirectory = Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")]
+StateDirectory = Annotated[Path, typer.Option("--state", help="The device's state directory.")]
+Valid = Annotated[str | None, typer.Option("--valid", help="How long the certificate holds, for example 90d.")]
+
+
+def reachable(address: str, option: str, what: str) -> str:
+    """An address that another device can connect to; `option` and `what` are for the error.
+
+    Raises:
+        UsageError: it is not HOST:PORT, or no place in particular.
+    """
+    from sottovoce.config.transport import HOST_AND_PORT
+
+    host, _, port = address.rpartition(":")
+    if not re.fullmatch(HOST_AND_PORT, address) or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
+        raise UsageError(f"{option}: {address!r} is not where {what}; give HOST:PORT, for example 192.168.1.5:7443")
+    return address
+
+
+def validity_of(valid: str | None) -> "Validity | None":
+    """The time from now on that --valid asks for; None without it."""
+    from sottovoce.cli.durations import seconds_of
+    from sottovoce.identity import Validity
+
+    return None if valid is None else Validity.from_now(seconds_of(valid, "--valid") / 86_400)
