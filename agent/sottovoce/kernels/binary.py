@@ -5,7 +5,7 @@ over the binary models of ℓ(s, y), with s = w'x and y in {-1, +1} as `targets`
 by model. Regularisers look at no record and are left to the learner.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +15,20 @@ from sottovoce.kernels.gossip_rules import hinge_slope, logistic_slope
 from sottovoce.kernels.kernel import Features, Labels, Parameters
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.one_vs_all import copies, scores, targets
+from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.products import inner
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Trained(OneVsAll, ABC):
+class _Trained(OneVsAll, PerExample):
     """What the models have in common. They differ in `_losses` and `_slopes` of scores and targets, elementwise."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """A row a binary model."""
+        return {"weight": (copies(self.classes), self.features)}
 
     def initial(self, seed: int) -> Floats:
         """Zeros, float64[P]. See Kernel.initial."""

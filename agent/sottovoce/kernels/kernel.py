@@ -10,6 +10,13 @@ Features = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
+SAFETY = 1 - 2.0**-16
+"""What thresholds are shortened by: far more than the rounding of a norm in float64."""
+
+MOST_SUMMED = 2**20
+"""Examples in one sum for which `Kernel.sum_error` holds."""
+
+
 class Model(Protocol):
     """A model with one flat parameter vector. N is the number of nodes, M of examples, P of parameters."""
 
@@ -30,6 +37,19 @@ class Model(Protocol):
 class Kernel(Model, Protocol):
     """A model that is trained by its gradient. N is the number of nodes, B of examples, P of parameters."""
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The tensors of the flat parameter vector by their names, in its order, each in C order."""
+        ...
+
+    @property
+    def sum_error(self) -> float | None:
+        """In clips: how far `clipped_gradient_sum` may be from the sum in real numbers.
+
+        None where that does not matter, since the vault clips `gradients` one by one on its grid, which is exact.
+        """
+        ...
+
     def initial(self, seed: int) -> Parameters:
         """The start that a fleet's devices share, float64[P]: the same bits for the same public seed, 0 or more."""
         ...
@@ -43,5 +63,23 @@ class Kernel(Model, Protocol):
             parameters: float64[N, P].
             features: float64[N, B, d].
             labels: int64[N, B].
+        """
+        ...
+
+    def clipped_gradient_sum(
+        self, parameters: Parameters, features: Features, labels: Labels, clip: float
+    ) -> NDArray[np.float64]:
+        """Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip: rounding never makes one longer than the clip.
+
+        An example whose gradient is not finite adds 0.
+
+        Args:
+            parameters: float64[P].
+            features: float64[B, d].
+            labels: int64[B].
+            clip: L2 threshold C, positive; infinity for none.
+
+        Returns:
+            float64[P].
         """
         ...

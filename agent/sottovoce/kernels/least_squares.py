@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
+from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.products import inner
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class LeastSquares:
+class LeastSquares(PerExample):
     """ℓ = (w'x - y)²/2 of an example (x, y): its last column is the target y, and its label says nothing.
 
     There is no penalty: a few steps of descent from 0 shrink w as that of ridge regression does (Ali, Kolter &
@@ -25,9 +26,9 @@ class LeastSquares:
     features: int
 
     @property
-    def size(self) -> int:
+    def shapes(self) -> dict[str, tuple[int, ...]]:
         """P = features - 1."""
-        return self.features - 1
+        return {"weight": (self.features - 1,)}
 
     def initial(self, seed: int) -> Floats:
         """Zeros, float64[P]. See Kernel.initial."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
+from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.products import Float, inner
 from sottovoce.kernels.softmax import cross_entropy_slopes, mean_cross_entropy
 
@@ -17,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Perceptron:
+class Perceptron(PerExample):
     """Cross-entropy of softmax(V tanh(Ux + a) + b).
 
     The flat parameter vector is U[hidden, features], a[hidden], V[classes, hidden], b[classes], each in C order.
@@ -33,9 +34,14 @@ class Perceptron:
     hidden: int
 
     @property
-    def size(self) -> int:
-        """P = h (d + 1) + classes (h + 1)."""
-        return self.hidden * (self.features + 1) + self.classes * (self.hidden + 1)
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """U, a, V and b: P = h (d + 1) + classes (h + 1)."""
+        return {
+            "hidden.weight": (self.hidden, self.features),
+            "hidden.bias": (self.hidden,),
+            "output.weight": (self.classes, self.hidden),
+            "output.bias": (self.classes,),
+        }
 
     def initial(self, seed: int) -> Floats:
         """Weights uniform within ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, equation 16), biases 0. See Kernel.

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.kernels.kernel import Features, Labels, Parameters
+from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.products import inner
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(PerExample):
     """Cross-entropy of softmax(xᵀW); the flat parameter vector is W[features, classes] in C order.
 
     Attributes:
@@ -22,9 +23,9 @@ class Softmax:
     classes: int
 
     @property
-    def size(self) -> int:
+    def shapes(self) -> dict[str, tuple[int, ...]]:
         """P = features × classes."""
-        return self.features * self.classes
+        return {"weight": (self.features, self.classes)}
 
     def initial(self, seed: int) -> NDArray[np.float64]:
         """Zeros, float64[P]. See Kernel.initial."""

@@ -19,7 +19,7 @@ Batches = Iterator[NDArray[np.float64]]
 
 MAX_SQUARED_UNITS = 2**52
 DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, in clips
-_CLIPS = (2.0**-500, 2.0**500)  # far from where a float's exponent ends
+CLIPS = (2.0**-500, 2.0**500)  # far from where a float's exponent ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class DiscreteGaussian:
         clip_squared: the largest squared L2 norm of one example's contribution, in squared units.
         sensitivity_squared: squared L2 sensitivity of the sum, in squared units.
         sigma: the noise's standard deviation parameter, in units.
+        summed: the kernel clips and sums, and what comes here is one row, the sum.
     """
 
     size: int
@@ -39,6 +40,7 @@ class DiscreteGaussian:
     clip_squared: int
     sensitivity_squared: int
     sigma: int
+    summed: bool = False
 
     @property
     def step(self) -> float:
@@ -46,12 +48,17 @@ class DiscreteGaussian:
         return math.ldexp(1.0, self.exponent)
 
     @property
+    def bound(self) -> int | None:
+        """What rows are clipped at here, squared; None where they come clipped."""
+        return None if self.summed else self.clip_squared
+
+    @property
     def event(self) -> GaussianSum:
         """What one release costs."""
         return GaussianSum(self.sensitivity_squared, self.sigma)
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record."""
+        """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record, or the kernel's sum."""
         return _sum(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
 
@@ -75,6 +82,11 @@ class Exact:
         return math.ldexp(1.0, self.exponent)
 
     @property
+    def bound(self) -> int | None:
+        """What rows are clipped at here, squared; None for nothing."""
+        return self.clip_squared
+
+    @property
     def event(self) -> Unproved:
         """What one release costs: everything."""
         return Unproved("none")
@@ -88,7 +100,14 @@ ClippedSum = DiscreteGaussian | Exact
 
 
 def calibrate(
-    *, clip: float, size: int, releases: int, epsilon: float, delta: float, neighbouring: str
+    *,
+    clip: float,
+    size: int,
+    releases: int,
+    epsilon: float,
+    delta: float,
+    neighbouring: str,
+    sum_error: float | None = None,
 ) -> DiscreteGaussian:
     """The least noise with which `releases` sums of clipped vectors cost at most (epsilon, delta) in all.
 
@@ -99,6 +118,7 @@ def calibrate(
         epsilon: total ε.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
+        sum_error: of a kernel that clips and sums, in clips; None where rows are clipped here. See Kernel.sum_error.
 
     Raises:
         PrivacyError: the budget, the relation or the clip is none, or outside what the grid can carry.
@@ -107,7 +127,7 @@ def calibrate(
         raise PrivacyError("a privacy budget must be spread over at least one release: set learner.steps to 1 or more")
     if neighbouring not in DISTANCES:
         raise PrivacyError(f"no neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
-    if size < 1 or not _CLIPS[0] < clip < _CLIPS[1]:
+    if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
     excess = PrivacyError(
         f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
@@ -117,14 +137,38 @@ def calibrate(
     if mu * MAX_SIGMA < 1:
         raise excess
     distance = DISTANCES[neighbouring]
-    finest = min(distance * clip / mu / 2**12, clip / (2**8 * math.sqrt(size)))
-    exponent = math.floor(math.log2(finest))
-    clip_squared = squared_units(clip, exponent)
+    exponent = grid_exponent(distance * clip / mu, clip, size, sum_error)
+    clip_squared = reach_squared(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
     sigma = least_sigma(sensitivity_squared, releases, epsilon, delta)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise excess
-    return DiscreteGaussian(size, exponent, clip_squared, sensitivity_squared, sigma)
+    return DiscreteGaussian(size, exponent, clip_squared, sensitivity_squared, sigma, summed=sum_error is not None)
+
+
+def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None) -> int:
+    """Of a grid on which neither the noise nor the clip is coarse; a finer one where a rounded sum pays for its step.
+
+    Args:
+        noise: its standard deviation, about.
+        clip: C.
+        size: coordinates of a release.
+        sum_error: see `calibrate`.
+    """
+    return math.floor(math.log2(min(noise / 2**12, clip / (2**8 if sum_error is None else 2**10) / math.sqrt(size))))
+
+
+def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None) -> int:
+    """How far one record moves a sum on the grid, squared, in squared units.
+
+    Rows that are clipped on the grid are no longer than the clip. A kernel's sum is the real one but for `sum_error`,
+    for both of two neighbours; then each number is rounded toward zero, which moves two apart by less than a unit:
+    (1 + 2 · sum_error) C / step + √P in all (docs/decisions/0024-onnx-kernels.md).
+    """
+    if sum_error is None:
+        return squared_units(clip, exponent)
+    moved = Fraction(clip) * (1 + 2 * Fraction(sum_error)) / Fraction(2) ** exponent + math.isqrt(size) + 1
+    return math.ceil(moved) ** 2
 
 
 def least_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
@@ -136,18 +180,18 @@ def least_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: 
     return sigma
 
 
-def exact(*, clip: float | None, size: int) -> Exact:
-    """The noiseless baseline: sums of `size` numbers, clipped at `clip` or not at all.
+def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> Exact:
+    """The noiseless baseline: sums of `size` numbers, clipped at `clip` (by the kernel: see `calibrate`) or not at all.
 
     Raises:
         PrivacyError: no grid carries the clip.
     """
     if clip is None:
         return Exact(size, -30, None)
-    if not _CLIPS[0] < clip < _CLIPS[1]:
+    if not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(f"no grid for vectors clipped at {clip:g}: set learner.clip to a positive number")
     exponent = math.floor(math.log2(clip)) - 24
-    return Exact(size, exponent, squared_units(clip, exponent))
+    return Exact(size, exponent, squared_units(clip, exponent) if sum_error is None else None)
 
 
 def squared_units(clip: float, exponent: int) -> int:
@@ -159,6 +203,6 @@ def _sum(mechanism: ClippedSum, batches: Batches) -> NDArray[np.int64]:
     """The sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
     total = np.zeros(mechanism.size, dtype=np.int64)
     for rows in batches:
-        units = clipped_units(rows, mechanism.step, mechanism.clip_squared)
+        units = clipped_units(rows, mechanism.step, mechanism.bound)
         total += np.add.reduce(units, axis=0).astype(np.int64)
     return total

@@ -7,7 +7,13 @@ from typing import Literal, cast
 from sottovoce.accounting.gaussian import allowed_mu
 from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.clipped_sum import DISTANCES, MAX_SQUARED_UNITS, DiscreteGaussian, squared_units
+from sottovoce.vault.clipped_sum import (
+    DISTANCES,
+    MAX_SQUARED_UNITS,
+    DiscreteGaussian,
+    grid_exponent,
+    reach_squared,
+)
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA
 
 _STEPS = 40
@@ -15,7 +21,16 @@ _CLOSE = 1.002
 
 
 def calibrate_sampled(
-    *, clip: float, size: int, releases: int, epsilon: float, delta: float, neighbouring: str, batch: int, of: int
+    *,
+    clip: float,
+    size: int,
+    releases: int,
+    epsilon: float,
+    delta: float,
+    neighbouring: str,
+    batch: int,
+    of: int,
+    sum_error: float | None = None,
 ) -> tuple[DiscreteGaussian, SampledGaussian]:
     """Nearly the least noise with which `releases` sums over Poisson batches cost at most (epsilon, delta) in all.
 
@@ -28,6 +43,7 @@ def calibrate_sampled(
         neighbouring: `add-remove` or `replace-one`.
         batch: numerator of the rate.
         of: its denominator.
+        sum_error: of a kernel that clips and sums; see `clipped_sum.calibrate`.
 
     Returns:
         the mechanism, and what one release of it costs.
@@ -43,9 +59,8 @@ def calibrate_sampled(
         raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
     multiplier = least_multiplier(releases, epsilon, delta, relation, batch, of)
-    finest = min(multiplier * clip / 2**12, clip / (2**8 * math.sqrt(size)))
-    exponent = math.floor(math.log2(finest))
-    clip_squared = squared_units(clip, exponent)
+    exponent = grid_exponent(multiplier * clip, clip, size, sum_error)
+    clip_squared = reach_squared(clip, exponent, size, sum_error)
     sigma = math.ceil(multiplier * math.sqrt(clip_squared)) + 1
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
@@ -57,7 +72,7 @@ def calibrate_sampled(
         sigma += max(1, sigma // 1000)
         event = SampledGaussian(clip_squared, sigma, "poisson", batch, of, relation)
     squared = DISTANCES[neighbouring] ** 2 * clip_squared
-    return DiscreteGaussian(size, exponent, clip_squared, squared, sigma), event
+    return DiscreteGaussian(size, exponent, clip_squared, squared, sigma, summed=sum_error is not None), event
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,6 @@
 """Steps on batches of records: what chains at a public period and chains that a controller ends have in common."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,6 @@ from sottovoce.kernels.decentralised.chain_steps import (
 )
 
 Floats = NDArray[np.float64]
-
-_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +82,9 @@ class ChainSteps:
 
     def gradient(self, point: Floats, records: Records, start: int) -> Floats:
         """The mean gradient of one batch, with the regulariser's."""
-        total = np.zeros(self.kernel.size)
-        rows = max(1, _BATCH_NUMBERS // self.kernel.size)
-        for begin in range(start, start + self.batch, rows):
-            part = slice(begin, min(begin + rows, start + self.batch))
-            features, labels = in_ball(records.features[part]), records.labels[part]
-            gradients = self.kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
-            total += np.add.reduce(gradients, axis=0)
-        mean = total / self.batch
+        part = slice(start, start + self.batch)
+        features = in_ball(records.features[part])
+        mean = self.kernel.clipped_gradient_sum(point, features, records.labels[part], math.inf) / self.batch
         return mean + self.regularisation * point if self.regularisation else mean
 
     def loss(self, point: Floats, records: Records, start: int) -> float:

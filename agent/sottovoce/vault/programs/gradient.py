@@ -4,6 +4,7 @@ The clip is taken per privacy unit. A sum is over all records, or over a batch: 
 keeps to itself, or one of a row of public blocks, so that a record is in one release a pass.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,12 +15,10 @@ from sottovoce.accounting.events import Event, over
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import Kernel
+from sottovoce.kernels import Kernel, gradients_at
 from sottovoce.vault.clipped_sum import Batches, ClippedSum
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.sampling import Block, Sampling
-
-_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,7 @@ class GradientSum:
         units: the units that may be asked about: public, whether or not there are records of them.
         event: what a release costs its units; None for what the mechanism says.
         batches: which records a release is a sum over; None for all.
+        clip: C, where the kernel clips and sums; None where the mechanism does.
     """
 
     kernel: Kernel
@@ -61,6 +61,7 @@ class GradientSum:
     units: Units = EVERY
     event: Event | None = None
     batches: Sampling | Blocks | None = None
+    clip: float | None = None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """A plan for a finite point of the model's size."""
@@ -77,23 +78,17 @@ class GradientSum:
 
     def compute(self, query: Query, records: Records) -> Batches:
         """One row a unit: its gradients at the query's point, summed. The rows come in batches of about a megabyte."""
-        if self.unit == "record":
-            yield from gradients_at(self.kernel, query.point, records)
-            return
-        for part in _by_unit(records):
-            row = np.zeros((1, self.kernel.size))
-            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
-                for gradients in gradients_at(self.kernel, query.point, part):
-                    row += np.add.reduce(gradients, axis=0)
-            yield row
+        if self.clip is not None:
+            yield self.summed(query, records, self.clip)
+        elif self.unit == "record":
+            yield from gradients_at(self.kernel, query.point, records.features, records.labels)
+        else:
+            for part in _by_unit(records):
+                yield self.summed(query, part, math.inf)
 
-
-def gradients_at(kernel: Kernel, point: NDArray[np.float64], records: Records) -> Batches:
-    """One row a record: its gradient at a point. The rows come in batches of about a megabyte."""
-    batch = max(1, _BATCH_NUMBERS // kernel.size)
-    for start in range(0, len(records), batch):
-        features, labels = records.features[start : start + batch], records.labels[start : start + batch]
-        yield kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])[0]
+    def summed(self, query: Query, records: Records, clip: float) -> NDArray[np.float64]:
+        """The kernel's sum of clipped gradients, as a row: float64[1, P]."""
+        return self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, clip)[np.newaxis]
 
 
 def _by_unit(records: Records) -> Iterator[Records]:

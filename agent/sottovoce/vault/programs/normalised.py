@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.decentralised.normalisation import Rule, normalised
-from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.clipped_sum import CLIPS, Batches
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.programs.program import Plan
 
@@ -28,14 +28,21 @@ class NormalisedSum:
     rule: Rule
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for a finite point of one number more than the model has, the last one positive."""
-        if query.point.shape != (self.sums.kernel.size + 1,) or not 0 < query.point[-1] < math.inf:
+        """A plan for a finite point of one number more than the model has, the last one positive.
+
+        A kernel that clips at it cannot do so at the ends of a float's range.
+        """
+        low, high = (0.0, math.inf) if self.sums.clip is None else CLIPS
+        if query.point.shape != (self.sums.kernel.size + 1,) or not low < query.point[-1] < high:
             return Refused(query.id, "query", "the vault's program does not answer such a query")
         return self.sums.plan(_at_model(query))
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """One row a unit, in batches of about a megabyte."""
+        """One row a unit, in batches of about a megabyte; or the kernel's sum."""
         threshold = float(query.point[-1])
+        if self.sums.clip is not None:
+            yield self.sums.summed(_at_model(query), records, threshold) / threshold
+            return
         for gradients in self.sums.compute(_at_model(query), records):
             yield normalised(gradients, self.rule, threshold)
 

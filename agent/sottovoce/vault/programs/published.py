@@ -7,10 +7,9 @@ import numpy as np
 from sottovoce.accounting.events import Unproved
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import Kernel
+from sottovoce.kernels import Kernel, gradients_at
 from sottovoce.vault.as_published import PublishedGaussian
 from sottovoce.vault.clipped_sum import Batches
-from sottovoce.vault.programs.gradient import gradients_at
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.sampling import Sampling
 
@@ -39,4 +38,4 @@ class PublishedSum:
 
     def compute(self, query: Query, records: Records) -> Batches:
         """Rows of gradients, in batches of about a megabyte."""
-        return gradients_at(self.kernel, query.point, records)
+        return gradients_at(self.kernel, query.point, records.features, records.labels)

@@ -6,8 +6,8 @@ from typing import Literal
 from sottovoce.accounting.events import Event, Unproved
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
-from sottovoce.errors import InternalError, PrivacyError
-from sottovoce.kernels import Kernel
+from sottovoce.errors import DataError, InternalError, PrivacyError
+from sottovoce.kernels import MOST_SUMMED, Kernel
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
 from sottovoce.vault.guarantee import guarantee
@@ -48,29 +48,40 @@ class GradientTerms:
         if kernel is None:
             raise InternalError("a vault of gradient sums needs a kernel: report this defect")
         budget = ledger.budget
-        mechanism, program = self.program(kernel, budget, kernel.size)
+        by_kernel = self._clip is not None and summed(kernel, budget, records)
+        mechanism, program = self.program(kernel, budget, kernel.size, summed=by_kernel)
         statement = guarantee(budget, mechanism, self._clip, self.sampling)
         return Room(unit_records(records, budget.unit), program, ledger, noise, statement)
 
-    def program(self, kernel: Kernel, budget: Budget, size: int) -> tuple[ClippedSum, GradientSum]:
+    def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
         """Bound and noise of every release of `size` numbers, and what answers queries by them.
+
+        Args:
+            kernel: the model.
+            budget: the ledger's.
+            size: numbers in a release.
+            summed: the kernel clips and sums; see `summed`.
 
         Raises:
             PrivacyError: see `room`.
         """
         if self.sampling != "full":
             check_unit(self.learner, budget)
-        mechanism, event = self._mechanism(budget, self._clip, size)
+        mechanism, event = self._mechanism(budget, self._clip, size, kernel.sum_error if summed else None)
         units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
-        return mechanism, GradientSum(kernel, mechanism, budget.unit, units, event, self._batches())
+        return mechanism, GradientSum(
+            kernel, mechanism, budget.unit, units, event, self._batches(), self.clip if summed else None
+        )
 
     @property
     def _clip(self) -> float | None:
         return None if self.learner == "push-sum" else self.clip
 
-    def _mechanism(self, budget: Budget, clip: float | None, size: int) -> tuple[ClippedSum, Event]:
+    def _mechanism(
+        self, budget: Budget, clip: float | None, size: int, sum_error: float | None
+    ) -> tuple[ClippedSum, Event]:
         if budget.epsilon is None:
-            return exact(clip=clip, size=size), Unproved("none")
+            return exact(clip=clip, size=size, sum_error=sum_error), Unproved("none")
         if clip is None:
             raise PrivacyError(
                 f"learner `{self.learner}` adds no noise, so no ε holds for it: use `clipd2p`, "
@@ -86,6 +97,7 @@ class GradientTerms:
                 neighbouring=budget.neighbouring,
                 batch=self.batch,
                 of=self.of,
+                sum_error=sum_error,
             )
         mechanism = calibrate(
             clip=clip,
@@ -94,6 +106,7 @@ class GradientTerms:
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
+            sum_error=sum_error,
         )
         return mechanism, mechanism.event
 
@@ -105,3 +118,16 @@ class GradientTerms:
                 return Poisson(self.batch, self.of)
             case "blocks":
                 return Blocks(self.batch, max(1, self.of // self.batch), self.releases)
+
+
+def summed(kernel: Kernel, budget: Budget, records: Records) -> bool:
+    """Whether the kernel clips and sums: it can, and what is clipped is an example's gradient.
+
+    Raises:
+        DataError: it would, but these are more records than it sums with the error that it states.
+    """
+    if kernel.sum_error is None or budget.unit != "record":
+        return False
+    if len(records) > MOST_SUMMED:
+        raise DataError(f"more than {MOST_SUMMED} records: such a model's sums are proved for no more; hold fewer")
+    return True

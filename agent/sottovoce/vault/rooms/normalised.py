@@ -10,7 +10,7 @@ from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.normalised import NormalisedSum
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.gradients import GradientTerms, summed
 from sottovoce.vault.rooms.terms import unit_records
 from sottovoce.vault.vault import Room
 
@@ -43,7 +43,8 @@ class NormalisedTerms:
         if kernel is None:
             raise InternalError("a vault of gradient sums needs a kernel: report this defect")
         budget, sums = ledger.budget, self.sums
-        mechanism, program = sums.program(kernel, budget, numbers(self.rule, kernel.size))
+        by_kernel = self.rule == "decay" and summed(kernel, budget, records)
+        mechanism, program = sums.program(kernel, budget, numbers(self.rule, kernel.size), summed=by_kernel)
         statement = guarantee(budget, mechanism, sums.clip, sums.sampling)
         worded = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
         return Room(unit_records(records, budget.unit), NormalisedSum(program, self.rule), ledger, noise, worded)

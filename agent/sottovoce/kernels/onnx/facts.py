@@ -1,0 +1,100 @@
+"""What a graph file says of itself, beside the graph: everything a device must know of a model to train it."""
+
+from math import prod
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sottovoce.errors import ConfigError
+
+KEY = "sottovoce.model"
+"""Where in the file's metadata the facts are, as JSON."""
+
+MOST_PARAMETERS = 2**25
+MOST_RECORDS = 2**20
+"""In one sum: beyond it the stated error of a sum would not hold."""
+
+SUM_ERROR = 2.0**-12
+"""In clips: how far a computed sum over at most MOST_RECORDS examples may be from the sum of the clipped gradients."""
+
+_Count = Annotated[int, Meta(ge=1, le=2**25)]
+
+
+class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """One named tensor of the flat parameter vector, in C order.
+
+    Attributes:
+        name: for example `conv1.weight`.
+        shape: of the tensor.
+        law: how it starts: `uniform` in ±value, or `constant`.
+        value: see `law`.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$")]
+    shape: Annotated[tuple[_Count, ...], Meta(min_length=1, max_length=8)]
+    law: Literal["uniform", "constant"]
+    value: Annotated[float, Meta(ge=0, le=1e6)]
+
+    @property
+    def size(self) -> int:
+        """Numbers in it."""
+        return prod(self.shape)
+
+
+class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """A model, as its graph file describes it.
+
+    Attributes:
+        version: of this description, 1.
+        name: of the model.
+        features: columns of x, d, without a target.
+        classes: labels are 0 … classes - 1; 1 for a regression.
+        loss: its name.
+        chunk: examples that one call of the graph takes; a device pads what it has fewer of.
+        parameters: in the order of the flat vector.
+        declaration: the text of the file it was built from.
+    """
+
+    version: Literal[1]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    features: _Count
+    classes: Annotated[int, Meta(ge=1, le=65_536)]
+    loss: Literal["softmax", "binary", "hinge", "squared"]
+    chunk: Annotated[int, Meta(ge=1, le=256)]
+    parameters: Annotated[tuple[ParameterFacts, ...], Meta(min_length=1, max_length=4096)]
+    declaration: Annotated[str, Meta(max_length=65_536)]
+
+    @property
+    def size(self) -> int:
+        """P, numbers in the flat parameter vector."""
+        return sum(parameter.size for parameter in self.parameters)
+
+
+def read_facts(text: str | bytes, file: str) -> GraphFacts:
+    """The facts in a graph file's metadata.
+
+    Args:
+        text: JSON.
+        file: whose it is, for the error.
+
+    Raises:
+        ConfigError: it is not such a description.
+    """
+    try:
+        facts = msgspec.json.decode(text, type=GraphFacts)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{file}: what it says of itself cannot be read ({error}); make it with `sottovoce model build`"
+        ) from error
+    names = [parameter.name for parameter in facts.parameters]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"{file}: names a parameter twice; make it with `sottovoce model build`")
+    if facts.size > MOST_PARAMETERS:
+        raise ConfigError(f"{file}: {facts.size} parameters; at most {MOST_PARAMETERS} are carried")
+    return facts
+
+
+def write_facts(facts: GraphFacts) -> str:
+    """The same as JSON."""
+    return msgspec.json.encode(facts).decode()

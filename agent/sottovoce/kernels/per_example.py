@@ -1,0 +1,63 @@
+"""Sums over examples whose gradients are computed one by one, as the models written in NumPy do."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.kernels.kernel import SAFETY, Features, Labels, Parameters
+
+if TYPE_CHECKING:
+    from sottovoce.kernels.kernel import Kernel
+
+_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
+
+
+class PerExample(ABC):
+    """A model that computes `gradients`; see Kernel."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """See Kernel.shapes."""
+
+    @property
+    def size(self) -> int:
+        """P."""
+        return sum(int(np.prod(shape)) for shape in self.shapes.values())
+
+    @property
+    def sum_error(self) -> None:
+        """See Kernel.sum_error."""
+        return None
+
+    @abstractmethod
+    def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
+        """See Kernel.gradients."""
+
+    def clipped_gradient_sum(
+        self, parameters: Parameters, features: Features, labels: Labels, clip: float
+    ) -> NDArray[np.float64]:
+        """See Kernel.clipped_gradient_sum."""
+        threshold, total = SAFETY * clip, np.zeros(len(parameters))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would be about a record
+            for rows in gradients_at(self, parameters, features, labels):
+                norms = np.sqrt(np.add.reduce(rows * rows, axis=1))
+                rows[~np.isfinite(norms)] = 0.0
+                rows *= np.where(norms <= threshold, 1.0, threshold / norms)[:, np.newaxis]
+                total += np.add.reduce(np.nan_to_num(rows), axis=0)
+        return total
+
+
+def gradients_at(
+    kernel: "Kernel | PerExample", point: Parameters, features: Features, labels: Labels
+) -> Iterator[NDArray[np.float64]]:
+    """One row an example: its gradient at a point float64[P]. The rows come in batches of about a megabyte."""
+    batch = max(1, _BATCH_NUMBERS // len(point))
+    for start in range(0, len(labels), batch):
+        part = slice(start, start + batch)
+        yield kernel.gradients(point[np.newaxis], features[np.newaxis, part], labels[np.newaxis, part])[0]
