@@ -1,9 +1,10 @@
-"""One small scenario in three engines: arrays, virtual-clock agents, and sixteen real processes, all come to the same.
+"""One small scenario in three engines: arrays, virtual-clock agents, and eight real processes, all come to the same.
 
 Without noise, ridge from everybody's record has one answer, which all engines must give. A model that walks meets the
 records in another order in each engine, so that only its quality can agree.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from tests.support.processes import document, sottovoce
 
-AGENTS = 16
+SIZES = [8, pytest.param(16, marks=pytest.mark.soak)]
 CENTRES = np.array([[0.9, 0.1, 0.1, 0.2], [0.1, 0.9, 0.2, 0.1], [0.1, 0.2, 0.9, 0.8]])
 
 
@@ -21,18 +22,17 @@ def some(count: int, seed: int) -> tuple[Any, Any]:
     return np.clip(CENTRES[labels] + random.normal(0, 0.25, (count, 4)), 0, 1), labels
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+def some_data(directory: Path, agents: int) -> str:
     """As many training records as agents, and 2,000 to measure on."""
-    path = tmp_path_factory.mktemp("engines") / "small.npz"
-    (X, y), (X_test, y_test) = some(AGENTS, 5), some(2000, 6)
+    path = directory / "small.npz"
+    (X, y), (X_test, y_test) = some(agents, 5), some(2000, 6)
     bounds = np.array([np.zeros(4), np.ones(4)])
     np.savez(path, X=X, y=y, X_test=X_test, y_test=y_test, classes=np.array(3), bounds=bounds)
     return f"npz:{path}"
 
 
-def simulated(data: str, model: str) -> dict[str, Any]:
-    keys = {"agents": AGENTS, "cycles": 60, "epsilon": "inf", "data": data, "data.transform": "centred-unit",
+def simulated(data: str, model: str, agents: int) -> dict[str, Any]:
+    keys = {"agents": agents, "cycles": 60, "epsilon": "inf", "data": data, "data.transform": "centred-unit",
             "learner.model": model}  # fmt: skip
     settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
     ended = sottovoce("simulate", "golf", *settings, "--json")
@@ -40,9 +40,9 @@ def simulated(data: str, model: str) -> dict[str, Any]:
     return document(ended.stdout)
 
 
-def run(data: str, model: str, transport: str) -> dict[str, Any]:
+def run(data: str, model: str, agents: int, transport: str) -> dict[str, Any]:
     ended = sottovoce(
-        *("testbed", "--transport", transport, "--learner", "golf", "--model", model, "--agents", AGENTS),
+        *("testbed", "--transport", transport, "--learner", "golf", "--model", model, "--agents", agents),
         *("--cycles", 60, "--period", 0.2, "--topology", "full", "--epsilon", "inf", "--data", data),
         *("--set", "data.partition=one-record", "--json"),
         seconds=280.0,
@@ -51,10 +51,16 @@ def run(data: str, model: str, transport: str) -> dict[str, Any]:
     return document(ended.stdout)
 
 
+def in_all_engines(data: str, model: str, agents: int) -> list[dict[str, Any]]:
+    """The final figures of each."""
+    simulation = simulated(data, model, agents)
+    return [simulation["final"], *(run(data, model, agents, transport)["final"] for transport in ("memory", "grpc"))]
+
+
 @pytest.mark.timeout(300)
-def test_ridge_has_one_answer_in_all_engines(data: str) -> None:
-    reports = [simulated(data, "ridge"), run(data, "ridge", "memory"), run(data, "ridge", "grpc")]
-    finals = [report["final"] for report in reports]
+@pytest.mark.parametrize("agents", SIZES)
+def test_ridge_has_one_answer_in_all_engines(tmp_path: Path, agents: int) -> None:
+    finals = in_all_engines(some_data(tmp_path, agents), "ridge", agents)
     for final in finals:
         assert final["accuracy_min"] == final["accuracy_mean"] == final["accuracy_max"] == finals[0]["accuracy_mean"]
     assert finals[0]["accuracy_mean"] > 0.9
@@ -62,8 +68,9 @@ def test_ridge_has_one_answer_in_all_engines(data: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_walking_model_is_as_good_in_all_engines(data: str) -> None:
-    reports = [simulated(data, "pegasos"), run(data, "pegasos", "memory"), run(data, "pegasos", "grpc")]
-    means = [report["final"]["accuracy_mean"] for report in reports]
+@pytest.mark.parametrize("agents", SIZES)
+def test_a_walking_model_is_as_good_in_all_engines(tmp_path: Path, agents: int) -> None:
+    finals = in_all_engines(some_data(tmp_path, agents), "pegasos", agents)
+    means = [final["accuracy_mean"] for final in finals]
     assert min(means) > 0.93
     assert max(means) - min(means) < 0.03

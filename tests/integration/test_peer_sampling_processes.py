@@ -15,7 +15,6 @@ from tests.support.devices import Device, free_port, new_device
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
-MANY = 30
 SAMPLED = {"sampling": "newscast", "period": 0.3}
 UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lives for eight periods, however busy the machine is
 
@@ -43,11 +42,12 @@ def remembers(device: Device) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_thirty_agents_with_one_seed_each_find_everybody(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [12, pytest.param(30, marks=pytest.mark.soak)])
+def test_agents_with_one_seed_each_find_everybody(fleet: Fleet, tmp_path: Path, many: int) -> None:
     """The seeds form a ring, in which every agent has one and is one."""
-    devices = [new_device(fleet, tmp_path / f"d{i:02}", records=3) for i in range(MANY)]
+    devices = [new_device(fleet, tmp_path / f"d{i:02}", records=3) for i in range(many)]
     for i, device in enumerate(devices):
-        sampled(device, [devices[(i + 1) % MANY]], UNHURRIED)
+        sampled(device, [devices[(i + 1) % many]], UNHURRIED)
     with running(*devices) as agents:
         for agent in agents:
             others = [device for device in devices if device is not agent.device]

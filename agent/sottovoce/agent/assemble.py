@@ -76,8 +76,8 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     family, waits = family_of(config), Waits()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
-            f"data.features × data.classes: a model of {family.model.size} numbers does not fit into a message, "
-            f"which holds {MAX_PARAMETERS}; declare fewer features or classes"
+            f"learner.model: a model of {family.model.size} numbers does not fit into a message, which holds "
+            f"{MAX_PARAMETERS}; choose a smaller model, or declare fewer features or classes"
         )
     vault = _vault(config, family, identity, waits)
     try:

@@ -1,4 +1,4 @@
-"""The local control socket: one JSON question a connection, one JSON answer. Only the agent's own user may open it."""
+"""The local control socket: a line that asks, a line of JSON that answers. Only the agent's own user may open it."""
 
 import asyncio
 import base64
@@ -6,20 +6,28 @@ import json
 import os
 import socket
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
 
-_LONGEST_QUESTION = 4096
+if TYPE_CHECKING:
+    from sottovoce.agent.predictions import Predictor
+
+LONGEST_QUESTION = 2**20
+"""Bytes of a question."""
+
 _QUESTION_SECONDS = 5.0
+_PREDICTION_SECONDS = 30.0
 
 
 class Controlled(Protocol):
     """What the socket needs of an agent."""
 
+    config: AgentConfig
     model: NDArray[np.float64] | None
     cycle: int
 
@@ -37,7 +45,7 @@ class Controlled(Protocol):
 
 
 class ControlServer:
-    """Answers `status`, `model`, `stop` and `leave`.
+    """Answers `status`, `model`, `describe`, `predict`, `stop` and `leave`.
 
     Args:
         path: of the socket.
@@ -48,13 +56,15 @@ class ControlServer:
         self._path = path
         self._agent = agent
         self._server: asyncio.Server | None = None
+        self._predictor: Predictor | None = None
+        self._predicting = asyncio.Lock()
 
     async def start(self) -> None:
         """Listen, readable and writable for the owner alone."""
         self._path.unlink(missing_ok=True)
         mask = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._serve, self._path, limit=_LONGEST_QUESTION)
+            self._server = await asyncio.start_unix_server(self._serve, self._path, limit=LONGEST_QUESTION)
         finally:
             os.umask(mask)
 
@@ -67,29 +77,67 @@ class ControlServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
-                question = await reader.readline()
-            answer = await self._agent.leave() if question.strip() == b"leave" else self._answer(question)
+                question = await _line(reader)
+            answer = await self._answer(question)
             async with asyncio.timeout(_QUESTION_SECONDS):
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
-        except (TimeoutError, ConnectionError, ValueError):
-            pass  # whoever asked has gone, or sent more than a question; there is nobody to tell
+                while question is None and await reader.read(LONGEST_QUESTION):
+                    pass  # or the answer would be lost with what is not read
+        except (TimeoutError, ConnectionError):
+            pass  # whoever asked has gone; there is nobody to tell
         finally:
             writer.close()
 
-    def _answer(self, question: bytes) -> dict[str, Any]:
-        match question.strip():
+    async def _answer(self, question: bytes | None) -> dict[str, Any]:
+        match question:
+            case None:
+                return {"error": f"the question is longer than {LONGEST_QUESTION} bytes: ask about fewer records"}
+            case b"leave":
+                return await self._agent.leave()
             case b"status":
                 return self._agent.status()
             case b"model":
                 model = self._agent.model
                 encoded = None if model is None else base64.b64encode(model.astype("<f8").tobytes()).decode()
                 return {"cycle": self._agent.cycle, "parameters": encoded}
+            case b"describe":
+                return self._description()
             case b"stop":
                 self._agent.stop()
                 return {"stopping": True}
+            case line if line.startswith(b"{"):
+                return await self._prediction(line)
             case _:
-                return {"error": "ask status, model, stop or leave"}
+                return {"error": "ask status, model, describe, predict, stop or leave"}
+
+    def _description(self) -> dict[str, Any]:
+        from msgspec import to_builtins
+
+        from sottovoce.agent.description import described
+
+        found: dict[str, Any] = to_builtins(described(self._agent.config, self._agent.status()["privacy"]))
+        return found
+
+    async def _prediction(self, line: bytes) -> dict[str, Any]:
+        """One at a time, on a thread of its own, so that the agent goes on meanwhile."""
+        from sottovoce.agent.predictions import Predictor  # memory that an agent whom nobody asks has no use for
+
+        try:
+            async with asyncio.timeout(_PREDICTION_SECONDS), self._predicting:
+                self._predictor = self._predictor or Predictor(self._agent.config)
+                model, cycle = self._agent.model, self._agent.cycle
+                return await asyncio.to_thread(self._predictor.answer, line, model, cycle)
+        except TimeoutError:
+            return {"error": f"it took more than {_PREDICTION_SECONDS:g} s: ask about fewer records"}
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes | None:
+    """What is asked; None if it is too long."""
+    try:
+        return (await reader.readline()).strip()
+    except ValueError:
+        return None
 
 
 def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from sottovoce.config import LEARNERS, AgentConfig
-from sottovoce.data import Bounds, Records, TransformName, apply
-from sottovoce.kernels import Kernel, Model
+from sottovoce.config import LEARNERS, AgentConfig, has_graph
+from sottovoce.data import Bounds, Records, TransformName, apply, width
+from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.learners import Learner, Provenance, PublishedRecord
 from sottovoce.vault import Scaling, Terms
 
@@ -54,6 +54,36 @@ def family_of(config: AgentConfig) -> Family:
     """
     module = cast(_Module, import_module(f"sottovoce.agent.families.{LEARNERS[config.learner.name].family}"))
     return module.family(config)
+
+
+def kernel_of(config: AgentConfig) -> Kernel:
+    """The kernel of a model that is trained by its gradient.
+
+    Raises:
+        ConfigError: there is none of that name for such data, or its graph may not be loaded or does not run here.
+    """
+    learner, data = config.learner, config.data
+    return kernel_named(
+        learner.chosen_model,
+        width(data.transform, data.features),
+        data.classes,
+        learner.hidden,
+        graphs=config.vault.graphs,
+        threads=learner.threads,
+    )
+
+
+def try_graph(config: AgentConfig) -> None:
+    """Try the model's graph, if it has one, in a process of its own: before this process shuts itself in.
+
+    Raises:
+        ConfigError: it may not be loaded, or does not run here.
+    """
+    learner = config.learner
+    if has_graph(learner.chosen_model):
+        from sottovoce.kernels.onnx.loading import tried
+
+        tried(learner.chosen_model, config.vault.graphs, learner.threads)
 
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:

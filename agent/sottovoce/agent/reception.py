@@ -1,6 +1,7 @@
 """Where every message from the network comes in: who may speak, what it is about, and who answers it."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from sottovoce.agent.herald import Herald
@@ -70,6 +71,7 @@ class Reception:
             self._failed(failure)
             raise
         self._counters.received += not duplicate
+        self._counters.received_at = time.monotonic()
         self._counters.duplicates += duplicate
         receipt = encode_receipt(duplicate)
         self._counters.wire_bytes += len(receipt)

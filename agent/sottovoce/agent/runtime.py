@@ -22,6 +22,7 @@ from sottovoce.agent.departure import LEAVE_SECONDS, Departure
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
+from sottovoce.agent.notify import attend
 from sottovoce.agent.overlay import Door, Overlay
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
@@ -129,11 +130,12 @@ class Agent:
             await control.start()
             for peer in self._peers:
                 self._open(peer)
-            await self._serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
+            await self.serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
             if self.overlay is not None:
                 self._spawn(self.overlay.run(self._door()))
             self._spawn(self.crier.run())
             self._spawn(self._renewal.run())
+            self._spawn(attend(self._stopping, self._core_thread, f"device {self.identity.node_id} is at work"))
             _log.info("ready id=%s at=%s", self.identity.node_id, ",".join(self.config.transport.announced))
             await self._stopping.wait()
         finally:
@@ -175,7 +177,7 @@ class Agent:
         return self.overlay is not None and self.overlay.membership.has_left(peer)
 
     async def _bequeath(self, heir: str) -> None:
-        await self._serially(lambda: self.core.bequeath(heir))
+        await self.serially(lambda: self.core.bequeath(heir))
 
     def status(self) -> dict[str, Any]:
         """The document of `agent status --json`."""
@@ -226,12 +228,12 @@ class Agent:
         chosen = {peer.id for peer in peers}
         for node in [node for node, link in self.links.items() if node not in chosen and link.idle]:
             self._forget(node)
-        await self._serially(lambda: self.core.meet(tuple(peer.id for peer in peers), self._loop.time()))
+        await self.serially(lambda: self.core.meet(tuple(peer.id for peer in peers), self._loop.time()))
         for outgoing in self.core.outbox:
             if outgoing.recipient not in self.links:
                 self._transmit(outgoing)
 
-    async def _serially(self, act: Callable[[], list[Action]]) -> None:
+    async def serially(self, act: Callable[[], list[Action]]) -> None:
         """Let the core act, one act at a time, then do what it wants done."""
         async with self._serial:
             actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelved(act()))
@@ -268,7 +270,7 @@ class Agent:
         if self.overlay is not None:
             self.overlay.expel(revoked)
         elif not self._stopping.is_set():
-            self._spawn(self._serially(lambda: self.core.meet(tuple(self.links), self._loop.time())))
+            self._spawn(self.serially(lambda: self.core.meet(tuple(self.links), self._loop.time())))
 
     def _transmit(self, outgoing: Outgoing) -> None:
         if self.trust.refuses(outgoing.recipient):
@@ -299,7 +301,7 @@ class Agent:
         def due() -> None:
             del self._timers[name]
             self.waits.end(f"timer:{name}")
-            self._spawn(self._serially(lambda: self.core.fire(name, self._loop.time())))
+            self._spawn(self.serially(lambda: self.core.fire(name, self._loop.time())))
 
         self.waits.begin(f"timer:{name}", f"the next {name}", at - self._loop.time())
         self._timers[name] = self._loop.call_at(at, due)
@@ -326,12 +328,12 @@ class Agent:
                 None, lambda: (self.vault.spending(), self.vault.tip())
             )
             await self.herald.advance(tip)
-        await self._serially(lambda: self.core.answer(answer, self._loop.time()))
+        await self.serially(lambda: self.core.answer(answer, self._loop.time()))
 
     async def _confirmed(self, outgoing: Outgoing) -> None:
         if self.overlay is not None:
             self.overlay.reached(outgoing.recipient)
-        await self._serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
+        await self.serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.moved()
 
     async def _apply(self, sender: str, opened: Opened, message: Message) -> bool:
@@ -346,7 +348,7 @@ class Agent:
             duplicate, actions = self.core.receive(sender, opened.incarnation, opened.sequence, message, now)
             return actions
 
-        await self._serially(apply)
+        await self.serially(apply)
         self._departure.moved()
         return duplicate
 

@@ -1,10 +1,8 @@
 """What `agent status --json` shows: public state, counts and the ledger's totals; nothing of a record."""
 
-import resource
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Protocol
 
 from sottovoce.agent.core import Core
@@ -17,11 +15,11 @@ from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
 from sottovoce.identity.renewal import renewal_due
 from sottovoce.observe import Counters
+from sottovoce.observe.machine import resident_bytes
 from sottovoce.transport import Transport
 from sottovoce.vault import Spending, VaultFront
 
 SCHEMA = "sottovoce.status/1"
-_PAGE_MIB = resource.getpagesize() / 2**20
 
 
 class Reported(Protocol):
@@ -102,7 +100,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "certificate_expires": agent.identity.not_after.isoformat(),
         "certificate": _certificate(agent.identity),
         "revocations": {"version": agent.crier.version, "devices": len(agent.crier.revoked)},
-        "resources": {"rss_mib": _resident_mib(), "cpu_s": time.process_time()},
+        "resources": {"rss_mib": resident_bytes() / 2**20, "cpu_s": time.process_time()},
     }
 
 
@@ -144,11 +142,3 @@ def _membership(overlay: Overlay | None) -> dict[str, Any]:
         "duplicates": overlay.duplicates,
         "sources": {name: asdict(looks) for name, looks in overlay.discovery.looks.items()},
     }
-
-
-def _resident_mib() -> float:
-    """Resident memory now; from /proc where there is one, else the highest so far."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * _PAGE_MIB
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -10,7 +10,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from sottovoce.agent.family import family_of
+from sottovoce.agent.family import family_of, try_graph
+from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
@@ -42,6 +43,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
     ledger_file = directory / LEDGER
     if user == os.getuid():
         _log.warning("same-user the agent may read the records and the ledger by itself: set vault.agent_user")
+    try_graph(config)
     hide_memory()
     if not forbid_network():
         _log.warning(
@@ -61,7 +63,9 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         server = VaultServer(Served(vault, owner, ledger.budget, user, family.model.size))
         listener = stack.enter_context(listening(path, shared=user != os.getuid()))
         _log.info("ready owner=%s socket=%s", owner, path)
-        server.run(listener, stop)
+        tell(READY, f"STATUS=answers device {owner}")
+        server.run(listener, stop, alive=lambda: tell(ALIVE), every=ping_every())
+        tell(STOPPING)
         _log.info("stopped owner=%s", owner)
         return ExitCode.INTERRUPTED if stop.recv(1)[0] == signal.SIGINT else ExitCode.DONE
 

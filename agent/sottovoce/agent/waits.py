@@ -13,19 +13,35 @@ class Wait:
         since: when it began.
         until: when it ends by itself, or, if it repeats, when it is looked at again.
         repeats: whether it may go on after that.
+        counted: up to when it is in the sum of its kind.
     """
 
     reason: str
     since: float
     until: float
-    repeats: bool = False
+    repeats: bool
+    counted: float
+
+
+@dataclass(slots=True)
+class Past:
+    """The waits of one kind so far.
+
+    Attributes:
+        begun: how many.
+        seconds: how long they took; what is going on is added when it ends, or is looked at again.
+    """
+
+    begun: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class Waits:
-    """The waits going on now, by name."""
+    """The waits going on now, by name, and what there was, by kind: the part of a name before its colon."""
 
     current: dict[str, Wait] = field(default_factory=dict)
+    past: dict[str, Past] = field(default_factory=dict)
 
     def begin(
         self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
@@ -35,11 +51,15 @@ class Waits:
         One that repeats has no such end: after `seconds` it is looked whether it is over.
         """
         now = time.monotonic()
-        self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats)
+        goes_on = since is not None and name in self.current
+        self.end(name)
+        self.past.setdefault(_kind(name), Past()).begun += not goes_on
+        self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats, now)
 
     def end(self, name: str) -> None:
         """It is over."""
-        self.current.pop(name, None)
+        if (wait := self.current.pop(name, None)) is not None:
+            self.past[_kind(name)].seconds += time.monotonic() - wait.counted
 
     def document(self) -> list[dict[str, str | float | bool]]:
         """For `agent status --why`: seconds since, and seconds left, after which those that repeat may go on."""
@@ -54,3 +74,7 @@ class Waits:
             }
             for name, wait in sorted(self.current.items())
         ]
+
+
+def _kind(name: str) -> str:
+    return name.partition(":")[0]

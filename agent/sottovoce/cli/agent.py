@@ -21,13 +21,14 @@ State = Annotated[Path | None, typer.Option("--state", help="Its state directory
 @app.command()
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]) -> int:
     """Run the agent in the foreground until SIGTERM, Ctrl-C or `sottovoce agent stop`."""
+    from sottovoce.agent import watch
     from sottovoce.agent.assemble import assemble
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
     settings = load(config)
-    log_to_stderr(settings.agent.log_level)
-    return asyncio.run(assemble(settings).run())
+    log_to_stderr(settings.agent.log_level, settings.agent.log_format)
+    return asyncio.run(watch.run(assemble(settings)))
 
 
 @app.command()

@@ -21,7 +21,7 @@ def run(config: Config) -> int:
     from sottovoce.observe import log_to_stderr
 
     settings = load(config)
-    log_to_stderr(settings.agent.log_level)
+    log_to_stderr(settings.agent.log_level, settings.agent.log_format)
     return asyncio.run(run_feed(settings))
 
 

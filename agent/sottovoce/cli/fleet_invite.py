@@ -54,23 +54,12 @@ def invite(
 
 
 def _bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | None") -> None:
-    from sottovoce.identity.invitation import Bundle, write_bundle
-    from sottovoce.identity.new_device import DeviceKeys
-    from sottovoce.identity.request import read_request
+    from sottovoce.identity.invitation import write_bundle
+    from sottovoce.identity.inviting import new_bundle
 
-    keys = DeviceKeys.generate()
-    device, tls = keys.encoded()
-    bundle = Bundle(
-        fleet=fleet.name,
-        id=keys.node_id,
-        device_key=device.decode(),
-        tls_key=tls.decode(),
-        certificate=fleet.issue(read_request(keys.request(), "the request"), validity).decode(),
-        fleet_certificate=fleet.authority.roots.decode(),
-        seeds=seeds,
-    )
+    bundle = new_bundle(fleet, seeds, validity)
     write_bundle(out, bundle)
-    typer.echo(f"{out}: for device {keys.node_id}, with its keys. Whoever has this file is that device: carry it over,")
+    typer.echo(f"{out}: for device {bundle.id}, with its keys. Whoever has this file is that device: carry it over,")
     typer.echo(f"join there with `sottovoce fleet join --bundle {out.name} --state DIR`, and keep no copy.")
 
 

@@ -10,7 +10,7 @@ import typer
 import sottovoce
 from sottovoce.errors import ExitCode, SottovoceError
 
-_COMMANDS = ("testbed", "simulate", "reproduce")
+_COMMANDS = ("testbed", "simulate", "reproduce", "doctor", "top", "report")
 _GROUPS = ("agent", "fleet", "ledger", "model", "privacy", "config", "vault", "feed")
 
 

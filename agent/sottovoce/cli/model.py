@@ -1,4 +1,4 @@
-"""`sottovoce model`: models from what was published."""
+"""`sottovoce model`: build models, look at them, take them elsewhere; models from what was published."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sottovoce.cli.model_build import build
+from sottovoce.cli.model_export import export
+from sottovoce.cli.model_predict import predict
+from sottovoce.cli.model_show import show
 from sottovoce.errors import DataError, MessageRefused, UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +20,12 @@ if TYPE_CHECKING:
 
     from sottovoce.data import TransformName
 
-app = typer.Typer(help="Models from what a fleet has published.", no_args_is_help=True)
+app = typer.Typer(help="Build, show, export and use models; fit one to published records.", no_args_is_help=True)
+
+app.command("build")(build)
+app.command("show")(show)
+app.command("export")(export)
+app.command("predict")(predict)
 
 
 @app.command()

@@ -27,9 +27,11 @@ def run_testbed(
         ),
     ] = "digits",
     model: Annotated[
-        Literal["softmax", "ridge", "pegasos", "logistic", "mlp", "mean"] | None,
+        str | None,
         typer.Option(
-            help="The model.", show_default="softmax; golf: ridge, or pegasos to the letter; gradient-walk: pegasos"
+            help="softmax, ridge, pegasos, logistic, mlp, mean, mnist-cnn, mnist-mlp, cifar-cnn, resnet-18, meter-tcn, "
+            "har-cnn, or a FILE.onnx.",
+            show_default="softmax; golf: ridge, or pegasos to the letter; gradient-walk: pegasos",
         ),
     ] = None,
     transport: Annotated[

@@ -21,5 +21,5 @@ def run(config: Annotated[Path, typer.Option("--config", help="The agent's confi
     from sottovoce.observe import log_to_stderr
 
     settings = load(config)
-    log_to_stderr(settings.agent.log_level)
+    log_to_stderr(settings.agent.log_level, settings.agent.log_format)
     return keep(settings, config)

@@ -1,5 +1,6 @@
 """Counts of public events. None of them depends on a record."""
 
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ class Counters:
         payload_bytes: in messages, without envelope.
         wire_bytes: envelopes sent, retries included, and receipts sent; before HTTP/2 and TLS.
         received: messages applied.
+        received_at: when the last one came, a duplicate included, on the monotonic clock; until then, the start.
         duplicates: messages that had been applied before.
         refused: messages refused, by reason.
         failures: failed deliveries, by cause.
@@ -24,6 +26,7 @@ class Counters:
     payload_bytes: int = 0
     wire_bytes: int = 0
     received: int = 0
+    received_at: float = field(default_factory=time.monotonic)
     duplicates: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)

@@ -1,19 +1,73 @@
-"""One line an event, on standard error: time, level, event name, words. Never a reading, never an un-noised number."""
+"""One line an event, on standard error: time, level, event name, words. Never a reading, never an un-noised number.
 
+The names are listed in docs/reference/events.md.
+"""
+
+import json
 import logging
+import math
+import re
 import sys
 import time
+from typing import Any, Literal
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_PLACE = re.compile(r"(?:(\w+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 
 
-def log_to_stderr(level: str) -> None:
-    """Send the program's log lines to standard error, in UTC."""
+def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
+    """Send the program's log lines to standard error, in UTC.
+
+    Args:
+        level: the lowest that is said.
+        form: lines for people, or one JSON object a line.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%SZ")
+    formatter = JsonLines() if form == "json" else logging.Formatter(_FORMAT, datefmt=_TIME)
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
     root = logging.getLogger("sottovoce")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+
+
+class JsonLines(logging.Formatter):
+    """`time`, `level`, `event`, `text` and, of what the event's words name as `name=…`, `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of JSON, of ASCII alone."""
+        event, _, words = record.getMessage().partition(" ")
+        document = {
+            "time": self.formatTime(record, _TIME),
+            "level": record.levelname.lower(),
+            "event": event.rstrip(":"),
+            "text": words,
+            "fields": fields(str(record.msg), record.args),
+        }
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return json.dumps(document)
+
+
+def fields(template: str, values: object) -> dict[str, Any]:
+    """What a log line names.
+
+    Args:
+        template: as for logging, such as `message-refused sender=%s reason=%s %s`.
+        values: the arguments that belong to it, in order.
+
+    Returns:
+        by name the value: a number where it is one, else text.
+    """
+    if not isinstance(values, tuple):
+        return {}
+    places = [match for match in _PLACE.finditer(template) if not match[0].endswith("%%")]
+    named = ((place[1], value) for place, value in zip(places, values, strict=False) if place[1])
+    return {name: value if _is_number(value) else str(value) for name, value in named}
+
+
+def _is_number(value: object) -> bool:
+    """Whether JSON has it."""
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))

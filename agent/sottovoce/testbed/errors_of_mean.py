@@ -1,13 +1,13 @@
 """How far published means are from the true one, which the harness alone may know."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.agent.family import records_of
-from sottovoce.kernels import LeastSquares
-from sottovoce.testbed.errors_of_prediction import PredictionMeter
+from sottovoce.testbed.errors_of_prediction import PredictionMeter, Regression
 from sottovoce.testbed.measure import Errors, Meter
 from sottovoce.testbed.plan import Plan
 
@@ -54,11 +54,11 @@ AnyMeter = Meter | ErrorMeter | PredictionMeter
 def meter_of(plan: Plan) -> AnyMeter:
     """What measures the models of a plan."""
     model, seed = plan.family.model, plan.options.seed
-    if "noise_deviation" not in plan.family.facts and not isinstance(model, LeastSquares):
+    if "noise_deviation" not in plan.family.facts and plan.classes > 1:
         return Meter(model, plan.test, seed)
     held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
-    if isinstance(model, LeastSquares):
-        return PredictionMeter(model, plan.test, plan.target, held, seed)
+    if "noise_deviation" not in plan.family.facts:
+        return PredictionMeter(cast(Regression, model), plan.test, plan.target, held, seed)
     vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in held]
     facts = plan.family.facts
     return ErrorMeter(np.stack(vectors), facts["clip"], facts["noise_deviation"])

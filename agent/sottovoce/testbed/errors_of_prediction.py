@@ -1,6 +1,7 @@
 """How far predicted numbers are from the true ones, and what is predicted without learning."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,19 @@ _CHUNK = 2**20  # predictions at a time
 Floats = NDArray[np.float64]
 
 
+class Regression(Protocol):
+    """A model that predicts numbers."""
+
+    def values(self, parameters: Floats, features: Floats) -> Floats:
+        """The predicted targets float64[N, M] of parameters float64[N, P] and features float64[M, d]."""
+        ...
+
+
 class PredictionMeter:
     """Measures regressions.
 
     Args:
-        kernel: the model.
+        model: whose parameters are measured.
         test: records that no agent holds.
         target: what their last column stands for; None where nobody says so.
         held: all agents' records, to which the exact solution is fitted.
@@ -26,12 +35,12 @@ class PredictionMeter:
     """
 
     def __init__(
-        self, kernel: LeastSquares, test: Records, target: Target | None, held: Sequence[Records], seed: int
+        self, model: Regression, test: Records, target: Target | None, held: Sequence[Records], seed: int
     ) -> None:
-        self._kernel = kernel
+        self._model, self._linear = model, LeastSquares(test.features.shape[1])
         self._test = test.features
         self._target = target
-        self._exact = least_squares(held, kernel.size)[np.newaxis]
+        self._exact = least_squares(held, self._linear.size)[np.newaxis]
         self._random = np.random.default_rng(seed)
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
@@ -47,7 +56,7 @@ class PredictionMeter:
 
     def _measure(self, models: Sequence[Floats], rows: NDArray[np.int64]) -> PredictionErrors:
         stack = np.stack(models)
-        mae, squared, loss = self._errors(stack, rows)
+        mae, squared, loss = self._errors(self._model, stack, rows)
         rmse = np.sqrt(squared)
         return PredictionErrors(
             loss_mean=float(loss.mean()),
@@ -55,19 +64,19 @@ class PredictionMeter:
             mae_max=float(mae.max()),
             rmse_mean=float(rmse.mean()),
             rmse_max=float(rmse.max()),
-            mae_least_squares=float(self._errors(self._exact, rows)[0][0]),
+            mae_least_squares=float(self._errors(self._linear, self._exact, rows)[0][0]),
             mae_persistence=self._baseline("persistence", rows),
             mae_same_time_yesterday=self._baseline("same_time_yesterday", rows),
             unit=None if self._target is None else self._target.unit,
         )
 
-    def _errors(self, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """Mean absolute and mean squared error of each model, and its loss, float64[N] each."""
+    def _errors(self, model: Regression, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+        """Mean absolute and mean squared error of each of a model's parameters, and its loss, float64[N] each."""
         sums: Floats = np.zeros((3, len(stack)))
         size = max(1, _CHUNK // len(stack))
         for start in range(0, len(rows), size):
             records = self._test[rows[start : start + size]]
-            predicted, true = self._kernel.values(stack, records), records[np.newaxis, :, -1]
+            predicted, true = model.values(stack, records), records[np.newaxis, :, -1]
             away: Floats = self._told(records, predicted) - self._told(records, true)
             sums[0] += np.abs(away).sum(axis=1)
             sums[1] += (away**2).sum(axis=1)

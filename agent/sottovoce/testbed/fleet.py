@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import numpy as np
 import tomlkit
 
 from sottovoce.agent.assemble import state_files
 from sottovoce.agent.control import ask
 from sottovoce.agent.join import join
 from sottovoce.config import AgentConfig, MqttSection
-from sottovoce.data import Records
 from sottovoce.errors import (
     ConfigError,
     DataError,
@@ -34,6 +31,7 @@ from sottovoce.simulate import on_messages
 from sottovoce.testbed.broker import TestbedBroker, broker_for
 from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.process import FLEET_PREFIX
+from sottovoce.testbed.written import save_records, tables_of
 from sottovoce.vault import Ledger, Spending
 
 _PORTS = range(20_000, 32_000)  # below the range from which systems take ports for outgoing connections
@@ -100,6 +98,11 @@ class ProcessFleet:
         self._public = directory.absolute() / "public.npz"
         self.broker: TestbedBroker | None = None
         self.members = self._built(directory)
+
+    @property
+    def words(self) -> str:
+        """What a watcher is told at the start."""
+        return f"starting {len(self.members)} agent processes"
 
     def start(self) -> None:
         """Start every agent, and wait until each has answered once.
@@ -227,32 +230,22 @@ class ProcessFleet:
             state = directory / name
             members.append(Member(name, join(fleet, state, options.budget), state))
         if self._plan.apart.public is not None:
-            self._save(self._public, self._plan.apart.public)
+            save_records(self._public, self._plan.apart.public, self._plan)
         for i, member in enumerate(members):
             records = member.state / "records.npz"
-            self._save(records, self._plan.raw[i])
+            save_records(records, self._plan.raw[i], self._plan)
             peers = [
                 {"id": members[j].identity.node_id, "address": self._address(i, j, ports[j])}
                 for j in self._plan.peers[i]
             ]
             config = self._configuration(i, member.state, f"npz:{records}", ports[i], peers)
-            member.config.write_text(tomlkit.dumps(_written(config)))
+            member.config.write_text(tomlkit.dumps(tables_of(config)))
         return members
 
     def _address(self, index: int, other: int, port: int) -> str:
         """Where one agent reaches another."""
         both = "grpc" in self._plan.options.ways(index) and "grpc" in self._plan.options.ways(other)
         return f"127.0.0.1:{port}" if both else f"mqtt:{MqttSection().realm}"
-
-    def _save(self, path: Path, raw: Records) -> None:
-        """Records before the transform, as an npz file for their owner alone."""
-        arrays: dict[str, Any] = {"X": raw.features, "y": raw.labels, "classes": np.array(self._plan.classes)}
-        if self._plan.bounds is not None:
-            arrays["bounds"] = np.stack(self._plan.bounds)
-        if raw.windows is not None:
-            arrays["windows"] = raw.windows
-        np.savez(path, **arrays)
-        path.chmod(0o600)
 
     def _configuration(
         self, index: int, state: Path, source: str, port: int, peers: list[dict[str, str]]
@@ -280,19 +273,6 @@ class ProcessFleet:
         lines = member.log.read_text(errors="replace").strip().splitlines()
         last = lines[-1] if lines else "it said nothing"
         return _ERRORS.get(code, InternalError)(f"{member.name} ended with exit code {code}: {last}")
-
-
-def _written(config: AgentConfig) -> dict[str, Any]:
-    """The configuration as TOML tables: no null, which TOML has not."""
-    tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
-    return {name: _present(table) for name, table in tables.items()}
-
-
-def _present(table: dict[str, Any]) -> dict[str, Any]:
-    """A table without what has no value, at any depth."""
-    return {
-        key: _present(value) if isinstance(value, dict) else value for key, value in table.items() if value is not None
-    }
 
 
 def _free_ports(count: int) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from sottovoce.config import (
+    GRAPH_SUFFIX,
     LEARNERS,
     AgentConfig,
     DataSection,
@@ -23,6 +24,7 @@ from sottovoce.config import (
     relation_of,
 )
 from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.simulate import NEWSCAST, Faults, known
 from sottovoce.vault import Budget
 
@@ -52,7 +54,7 @@ class Options:
         agents: how many.
         learner: a name of sottovoce.config.LEARNERS.
         fidelity: `sound`, or `paper`: the algorithm to the letter.
-        model: its name; None for the learner's own.
+        model: its name, or a file that ends in `.onnx`; None for the learner's own.
         data: a data SPEC.
         transport: `grpc` or `mqtt` (processes), `mixed` (processes: two in ten have both, the others one or the other),
             or `memory` (one process, virtual clock).
@@ -204,6 +206,12 @@ class Options:
         return max(1, self.cycles - mixing)
 
     @property
+    def _file(self) -> Path | None:
+        """The graph that the user named by its file, and so allows."""
+        named = self.model is not None and self.model.endswith(GRAPH_SUFFIX)
+        return Path(self.model).expanduser().absolute() if named and self.model else None
+
+    @property
     def _defaults(self) -> dict[str, Any]:
         """What a short run needs, unless the command line says otherwise."""
         usual: dict[str, Any] = {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
@@ -222,7 +230,8 @@ class Options:
             "data.ranges": "training" if self.ranges_from_training else "declared",
             "learner.name": self.learner,
             "learner.fidelity": self.fidelity,
-            "learner.model": self.model,
+            "learner.model": self.model if self._file is None else str(self._file),
+            "vault.graphs": [] if self._file is None else [digest_of(str(self._file))],
             "learner.period": self.period,
             "membership.sampling": "newscast" if self.topology == NEWSCAST else "static",
             "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,

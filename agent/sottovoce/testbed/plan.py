@@ -5,7 +5,7 @@ from typing import Any
 
 from sottovoce.agent.families.push_sum import step_size
 from sottovoce.agent.families.rounds import check, scored
-from sottovoce.agent.family import Family, family_of, records_of
+from sottovoce.agent.family import Family, family_of, kernel_of, records_of
 from sottovoce.config import LEARNERS, REGRESSION_MODEL, AgentConfig
 from sottovoce.data import (
     Bounds,
@@ -20,7 +20,6 @@ from sottovoce.data import (
     partition,
     uniform_bounds,
 )
-from sottovoce.kernels import kernel_named
 from sottovoce.simulate import out_peers
 from sottovoce.simulate.mixing import metropolis, spectral_gap
 from sottovoce.testbed.gradient_bound import longest_gradient
@@ -157,7 +156,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         transform=data_section.transform,
         family=_family(config, public),
         first=_family(options.configuration(**tables, learner=_own(options, 0, peers)), public),
-        model=config.learner.chosen_model,
+        model=options.model or config.learner.chosen_model,
         target=_target(data),
         windows=windows,
         apart=apart,
@@ -193,7 +192,7 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
     asked = learner.name == "constd2p" and learner.fidelity == "paper" and learner.gradient_bound is None
     if not asked or options.noiseless or not len(records):
         return None
-    kernel = kernel_named(learner.chosen_model, records.features.shape[1], config.data.classes, learner.hidden)
+    kernel = kernel_of(config)
     return longest_gradient(
         kernel,
         records.features,

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from sottovoce.agent import watch
 from sottovoce.agent.assemble import Variant, assemble, budget_of
 from sottovoce.agent.runtime import Agent
 from sottovoce.config import AgentConfig, checked
@@ -27,7 +28,7 @@ def main(arguments: list[str]) -> int:
     path, seed, *specifications = arguments
     try:
         config = checked(tomllib.loads(Path(path).read_text()), path)
-        log_to_stderr(config.agent.log_level)
+        log_to_stderr(config.agent.log_level, config.agent.log_format)
         faults = Faults.parse(specifications)
         reach = Reach()
         variant = Variant()
@@ -65,7 +66,7 @@ async def _run(agent: Agent, reach: Reach) -> ExitCode:
 
     loop.add_reader(sys.stdin, heard)
     try:
-        return await agent.run()
+        return await watch.run(agent)
     finally:
         loop.remove_reader(sys.stdin)
 

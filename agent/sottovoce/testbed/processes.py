@@ -3,6 +3,7 @@
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from sottovoce.testbed.plan import Plan
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce.testbed.run_facts import contaminated, curve_point, described, shared_records, unpaid
+from sottovoce.testbed.running import RunningFleet
+from sottovoce.testbed.showing import Showing
 from sottovoce.vault import Spending
 
 _POLL_SECONDS = 0.2
@@ -31,19 +34,32 @@ def run(plan: Plan, watcher: Watcher) -> Report:
     directory = plan.options.directory
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="sottovoce-") as temporary:
-            return _Run(plan, watcher, Path(temporary)).report()
+            showing = Showing(watcher, plan.options, Path(temporary))
+            return watched(plan, showing, lambda: ProcessFleet(plan, Path(temporary)))
     if directory.exists() and any(directory.iterdir()):
         raise UsageError(f"testbed.directory: {directory} is not empty; name a new one")
     directory.mkdir(parents=True, exist_ok=True)
-    return _Run(plan, watcher, directory.absolute()).report()
+    showing = Showing(watcher, plan.options, directory)
+    return watched(plan, showing, lambda: ProcessFleet(plan, directory.absolute()))
+
+
+def watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
+    """The same for a fleet of another making.
+
+    Args:
+        plan: which the fleet follows.
+        watcher: is shown the run.
+        build: makes the fleet, within the time that the report tells.
+    """
+    return _Run(plan, watcher, build).report()
 
 
 class _Run:
-    def __init__(self, plan: Plan, watcher: Watcher, directory: Path) -> None:
+    def __init__(self, plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> None:
         self._plan = plan
         self._watcher = watcher
         self._began = time.monotonic()
-        self._fleet = ProcessFleet(plan, directory)
+        self._fleet = build()
         self._meter = meter_of(plan)
         names = [member.name for member in self._fleet.members]
         self._fate = Fate(plan.options.faults, names, plan.options.seed)
@@ -58,7 +74,7 @@ class _Run:
         try:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.words}")
-            self._watcher.note(f"starting {len(self._fleet.members)} agent processes")
+            self._watcher.note(self._fleet.words)
             if alone := len(self._plan.alone):
                 self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
             self._fleet.start()

@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Any
 
 import sottovoce
-from sottovoce.kernels import LeastSquares
 from sottovoce.simulate import mixing_facts
 from sottovoce.testbed.gradient_bound import RUNS
 from sottovoce.testbed.plan import Plan
@@ -62,7 +61,7 @@ def unpaid(plan: Plan) -> list[str]:
             f"learner.gradient_bound = {plan.gradient_bound:.4g} is from {RUNS} runs without privacy on all records, "
             "as the paper has it: nobody paid for it"
         )
-    if isinstance(plan.family.model, LeastSquares):
+    if plan.classes == 1:
         found.append("mae_least_squares is of a fit to all agents' records, which this harness alone may look at")
     if "noise_deviation" in plan.family.facts:
         found.append("rmse and mae are against the true mean of all devices, which this harness alone knows")

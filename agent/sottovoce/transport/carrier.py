@@ -82,6 +82,7 @@ class Carrier:
             sum(one.refused for one in seen),
             "; ".join(one.trouble for one in seen if one.trouble),
             sum(one.duplicates for one in seen),
+            tuple(one.trouble for one in seen),
         )
 
     async def stop(self, grace: float) -> None:

@@ -152,7 +152,8 @@ class GrpcTransport:
         with self._lock:
             horizon = time.monotonic() - _HANDSHAKE_SECONDS
             young = sum(1 for at in self._recent if at > horizon)
-            return Listener(self._handshakes, max(0, self._handshakes - young - self._admitted))
+            trouble = "" if self._server is not None else "it does not listen yet"
+            return Listener(self._handshakes, max(0, self._handshakes - young - self._admitted), trouble)
 
     async def stop(self, grace: float) -> None:
         """See Transport.stop."""

@@ -1,7 +1,7 @@
 """What every transport does."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sottovoce.errors import NetworkError
@@ -50,12 +50,14 @@ class Listener:
         refused: those of them that never reached a call: a wrong certificate, none, or no TLS at all.
         trouble: why nobody can reach this device at the moment; empty when that is not known of.
         duplicates: how often another was there with this device's identity.
+        troubles: where there are several transports, the trouble of each, in their order.
     """
 
     handshakes: int
     refused: int
     trouble: str = ""
     duplicates: int = 0
+    troubles: tuple[str, ...] = field(default=(), compare=False)
 
 
 class Transport(Protocol):

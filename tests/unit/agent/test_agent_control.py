@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,9 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.control import ControlServer, ask, parameters
+from sottovoce.agent.control import LONGEST_QUESTION, ControlServer, ask, parameters
 from sottovoce.agent.waits import Waits
+from sottovoce.config import AgentConfig
+from sottovoce.config.loading import checked
 from sottovoce.errors import NetworkError
+from sottovoce.kernels import Softmax
 
 from tests.support.waiting import PATIENCE
 
@@ -22,12 +27,13 @@ class Agent:
     """Implements sottovoce.agent.control.Controlled."""
 
     def __init__(self) -> None:
+        self.config = configured()
         self.model: NDArray[np.float64] | None = None
         self.cycle = 3
         self.stopped = False
 
     def status(self) -> dict[str, Any]:
-        return {"id": "abc", "ε": 1.5}
+        return {"id": "abc", "ε": 1.5, "privacy": {"epsilon": 2.0}}
 
     def stop(self) -> None:
         self.stopped = True
@@ -36,6 +42,12 @@ class Agent:
         await asyncio.sleep(0)
         self.stopped = True
         return {"stopping": True, "handed_over": False, "left": "something"}
+
+
+def configured(**data: Any) -> AgentConfig:
+    """A configuration of a model of two features and three classes."""
+    public = {"source": "npz:absent.npz", "features": 2, "classes": 3, "expected_records": 9, "bounds": [0, 1], **data}
+    return checked({"agent": {"state": "state"}, "data": {"transform": "none", **public}}, "test")
 
 
 @pytest.fixture
@@ -59,7 +71,7 @@ async def asked(state: Path, question: str) -> dict[str, Any]:
 
 async def test_status_and_stop(tmp_path: Path, agent: Agent) -> None:
     async with serving(tmp_path, agent):
-        assert await asked(tmp_path, "status") == {"id": "abc", "ε": 1.5}
+        assert (await asked(tmp_path, "status"))["ε"] == 1.5
         assert await asked(tmp_path, "stop") == {"stopping": True}
     assert agent.stopped
 
@@ -84,7 +96,7 @@ async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> 
 @pytest.mark.parametrize("question", ["", "STATUS", "status now", "\0", "x" * 4000])
 async def test_any_other_question_is_answered_too(tmp_path: Path, agent: Agent, question: str) -> None:
     async with serving(tmp_path, agent):
-        assert await asked(tmp_path, question) == {"error": "ask status, model, stop or leave"}
+        assert await asked(tmp_path, question) == {"error": "ask status, model, describe, predict, stop or leave"}
     assert not agent.stopped
 
 
@@ -100,8 +112,90 @@ async def test_whoever_sends_nonsense_or_leaves_disturbs_nobody(tmp_path: Path, 
         try:
             await asyncio.to_thread(rudely)
         except OSError:
-            assert len(sent) > 4096, "only who sends without end is cut off"
+            assert len(sent) > 4096, "only who sends much may be cut off"
         assert (await asked(tmp_path, "status"))["id"] == "abc"
+
+
+async def test_what_the_model_is(tmp_path: Path, agent: Agent) -> None:
+    async with serving(tmp_path, agent):
+        answer = await asked(tmp_path, "describe")
+    assert (answer["learner"], answer["model"], answer["classes"]) == ("clipd2p", "softmax", 3)
+    assert (answer["features"], answer["columns"], answer["bounds"]) == (2, 2, [[0.0], [1.0]])
+    assert answer["privacy"] == {"epsilon": 2.0}
+
+
+async def test_predictions_are_the_public_model_s(tmp_path: Path, agent: Agent) -> None:
+    rows = np.random.default_rng(0).uniform(-1, 2, (50, 2))
+    agent.model = np.random.default_rng(1).standard_normal(6)
+    labels = {
+        kind: Softmax(2, 3).predict(agent.model[np.newaxis], seen)[0].tolist()
+        for kind, seen in (("measured", np.clip(rows, 0, 1)), ("transformed", rows))
+    }
+    async with serving(tmp_path, agent):
+        answer = await asked(tmp_path, json.dumps({"predict": rows.tolist()}))
+        assert answer == {"cycle": 3, "labels": labels["measured"]}
+        answer = await asked(tmp_path, json.dumps({"predict": rows.tolist(), "transformed": True}))
+        assert answer == {"cycle": 3, "labels": labels["transformed"]}
+    assert labels["measured"] != labels["transformed"]
+
+
+BAD_QUESTIONS = {
+    "no list": ('{"predict": 3}', "Expected `array`"),
+    "no question": ("{}", "missing required field `predict`"),
+    "more than is asked": ('{"predict": [[1, 2]], "because": 1}', "because"),
+    "half a document": ('{"predict": [[1, 2]', "ask {"),
+    "words": ('{"predict": [["1", "2"]]}', "Expected `float`"),
+    "nothing": ('{"predict": []}', "0 records: ask about 1 to 1024 at a time"),
+    "too many": (json.dumps({"predict": [[0, 0]] * 1025}), "1025 records: ask about 1 to 1024 at a time"),
+    "another number of features": ('{"predict": [[1, 2, 3]]}', "has 3 features where the model has 2"),
+    "rows of different lengths": ('{"predict": [[1, 2], [1]]}', "different numbers of features"),
+    "no features": ('{"predict": [[], []]}', "has 0 features"),
+    "infinity": ('{"predict": [[1, 1e999]]}', "not a finite number|out of range"),
+    "a name that is no number": ('{"predict": [[1, NaN]]}', "ask {"),
+    "too long": (json.dumps({"predict": [[0.0] * 2] * (LONGEST_QUESTION // 8)}), "longer than 1048576 bytes"),
+    "deep": ('{"predict": ' + "[" * 5000 + "]" * 5000 + "}", "ask {"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_QUESTIONS)
+async def test_a_bad_question_gets_one_error_and_changes_nothing(tmp_path: Path, agent: Agent, name: str) -> None:
+    question, words = BAD_QUESTIONS[name]
+    agent.model = np.arange(6.0)
+    async with serving(tmp_path, agent):
+        answer = await asked(tmp_path, question)
+        assert set(answer) == {"error"}
+        assert re.search(re.escape(words) if "|" not in words else words, answer["error"])
+        assert (await asked(tmp_path, '{"predict": [[1, 2]]}'))["labels"] == [2]
+    assert not agent.stopped
+
+
+async def test_before_the_first_model_and_after_the_last(tmp_path: Path, agent: Agent) -> None:
+    async with serving(tmp_path, agent):
+        assert "no model yet" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        agent.model = np.full(6, np.nan)
+        assert "has diverged" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+
+
+async def test_who_asks_for_too_much_is_told_so_and_the_agent_goes_on(
+    tmp_path: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr("sottovoce.agent.control._PREDICTION_SECONDS", 0.02)
+    monkeypatch.setattr("sottovoce.agent.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(PATIENCE)]})
+    async with serving(tmp_path, agent):
+        assert "ask about fewer records" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        assert (await asked(tmp_path, "status"))["id"] == "abc"
+        done.set()
+
+
+async def test_ranges_that_only_the_vault_knows(tmp_path: Path, agent: Agent) -> None:
+    agent.config, agent.model = configured(bounds=None, transform="squash(1)"), np.arange(6.0)
+    async with serving(tmp_path, agent):
+        assert "does not know the declared ranges" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        assert (await asked(tmp_path, '{"predict": [[1, 2]], "transformed": true}'))["labels"] == [2]
+        np.savez(tmp_path / "records.npz", X=np.zeros((1, 2)), y=[0], bounds=[[0, 0], [4, 8]])
+        agent.config = configured(bounds=None, transform="squash(1)", source=f"npz:{tmp_path / 'records.npz'}")
+        assert (await asked(tmp_path, "describe"))["bounds"] == [[0.0, 0.0], [4.0, 8.0]]
 
 
 async def test_only_the_owner_may_open_it_and_it_is_gone_afterwards(tmp_path: Path, agent: Agent) -> None:

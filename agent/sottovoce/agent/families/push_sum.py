@@ -5,10 +5,8 @@ import math
 import numpy as np
 
 from sottovoce.agent.families.adad2p import published_terms
-from sottovoce.agent.family import Family, Kept, Made
-from sottovoce.config import AgentConfig
-from sottovoce.data import width
-from sottovoce.kernels import kernel_named
+from sottovoce.agent.family import Family, Kept, Made, kernel_of
+from sottovoce.config import AgentConfig, has_graph
 from sottovoce.learners import Provenance, PushSum, Schedule, Thresholds
 from sottovoce.vault import GradientTerms, NormalisedTerms, Terms, gaussian_mu
 
@@ -19,13 +17,14 @@ _CLIPPING = {"adad2p": "decay"}  # what each name means where nothing is said; e
 _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
+_UNCLIPPED_GRAPH = 0.1
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them
 
 
 def family(config: AgentConfig) -> Family:
     """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
-    learner, data = config.learner, config.data
-    kernel = kernel_named(learner.chosen_model, width(data.transform, data.features), data.classes, learner.hidden)
+    learner = config.learner
+    kernel = kernel_of(config)
     schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
@@ -111,7 +110,8 @@ def step_size(config: AgentConfig, size: int) -> float:
     if config.data.classes == 1 and learner.step_size is None:
         return _bounded(config, size, _NOISY_REGRESSION, _REGRESSION)
     if learner.name == "push-sum" and learner.step_size is None:
-        return _UNCLIPPED.get(learner.chosen_model, learner.rate)
+        usual = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
+        return _UNCLIPPED.get(learner.chosen_model, usual)
     if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
     return _bounded(config, size, _NOISY, _LARGEST * learner.rate)

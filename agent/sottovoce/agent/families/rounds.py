@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from sottovoce.agent.families.rounds_published import published_terms
-from sottovoce.agent.family import Family, Kept, Made, records_of
+from sottovoce.agent.family import Family, Kept, Made, kernel_of, records_of
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records, checked, load, uniform_bounds, width
+from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError, InternalError
-from sottovoce.kernels import Kernel, kernel_named
+from sottovoce.kernels import Kernel
 from sottovoce.kernels.decentralised import chebyshev
 from sottovoce.kernels.decentralised.coalitions import AccuracyGame
 from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
@@ -43,8 +43,7 @@ def scored(config: AgentConfig, public: Records) -> Family:
 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
-    learner, data = config.learner, config.data
-    kernel = kernel_named(learner.chosen_model, width(data.transform, data.features), data.classes, learner.hidden)
+    kernel = kernel_of(config)
     schedule = schedule_of(config, kernel.size)
     start = kernel.initial(INITIAL_SEED)
 

@@ -3,11 +3,10 @@
 from typing import Literal
 
 from sottovoce.agent.families.shared_model_published import letter_sizes, published_terms, visits
-from sottovoce.agent.family import Family, Kept, Made
+from sottovoce.agent.family import Family, Kept, Made, kernel_of
 from sottovoce.config import AgentConfig
-from sottovoce.data import width
 from sottovoce.errors import PrivacyError
-from sottovoce.kernels import Kernel, kernel_named
+from sottovoce.kernels import Kernel
 from sottovoce.learners import Provenance
 from sottovoce.learners.shared_model_state import SharedModelSchedule
 from sottovoce.vault import ChainTerms, GradientTerms, Terms, smooth
@@ -24,8 +23,8 @@ Asks = Literal["gradient", "chain", "decisions"]
 
 def family(config: AgentConfig) -> Family:
     """A shared model: without-replacement, with-replacement."""
-    learner, data = config.learner, config.data
-    kernel = kernel_named(learner.chosen_model, width(data.transform, data.features), data.classes, learner.hidden)
+    learner = config.learner
+    kernel = kernel_of(config)
     schedule = schedule_of(config, kernel)
 
     def made(owner: str, provenance: Provenance, kept: Kept) -> Made:

@@ -1,0 +1,111 @@
+"""What is public about a device's model: what a program must know to use it, and nothing of a record."""
+
+from typing import Any, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from sottovoce.config import AgentConfig
+from sottovoce.data import Bounds, parse, uniform_bounds, width
+from sottovoce.data.bounds import bounds_option, checked_bounds
+from sottovoce.errors import DataError
+
+SCHEMA: Literal["sottovoce.model/1"] = "sottovoce.model/1"
+
+
+class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The answer to `describe`.
+
+    Attributes:
+        schema: of this document.
+        learner: its name.
+        fidelity: `sound` or `paper`.
+        model: its name, or the path of its graph.
+        hidden: units of the hidden layer of `mlp`.
+        features: columns of a record, before the transform; of a regression without its target.
+        columns: what the transform makes of them.
+        classes: labels are 0 … classes - 1; 1 for a regression.
+        transform: the declared one.
+        ranges: whether the features have declared ranges, and whether the agent knows them.
+        bounds: the least and greatest values, of each feature, or one for all of them.
+        privacy: the statement, and what is spent.
+    """
+
+    schema: Literal["sottovoce.model/1"] = SCHEMA
+    learner: str
+    fidelity: str
+    model: str
+    hidden: int
+    features: int
+    columns: int
+    classes: int
+    transform: str
+    ranges: Literal["declared", "none", "unknown"]
+    bounds: tuple[tuple[float, ...], tuple[float, ...]] | None
+    privacy: dict[str, Any]
+
+    def declared(self) -> Bounds | None:
+        """The ranges, float64[features] twice; None where there are none or they are not known."""
+        if self.bounds is None:
+            return None
+        low, high = (np.broadcast_to(np.array(side), (self.features,)).copy() for side in self.bounds)
+        return low, high
+
+
+def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
+    """The description of a configuration's model.
+
+    Args:
+        config: of the agent.
+        privacy: see Description.
+    """
+    learner, data = config.learner, config.data
+    targets = int(data.classes == 1)
+    ranges, bounds = _ranges(config)
+    return Description(
+        learner=learner.name,
+        fidelity=learner.fidelity,
+        model=learner.chosen_model,
+        hidden=learner.hidden,
+        features=data.features - targets,
+        columns=width(data.transform, data.features) - targets,
+        classes=data.classes,
+        transform=data.transform,
+        ranges=ranges,
+        bounds=None if bounds is None else _short(bounds, data.features - targets),
+        privacy=privacy,
+    )
+
+
+def _ranges(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
+    """The ranges, as far as configuration and data source declare them. No record is read."""
+    data = config.data
+    if data.bounds is not None:
+        return "declared", uniform_bounds(*data.bounds, data.features, "data.bounds")
+    source = parse(data.source)
+    try:
+        match source.kind:
+            case "npz" | "csv" if "bounds" in source.options:
+                return "declared", bounds_option(source.options["bounds"], data.features, data.source)
+            case "npz" if source.path is not None:
+                from sottovoce.data.npz import arrays_of
+
+                found = arrays_of(source.path, frozenset({"bounds"})).get("bounds")
+                if found is None:
+                    return "none", None
+                low, high = found
+                return "declared", checked_bounds(low, high, data.features, data.source)
+            case "idx":
+                return "declared", uniform_bounds(0.0, 255.0, data.features, data.source)
+            case "csv" | "feed" | "meters" | "synthetic":
+                return "none", None
+    except (DataError, TypeError, ValueError):
+        return "unknown", None  # a separate vault may read it, and the agent not
+    return "unknown", None
+
+
+def _short(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    low, high = (side[:features].tolist() for side in bounds)
+    if features and low == low[:1] * features and high == high[:1] * features:
+        low, high = low[:1], high[:1]
+    return tuple(low), tuple(high)

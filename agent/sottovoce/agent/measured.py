@@ -1,0 +1,169 @@
+"""The values of an agent's metrics, read when somebody asks for them: see sottovoce.observe.metrics for their names."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import sottovoce
+from sottovoce.agent.status import Reported
+from sottovoce.agent.vault_here import LEDGER
+from sottovoce.agent.waits import Waits
+from sottovoce.identity.renewal import renewal_due
+from sottovoce.observe.machine import Machine
+
+Values = dict[str, float | Mapping[str, float] | None]
+
+PHASES = ("learning", "mixing")
+WAITS = (
+    "broker", "leave", "ledger", "membership", "peer", "renewal", "revocations", "source", "timer", "vault-process",
+    "wear",
+)  # fmt: skip
+"""What an agent may be waiting for, but for its vault: how long that takes depends on the records."""
+
+REASONS = (
+    "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger", "malformed",
+    "membership", "neighbour", "phase", "provenance", "range", "rate", "recipient", "record", "revocations", "revoked",
+    "sender", "shape", "signature", "size", "type", "unsolicited", "walks",
+)  # fmt: skip
+"""Why an agent may refuse a message."""
+
+RECORD_REASONS = ("certificate", "fleet", "record", "revoked", "sender", "signature")
+"""Why it may refuse the record of a device that a peer tells of."""
+
+CAUSES = ("busy", "other", "refused", "rejected", "timeout", "tls", "unreachable")
+"""Why an attempt to reach a peer may fail; see sottovoce.transport.DeliveryFailed."""
+
+OUTCOMES = ("answered", "failed", "received", "sent")
+_UNTOLD = "vault"
+_OVERDUE_SECONDS = 5.0  # past a deadline: what a busy machine may need to notice it
+
+
+def troubles(agent: Reported) -> dict[str, str]:
+    """By the name of each transport, why nobody can reach this device by it; empty where somebody can."""
+    return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
+
+
+def values(agent: Reported, seen: Machine | None) -> Values:
+    """The metrics of an agent, now; see sottovoce.observe.metrics."""
+    return {
+        **_learning(agent),
+        **_privacy(agent),
+        **_traffic(agent),
+        **_company(agent),
+        **waiting(agent.waits),
+        **({} if seen is None else _machine(seen)),
+    }
+
+
+def _learning(agent: Reported) -> Values:
+    progress, settings = agent.core.progress, agent.config.learner
+    return {
+        "sottovoce_build_info": {sottovoce.__version__: 1},
+        "sottovoce_learner_info": {settings.name: 1},
+        "sottovoce_learner_phase": {phase: progress.phase == phase for phase in PHASES},
+        "sottovoce_learner_period_seconds": settings.period,
+        "sottovoce_learner_cycles_total": agent.cycle,
+        "sottovoce_learner_steps_done": progress.steps_done,
+        "sottovoce_learner_steps_planned": progress.steps,
+        "sottovoce_event_loop_tasks": len(asyncio.all_tasks()),
+    }
+
+
+def _privacy(agent: Reported) -> Values:
+    statement, spending, witness = agent.vault.statement, agent.spending, agent.herald.witness
+    return {
+        "sottovoce_privacy_info": {statement.status: 1},
+        "sottovoce_privacy_epsilon_spent": spending.promised_epsilon,
+        "sottovoce_privacy_epsilon_limit": statement.epsilon,
+        "sottovoce_privacy_delta": statement.delta,
+        "sottovoce_privacy_exhausted": agent.core.progress.exhausted,
+        "sottovoce_privacy_charges_total": spending.charges,
+        "sottovoce_privacy_releases_total": spending.releases,
+        "sottovoce_ledger_bytes": _ledger_bytes(agent) if agent.config.vault.socket is None else None,
+        "sottovoce_ledger_written_today_bytes": spending.written_today,
+        "sottovoce_ledger_written_today_limit_bytes": agent.config.ledger.bytes_per_day,
+        "sottovoce_ledger_echoes": witness.agreeing,
+        "sottovoce_ledger_echoes_needed": 0 if witness.alone else witness.needed,
+    }
+
+
+def _ledger_bytes(agent: Reported) -> int:
+    """With SQLite's log, which holds what was charged last."""
+    ledger = agent.config.agent.state / LEDGER
+    return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())
+
+
+def _traffic(agent: Reported) -> Values:
+    counters, listener = agent.counters, agent.transport.listener()
+    duplicates = listener.duplicates + (0 if agent.overlay is None else agent.overlay.duplicates)
+    return {
+        "sottovoce_messages_sent_total": counters.messages,
+        "sottovoce_messages_retried_total": counters.retries,
+        "sottovoce_messages_received_total": counters.received,
+        "sottovoce_messages_duplicate_total": counters.duplicates,
+        "sottovoce_messages_refused_total": _filled(REASONS, counters.refused),
+        "sottovoce_messages_since_received_seconds": time.monotonic() - counters.received_at,
+        "sottovoce_deliveries_failed_total": _filled(CAUSES, counters.failures),
+        "sottovoce_shares_unconfirmed": len(agent.core.state.pending),
+        "sottovoce_payload_bytes_total": counters.payload_bytes,
+        "sottovoce_wire_bytes_total": counters.wire_bytes,
+        "sottovoce_transport_up": {name: not trouble for name, trouble in troubles(agent).items()},
+        "sottovoce_connections_accepted_total": listener.handshakes,
+        "sottovoce_connections_refused_total": listener.refused,
+        "sottovoce_identity_duplicates_total": duplicates,
+    }
+
+
+def _company(agent: Reported) -> Values:
+    overlay, identity = agent.overlay, agent.identity
+    view = (
+        {}
+        if overlay is None
+        else {
+            "sottovoce_view_exchanges_total": _filled(OUTCOMES, overlay.membership.traffic),
+            "sottovoce_view_records_refused_total": _filled(RECORD_REASONS, overlay.membership.refused),
+        }
+    )
+    return {
+        "sottovoce_peers_known": len(agent.links) if overlay is None else len(overlay.membership.view),
+        "sottovoce_peers_linked": len(agent.links),
+        "sottovoce_peers_failing": sum(bool(link.failures) for link in agent.links.values()),
+        **view,
+        "sottovoce_revocation_version": agent.crier.version,
+        "sottovoce_revoked_devices": len(agent.crier.revoked),
+        "sottovoce_certificate_expires_timestamp_seconds": identity.not_after.timestamp(),
+        "sottovoce_certificate_renewal_timestamp_seconds": renewal_due(identity).timestamp(),
+    }
+
+
+def waiting(waits: Waits) -> Values:
+    """Waits by kind, 0 where there is none."""
+    now = time.monotonic()
+    going, overdue, longest = _filled(WAITS), _filled(WAITS), _filled(WAITS)
+    for name, wait in waits.current.copy().items():
+        if (kind := name.partition(":")[0]) != _UNTOLD:
+            going[kind] = going.get(kind, 0) + 1
+            overdue[kind] = overdue.get(kind, 0) + (not wait.repeats and now > wait.until + _OVERDUE_SECONDS)
+            longest[kind] = max(longest.get(kind, 0), now - wait.since)
+    past = {kind: one for kind, one in waits.past.copy().items() if kind != _UNTOLD}
+    return {
+        "sottovoce_waits": going,
+        "sottovoce_waits_overdue": overdue,
+        "sottovoce_waits_begun_total": _filled(WAITS, {kind: one.begun for kind, one in past.items()}),
+        "sottovoce_wait_seconds_total": _filled(WAITS, {kind: one.seconds for kind, one in past.items()}),
+        "sottovoce_wait_longest_seconds": longest,
+    }
+
+
+def _filled(labels: tuple[str, ...], values: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Values by label, 0 for every label that has none."""
+    return {**dict.fromkeys(labels, 0.0), **(values or {})}
+
+
+def _machine(seen: Machine) -> Values:
+    return {
+        "sottovoce_process_resident_memory_bytes": seen.resident_bytes,
+        "sottovoce_process_memory_limit_bytes": seen.memory_limit_bytes,
+        "sottovoce_process_cpu_seconds_total": seen.cpu_seconds,
+        "sottovoce_state_free_bytes": seen.free_bytes,
+    }

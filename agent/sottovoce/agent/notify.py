@@ -1,0 +1,69 @@
+"""What this process tells the service manager that started it, if one did: sd_notify(3), which is one datagram.
+
+Whatever is told is shown to every user of the machine: public words only, and nothing that was computed from records.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from concurrent.futures import Executor
+
+_log = logging.getLogger(__name__)
+_SECONDS = 1.0  # for a service manager that is busy
+READY, ALIVE, STOPPING = "READY=1", "WATCHDOG=1", "STOPPING=1"
+
+
+def tell(*facts: str) -> bool:
+    """Tell the service manager named by NOTIFY_SOCKET, in one datagram.
+
+    Args:
+        facts: assignments such as READY or `STATUS=…`, without line ends.
+
+    Returns:
+        Whether there is one and it could be told.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(_SECONDS)
+        try:
+            sender.sendto("\n".join(facts).encode(), "\0" + address[1:] if address[0] == "@" else address)
+        except OSError as error:
+            _log.warning("service-manager-not-told %s: %s", address, error.strerror or error)
+            return False
+    return True
+
+
+def ping_every() -> float | None:
+    """Seconds between two ALIVE, half of what the service manager waits for one; None when it waits for none."""
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    return int(microseconds) / 2e6 or None
+
+
+async def attend(stopping: asyncio.Event, thread: Executor, status: str) -> None:
+    """Be ready; be alive for as long as this loop turns and `thread` answers; then be stopping.
+
+    Args:
+        stopping: set when the process begins to stop.
+        thread: one that must not get stuck. While it is, ALIVE is not told, and the service manager acts.
+        status: a line for `systemctl status`.
+    """
+    if not tell(READY, f"STATUS={status}"):
+        return
+    pause, loop = ping_every(), asyncio.get_running_loop()
+    while pause is not None and not stopping.is_set():
+        await loop.run_in_executor(thread, _nothing)
+        tell(ALIVE)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), pause)
+    await stopping.wait()
+    tell(STOPPING)
+
+
+def _nothing() -> None:
+    """What the thread is asked to do."""

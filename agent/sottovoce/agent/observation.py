@@ -1,0 +1,110 @@
+"""An agent that is watched: its metrics and its health, read when somebody asks. Imported only where that is wanted.
+
+Processor time, memory and free space depend on the records that a process holds. Where the vault is inside, they are
+told to this machine alone, whose users see them anyway. How long the vault takes is told to nobody, and metrics are
+read at most once a second, however often they are asked for.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Protocol
+
+from sottovoce.agent.core import Action
+from sottovoce.agent.measured import troubles, values
+from sottovoce.agent.status import Reported
+from sottovoce.errors import ConfigError
+from sottovoce.identity import Trust
+from sottovoce.observe.answerer import Answerer, Page
+from sottovoce.observe.health import health
+from sottovoce.observe.machine import machine
+
+_CORE_SECONDS = 5.0
+_KEPT_SECONDS = 1.0
+
+
+class Watched(Reported, Protocol):
+    """What is asked of an agent."""
+
+    trust: Trust
+
+    def serially(self, act: Callable[[], list[Action]]) -> Awaitable[None]:
+        """Let the core act."""
+        ...
+
+
+@asynccontextmanager
+async def watched(agent: Watched) -> AsyncIterator[None]:
+    """Answer whoever asks for this agent's metrics and health, as its configuration says.
+
+    Raises:
+        ConfigError: what is needed for it is not installed.
+        NetworkError: the address cannot be used.
+    """
+    try:
+        from sottovoce.observe.metrics import page
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "observe.metrics needs the package prometheus-client: install sottovoce[metrics], or leave it out"
+        ) from error
+    began, kept_until = time.monotonic(), float("-inf")
+    kept: Page | None = None
+
+    async def metrics() -> Page:
+        nonlocal kept, kept_until
+        if kept is None or time.monotonic() >= kept_until:
+            kept_until = time.monotonic() + _KEPT_SECONDS
+            seen = await asyncio.to_thread(machine, agent.config.agent.state) if tells_machine(agent) else None
+            kept = page({"sottovoce_uptime_seconds": time.monotonic() - began, **values(agent, seen)})
+        return kept
+
+    async def live() -> Page:
+        return health({"loop": "", "core": await core_finding(agent)})
+
+    async def ready() -> Page:
+        return health(readiness(agent))
+
+    answerer = Answerer({"/metrics": metrics, "/livez": live, "/readyz": ready})
+    await answerer.start(*agent.config.observe.address)
+    try:
+        yield
+    finally:
+        await answerer.stop()
+
+
+def tells_machine(agent: Watched) -> bool:
+    """Whether what the operating system says of this process may be told."""
+    return agent.config.observe.local or agent.config.vault.socket is not None
+
+
+async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
+    """What is wrong with the core: empty when it takes its turn in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await agent.serially(list)
+    except TimeoutError:
+        return f"it has not taken its turn for {seconds:g} s"
+    except RuntimeError:  # its thread takes nothing new
+        return "the agent is stopping"
+    return ""
+
+
+def readiness(agent: Watched) -> dict[str, str]:
+    """What keeps this device from learning with others, by what should be there."""
+    ways = troubles(agent)
+    up = not all(ways.values())
+    return {
+        "identity": _identity_finding(agent),
+        "ledger": "the vault's process does not answer" if "vault-process" in agent.waits.current else "",
+        "transport": "" if up else "; ".join(f"{name}: {trouble}" for name, trouble in ways.items()),
+    }
+
+
+def _identity_finding(agent: Watched) -> str:
+    if datetime.now(UTC) >= agent.identity.not_after:
+        return "this device's certificate is over: run `sottovoce fleet renew`"
+    if agent.identity.node_id in agent.trust.revoked:
+        return "this device is revoked by its fleet"
+    return ""

@@ -1,0 +1,148 @@
+"""Predictions for programs on the same device, by the agent's public model: answers to `predict` over its socket.
+
+What is predicted is of the asker's own features, and goes to the asker alone. The model is public: nothing is charged.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from sottovoce.agent.description import Description, described
+from sottovoce.agent.family import family_of
+from sottovoce.config import AgentConfig
+from sottovoce.data import apply
+from sottovoce.errors import ConfigError, DataError, SottovoceError
+from sottovoce.kernels import Model
+
+MOST_ROWS = 1024
+"""In one question."""
+
+Floats = NDArray[np.float64]
+
+
+class Question(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked.
+
+    Attributes:
+        predict: one list of numbers a row.
+        transformed: they are as the model sees them, and not as they were measured.
+    """
+
+    predict: list[list[float]]
+    transformed: bool = False
+
+
+class Predictor:
+    """Answers. The kernel is made when it is first needed, and kept.
+
+    Args:
+        config: of the agent.
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._model: Model | None = None
+
+    def answer(self, line: bytes, parameters: Floats | None, cycle: int) -> dict[str, Any]:
+        """The answer to a question, JSON-ready: `labels` or `values` with `cycle`, or an `error`.
+
+        Args:
+            line: the question.
+            parameters: float64[P] of the public model, None before the first.
+            cycle: it is of.
+        """
+        try:
+            question = msgspec.json.decode(line, type=Question)
+            if parameters is None:
+                raise DataError("there is no model yet: ask again after the first cycle")
+            if not np.isfinite(parameters).all():
+                raise DataError("the model has diverged and predicts nothing: lower learner.step_size")
+            description = described(self._config, {})
+            rows = prepared(_rows(question), description, transformed=question.transformed)
+            return {"cycle": cycle, **self._predicted(rows, parameters, description)}
+        except msgspec.MsgspecError as error:
+            return {"error": f'{error}: ask {{"predict": [[NUMBER, …], …]}}, one list for each record'}
+        except SottovoceError as error:
+            return {"error": str(error)}
+
+    def _predicted(self, rows: Floats, parameters: Floats, description: Description) -> dict[str, Any]:
+        if self._model is None:
+            self._model = predicting(self._config)
+        found = predict(self._model, parameters, rows, description.classes)
+        if not np.isfinite(found).all():
+            raise DataError("the model predicts what is not a finite number: it has diverged, or the features are huge")
+        return {"values" if description.classes == 1 else "labels": found.tolist()}
+
+
+def predicting(config: AgentConfig) -> Model:
+    """The model of a configuration.
+
+    Raises:
+        ConfigError: it predicts nothing.
+    """
+    if config.learner.chosen_model == "mean":
+        raise ConfigError("learner.model: mean is what a fleet has in common, and predicts nothing: ask `model`")
+    return family_of(config).model
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDArray[Any]:
+    """Labels int64[M], or values float64[M] of a regression.
+
+    Args:
+        model: of a configuration.
+        parameters: float64[P].
+        rows: float64[M, columns], transformed.
+        classes: 1 for a regression.
+    """
+    if classes > 1:
+        labels: NDArray[np.int64] = model.predict(parameters[np.newaxis], rows)[0]
+        return labels
+    with_target = np.hstack([rows, np.zeros((len(rows), 1))])
+    found: Floats = model.values(parameters[np.newaxis], with_target)[0]  # type: ignore[attr-defined]
+    return found
+
+
+def prepared(rows: Floats, description: Description, *, transformed: bool) -> Floats:
+    """Rows as the model sees them, float64[M, columns].
+
+    Args:
+        rows: float64[M, d].
+        description: of the model.
+        transformed: they are already.
+
+    Raises:
+        DataError: they have another number of columns, or their ranges are not known.
+    """
+    expected = description.columns if transformed else description.features
+    if rows.shape[1] != expected:
+        kind = "transformed" if transformed else "as they are measured"
+        raise DataError(f"each record has {rows.shape[1]} features where the model has {expected}, {kind}: send those")
+    if transformed:
+        return rows
+    if description.ranges == "unknown" and description.transform != "none":
+        raise DataError(
+            "the agent does not know the declared ranges of the features, which its vault reads: set data.bounds, or "
+            'send features after the transform, with "transformed": true'
+        )
+    return apply(description.transform, rows, description.declared())
+
+
+def _rows(question: Question) -> Floats:
+    """The rows as an array, float64[M, d], finite.
+
+    Raises:
+        DataError: they are none.
+    """
+    rows = question.predict
+    if not 1 <= len(rows) <= MOST_ROWS:
+        raise DataError(f"{len(rows)} records: ask about 1 to {MOST_ROWS} at a time")
+    if len({len(row) for row in rows}) > 1:
+        raise DataError("the records have different numbers of features: send all of each")
+    array = np.array(rows, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise DataError("a feature is not a finite number: leave that record out")
+    return array

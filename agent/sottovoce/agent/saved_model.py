@@ -1,0 +1,70 @@
+"""The public model of an agent that is not running, from what its last commit left. Nothing is changed."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from sottovoce.agent.assemble import IDENTITY
+from sottovoce.agent.family import family_of
+from sottovoce.agent.provenance import FleetProvenance
+from sottovoce.agent.record_book import NAME, read
+from sottovoce.config import AgentConfig
+from sottovoce.errors import DataError
+from sottovoce.identity import load
+from sottovoce.learners import Effect, Learner, PublishModel, SetTimer, Timer
+
+STATE = "state.db"
+
+
+def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
+    """The model that the agent would publish if it were started now, float64[P], and its cycle; None if there is none.
+
+    Args:
+        config: of the agent.
+
+    Raises:
+        SottovoceError: there is no state, it is damaged, or of another configuration.
+    """
+    state = config.agent.state
+    identity, family = load(state / IDENTITY), family_of(config)
+    kept = read(state / NAME) if family.keeps_records and (state / NAME).is_file() else ()
+    learner, codec = family.learner(identity.node_id, FleetProvenance(identity), kept)
+    path = state / STATE
+    try:
+        saved = codec.decode(_saved(path))
+    except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
+        raise DataError(
+            f"{path}: cannot be read ({error}); give the configuration that this agent has, and its own state"
+        ) from error
+    published = _published(learner, learner.resumed(saved, frozenset()))
+    return (None, saved.cycle) if published is None else (published.parameters, published.cycle)
+
+
+def _published(learner: Learner[Any], state: Any) -> PublishModel | None:
+    """What a start brings, or its first beat: a learner is a function, and nobody performs what it asks for."""
+    state, effects = learner.start(state, 0.0)
+    if (found := _model_in(effects)) is not None:
+        return found
+    beats = [effect.name for effect in effects if isinstance(effect, SetTimer)]
+    return _model_in(learner.on(state, Timer(beats[0]), 0.0)[1]) if beats else None
+
+
+def _model_in(effects: list[Effect]) -> PublishModel | None:
+    return next((effect for effect in effects if isinstance(effect, PublishModel)), None)
+
+
+def _saved(path: Path) -> bytes:
+    if not path.is_file():
+        raise DataError(f"{path}: this device has not learnt anything yet; start it with `sottovoce agent run`")
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
+    try:
+        row = connection.execute("SELECT state FROM learner").fetchone()
+    finally:
+        connection.close()
+    if row is None or not isinstance(row[0], bytes):
+        raise ValueError("it holds no learner's state")
+    return row[0]

@@ -1,0 +1,14 @@
+"""Run an agent, and let it be watched where its configuration says so. What that takes is imported only then."""
+
+from sottovoce.agent.runtime import Agent
+from sottovoce.errors import ExitCode
+
+
+async def run(agent: Agent) -> ExitCode:
+    """See Agent.run, and sottovoce.agent.observation.watched."""
+    if agent.config.observe.metrics is None:
+        return await agent.run()
+    from sottovoce.agent.observation import watched
+
+    async with watched(agent):
+        return await agent.run()

@@ -1,0 +1,58 @@
+"""`sottovoce doctor`: what is wrong with a device, and what to do about it."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sottovoce.cli.printable import printable
+
+if TYPE_CHECKING:
+    from sottovoce.doctor import Entry
+
+INSTALLED = Path("/etc/sottovoce/agent.toml")
+"""Where the packages put a device's configuration."""
+
+_COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem": typer.colors.RED}
+
+
+def run_doctor(
+    config: Annotated[
+        Path | None,
+        typer.Option(help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there"),
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Its state directory, if not the one of --config.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> int:
+    """Look at a device and its surroundings, change nothing, and say what is wrong and how to mend it."""
+    from sottovoce.doctor import document, examined, exit_code, subject_of
+
+    if config is None and state is None and INSTALLED.exists():
+        config = INSTALLED
+    entries = []
+    for entry in examined(subject_of(config, state)):
+        entries.append(entry)
+        if not as_json:
+            _show(entry)
+    if as_json:
+        typer.echo(json.dumps(document(entries), ensure_ascii=False))
+    else:
+        typer.echo(_summary(entries))
+        if config is None and state is None:
+            typer.echo("Only this machine was looked at; name a device with --config FILE or --state DIRECTORY.")
+    return exit_code(entries)
+
+
+def _show(entry: "Entry") -> None:
+    finding = entry.finding
+    level = typer.style(f"{finding.level:8}", fg=_COLOURS[finding.level])
+    typer.echo(f"{level} {entry.check:14} {printable(finding.what)}")
+    if finding.remedy:
+        typer.echo(f"{'':8} {'':12} → {printable(finding.remedy)}")
+
+
+def _summary(entries: "list[Entry]") -> str:
+    counts = {level: sum(entry.finding.level == level for entry in entries) for level in ("problem", "warning")}
+    words = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts.items() if count]
+    return f"\n{', '.join(words)}" if words else "\nNothing is wrong."

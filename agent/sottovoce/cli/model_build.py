@@ -1,0 +1,130 @@
+"""`sottovoce model build`: from a declaration, or another program's model, to a graph that devices train."""
+
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sottovoce.cli.model_files import put, require_models, show_facts
+from sottovoce.cli.output import check_writable
+from sottovoce.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sottovoce.models.declaration import Declaration
+
+_TORCH = (".pt2", ".pt", ".pth")
+
+
+def build(
+    source: Annotated[
+        Path, typer.Argument(help="A declaration (.toml), or a model with its weights from any program (.onnx).")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write the graph here.", show_default="NAME.onnx")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of the model: lowercase letters, digits and dashes.", show_default="the source's"),
+    ] = None,
+    loss: Annotated[
+        Literal["softmax", "binary", "hinge", "squared"] | None,
+        typer.Option(help="With an .onnx SOURCE: what to train it with.", show_default="as its last layer has it"),
+    ] = None,
+    parameters: Annotated[
+        Path | None, typer.Option(help="With an .onnx SOURCE: write its weights here, as an npz file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Build the graph of a model: its losses, its predictions, and sums of its clipped gradients."""
+    if source.suffix == ".toml" and (loss or parameters):
+        raise UsageError(
+            "--loss and --parameters are for an .onnx SOURCE: a declaration says its loss, and has no weights"
+        )
+    _check_source(source)
+    require_models()
+    from sottovoce.models import checks
+    from sottovoce.models.build import graph_bytes
+
+    weights: NDArray[np.float64] | None = None
+    if source.suffix == ".toml":
+        declaration = _declared(source, name)
+    else:
+        from sottovoce.models.forward import read_forward
+
+        found = read_forward(checks.forward_file(source), str(source), name or _slug(source.stem), loss)
+        declaration, weights = found.declaration, found.parameters
+    target = out or Path(f"{declaration.name}.onnx")
+    if target.suffix != ".onnx" or target.absolute() == source.absolute():
+        raise UsageError(f"--out {target}: name another file, which ends in .onnx")
+    check_writable("--out", target)
+    if parameters is not None:
+        check_writable("--parameters", parameters)
+    raw = graph_bytes(declaration)
+    facts = checks.graph_bytes(raw, str(target)).facts
+    if parameters is not None and weights is not None:
+        put("--parameters", parameters, _npz(declaration, weights))
+    put("--out", target, raw)
+    digest = hashlib.sha256(raw).hexdigest()
+    told = {
+        "name": facts.name,
+        "file": str(target),
+        "features": facts.features,
+        "classes": facts.classes,
+        "loss": facts.loss,
+        "parameters": facts.size,
+        "chunk": facts.chunk,
+        "sha256": digest,
+    }
+    if as_json:
+        typer.echo(json.dumps({**told, "graphs": [f"sha256:{digest}"]}))
+        return
+    show_facts(told)
+    typer.echo(f'\nA device loads it when its configuration lists it:\n\n[vault]\ngraphs = ["sha256:{digest}"]')
+
+
+def _check_source(source: Path) -> None:
+    if source.suffix in _TORCH:
+        raise ConfigError(
+            f"{source}: a PyTorch file may hold programs, and is not read: export it where it was made, with "
+            'torch.onnx.export(module.eval(), (example,), "model.onnx", opset_version=17), and build from that'
+        )
+    if source.suffix not in (".toml", ".onnx"):
+        raise UsageError(f"{source}: name a declaration, which ends in .toml, or a model, which ends in .onnx")
+
+
+def _declared(source: Path, name: str | None) -> "Declaration":
+    """The declaration of a file, under another name if one is given."""
+    import tomlkit
+
+    from sottovoce.models.declaration import parse_declaration, read_declaration
+
+    declaration = read_declaration(source)
+    if name is None:
+        return declaration
+    document = tomlkit.parse(declaration.text)
+    document["name"] = name
+    return parse_declaration(tomlkit.dumps(document), str(source))
+
+
+def _slug(stem: str) -> str:
+    """A model's name from a file's."""
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:64] or "model"
+
+
+def _npz(declaration: "Declaration", weights: "NDArray[np.float64]") -> bytes:
+    """All parameters as one vector, and each tensor by its name."""
+    import numpy as np
+
+    tensors: dict[str, Any] = {}
+    at = 0
+    for tensor in declaration.network.parameters:
+        tensors[tensor.name] = weights[at : at + tensor.size].reshape(tensor.shape)
+        at += tensor.size
+    file = io.BytesIO()
+    np.savez(file, parameters=weights, **tensors)
+    return file.getvalue()

@@ -1,0 +1,93 @@
+"""`sottovoce model export`: an agent's public model, for other programs."""
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sottovoce.cli.model_files import put, require_models
+from sottovoce.cli.model_public import ConfigFile, Found, public_model
+from sottovoce.cli.output import check_writable
+from sottovoce.errors import UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.models.export import PublicModel
+
+SCHEMA = "sottovoce.export/1"
+
+
+def export(
+    state: Annotated[Path, typer.Option("--state", help="The agent's state directory.")],
+    out: Annotated[Path, typer.Option(help="Write here: .onnx; of scikit-learn .json or .npz.")],
+    chosen: Annotated[
+        Literal["onnx", "sklearn"],
+        typer.Option("--format", help="onnx: a model that predicts. sklearn: coefficients of a linear model."),
+    ] = "onnx",
+    config: ConfigFile = None,
+) -> None:
+    """Export an agent's current public model. It costs no privacy: the device has published it already."""
+    suffixes = (".onnx",) if chosen == "onnx" else (".json", ".npz")
+    if out.suffix not in suffixes:
+        raise UsageError(f"--out {out}: with --format {chosen} name a file that ends in {' or '.join(suffixes)}")
+    check_writable("--out", out)
+    require_models()
+    from sottovoce.models import export as exports
+
+    found = public_model(state, config)
+    facts = _facts(found)
+    if chosen == "onnx":
+        from sottovoce.data.transform import parsed
+
+        steps, bounds = parsed(found.description.transform), found.description.declared()
+        raw = exports.exported(_public(found), steps, bounds, facts).SerializeToString(deterministic=True)
+    else:
+        raw = _written({**exports.coefficients(_public(found)), "description": facts}, out)
+    put("--out", out, raw)
+    spent = facts["privacy"].get("spent_epsilon")
+    told = "no ε" if spent is None else f"ε {spent:.4g} spent"
+    typer.echo(
+        f"{out}: {facts['model']} of {facts['learner']}, cycle {facts['cycle']}; {told}, and exporting adds none"
+    )
+
+
+def _public(found: Found) -> "PublicModel":
+    from sottovoce.cli.model_files import graph_of
+    from sottovoce.config import has_graph
+    from sottovoce.models.declaration import parse_declaration
+    from sottovoce.models.export import PublicModel
+
+    said, declaration = found.description, None
+    if has_graph(said.model):
+        declaration = parse_declaration(graph_of(said.model).facts.declaration, said.model)
+    return PublicModel(
+        name=said.model,
+        parameters=found.parameters,
+        columns=said.columns,
+        classes=said.classes,
+        hidden=said.hidden,
+        declaration=declaration,
+    )
+
+
+def _facts(found: Found) -> dict[str, Any]:
+    """What is said about the model in the file."""
+    import msgspec
+
+    described: dict[str, Any] = msgspec.to_builtins(found.description)
+    del described["hidden"]
+    return {**described, "schema": SCHEMA, "model": Path(found.description.model).stem, "cycle": found.cycle}
+
+
+def _written(document: dict[str, Any], out: Path) -> bytes:
+    if out.suffix == ".json":
+        return (json.dumps(document, ensure_ascii=False) + "\n").encode()
+    import numpy as np
+
+    file = io.BytesIO()
+    arrays: dict[str, Any] = {
+        key: np.array(value) for key, value in document.items() if key.endswith("_") or key == "estimator"
+    }
+    np.savez(file, **arrays, description=np.array(json.dumps(document["description"], ensure_ascii=False)))
+    return file.getvalue()

@@ -1,0 +1,62 @@
+"""What the commands of `sottovoce model` share: the extra that they need, and files that are whole or not there."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sottovoce.durable import rename
+from sottovoce.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.models.checks import GraphFile
+
+
+def require_models() -> None:
+    """Refuse where the extra is missing, before anything is read.
+
+    Raises:
+        ConfigError: says what to install.
+    """
+    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"this needs {' and '.join(missing)}: install sottovoce[models]")
+
+
+def put(option: str, path: Path, raw: bytes) -> None:
+    """Write a file under its name once all of it is on the disk.
+
+    Raises:
+        UsageError: it cannot be written; what was there is as it was.
+    """
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        draft.write_bytes(raw)
+        rename(draft, path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error
+
+
+def graph_of(name: str) -> "GraphFile":
+    """The checked graph of a model's name or of a file.
+
+    Raises:
+        ConfigError: there is none, or it is not to be trusted.
+    """
+    from sottovoce.kernels.onnx.allowed import STOCK, SUFFIX, stock_hashes
+    from sottovoce.models.checks import graph_file
+
+    if name in stock_hashes():
+        return graph_file(STOCK / f"{name}{SUFFIX}")
+    if not name.endswith(SUFFIX):
+        raise ConfigError(f"{name}: no such model; name {', '.join(stock_hashes())}, or a file that ends in {SUFFIX}")
+    return graph_file(Path(name))
+
+
+def show_facts(facts: dict[str, Any]) -> None:
+    """Print facts, one a line, a list one entry a line."""
+    for key, value in facts.items():
+        for one in value if isinstance(value, list) else [value]:
+            typer.echo(f"{key:12} {one}")

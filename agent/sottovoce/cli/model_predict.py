@@ -1,0 +1,161 @@
+"""`sottovoce model predict`: what a model says of one's own records. Nothing of it leaves this machine."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.cli.model_files import put, require_models
+from sottovoce.cli.model_public import ConfigFile, public_model
+from sottovoce.cli.output import check_writable
+from sottovoce.errors import DataError, NetworkError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sottovoce.agent.description import Description
+    from sottovoce.data import DataSet, Records
+
+_NUMBER = 26  # bytes of a float64 in JSON, at most
+_PATIENCE = 60.0
+
+
+def predict(
+    data: Annotated[str, typer.Option(help="A data SPEC; its test split where it has one.")],
+    model: Annotated[Path | None, typer.Option(help="An ordinary model, such as `model export` writes.")] = None,
+    state: Annotated[Path | None, typer.Option("--state", help="Instead: an agent's state directory.")] = None,
+    config: ConfigFile = None,
+    transform: Annotated[
+        str | None,
+        typer.Option(
+            help="With --model: the transform of its training, if it is not inside.",
+            show_default="the model's, or none",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the predictions here, one a line.")] = None,
+    score: Annotated[
+        bool, typer.Option("--score", help="Say instead how good they are, by the SPEC's labels.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Predict the labels or values of your own records, on this machine: they are read here and go nowhere."""
+    if (model is None) == (state is None):
+        raise UsageError("name the model: give either --model FILE or --state DIRECTORY")
+    if state is not None and transform is not None:
+        raise UsageError("--transform: an agent knows its own; leave it out with --state")
+    if out is not None:
+        check_writable("--out", out)
+    from sottovoce.data import load
+
+    found = load(data)
+    records = found.test or found.records
+    if model is not None:
+        predictions = _by_file(model, found, records, transform)
+    else:
+        predictions = _by_agent(state or Path(), config, found, records)
+    facts: dict[str, Any] = {"records": len(predictions), "predictions": predictions.tolist()}
+    if score:
+        facts |= _score(found, records, predictions)
+    if out is not None:
+        put("--out", out, "".join(f"{value}\n" for value in facts["predictions"]).encode())
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    shown = [f"{key:12} {facts[key]:.6g}" for key in ("accuracy", "mae") if key in facts]
+    for line in shown if score else ([] if out is not None else facts["predictions"]):
+        typer.echo(line)
+
+
+def _by_file(file: Path, found: "DataSet", records: "Records", transform: str | None) -> "NDArray[np.generic]":
+    require_models()
+    from sottovoce.data import apply
+    from sottovoce.models.checks import forward_file
+    from sottovoce.models.inference import Inference
+
+    inference = Inference(forward_file(file), str(file))
+    facts = inference.facts
+    if facts and found.classes != facts["classes"]:
+        raise DataError(
+            f"{found.name}: has {found.classes} classes where the model has {facts['classes']}: name its data"
+        )
+    rows = _without_target(found, records)
+    if transform is None and facts and facts["transform_included"]:
+        return inference.predict(rows)
+    steps = transform or (facts["transform"] if facts else "none")
+    return inference.predict(apply(steps, rows, _bounds_of(found, rows)))
+
+
+def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Records") -> "NDArray[np.generic]":
+    import numpy as np
+
+    from sottovoce.agent.predictions import predict as predicted
+    from sottovoce.agent.predictions import predicting, prepared
+    from sottovoce.data import apply
+
+    public = public_model(state, config)
+    description, rows = public.description, _without_target(found, records)
+    if description.ranges == "unknown" and rows.shape[1] == description.features:
+        rows = apply(description.transform, rows, _bounds_of(found, rows))
+    else:
+        rows = prepared(rows, description, transformed=False)
+    if public.config is not None:
+        model = predicting(public.config)
+        return predicted(model, public.parameters, rows, description.classes)
+    answers: list[Any] = []
+    for question in _questions(rows, description):
+        answers += _asked(state, question)
+    return np.array(answers)
+
+
+def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
+    """As many records to a question as go into one."""
+    from sottovoce.agent.control import LONGEST_QUESTION
+    from sottovoce.agent.predictions import MOST_ROWS
+
+    size = min(MOST_ROWS, LONGEST_QUESTION // (_NUMBER * description.columns + 64))
+    if size == 0:
+        raise DataError("a record is too long for a question to an agent: export the model, and use --model")
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return [json.dumps({"predict": part.tolist(), "transformed": True}) for part in parts]
+
+
+def _asked(state: Path, question: str) -> list[Any]:
+    from sottovoce.agent.control import ask
+
+    answer = ask(state, question, _PATIENCE)
+    if "error" in answer:
+        raise NetworkError(f"{state}: the agent refuses: {answer['error']}")
+    found: list[Any] = answer["labels" if "labels" in answer else "values"]
+    return found
+
+
+def _without_target(found: "DataSet", records: "Records") -> "NDArray[np.float64]":
+    """Features float64[n, d]; the last column of a regression is what is to be predicted."""
+    return records.features[:, :-1] if found.classes == 1 else records.features
+
+
+def _bounds_of(
+    found: "DataSet", rows: "NDArray[np.float64]"
+) -> "tuple[NDArray[np.float64], NDArray[np.float64]] | None":
+    if found.bounds is None:
+        return None
+    low, high = found.bounds
+    return low[: rows.shape[1]], high[: rows.shape[1]]
+
+
+def _score(found: "DataSet", records: "Records", predictions: "NDArray[np.generic]") -> dict[str, float | str]:
+    """Accuracy, or the mean absolute error, in the target's unit if it has one."""
+    import numpy as np
+
+    regression = found.classes == 1
+    if not len(records) or regression != (predictions.dtype.kind == "f"):
+        raise DataError(f"{found.name}: holds nothing to compare such predictions with: leave --score out")
+    if not regression:
+        return {"accuracy": float((predictions == records.labels).mean())}
+    wanted, said, unit = records.features[:, -1], predictions.astype(np.float64), ""
+    if found.target is not None:
+        told = found.target.told(records.features, np.stack([wanted, said]))
+        (wanted, said), unit = told, found.target.unit
+    return {"mae": float(np.abs(wanted - said).mean()), "unit": unit}

@@ -1,0 +1,104 @@
+"""An agent's public model for the commands that use it: from the running agent, or from what a stopped one has kept."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.errors import DataError, LedgerError, NetworkError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sottovoce.agent.description import Description
+    from sottovoce.config import AgentConfig
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="The agent's configuration file; needed when it is not running.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A public model.
+
+    Attributes:
+        description: what it is of.
+        parameters: float64[P].
+        cycle: after which it was published.
+        config: of an agent that is not running; None of one that runs.
+    """
+
+    description: "Description"
+    parameters: "NDArray[np.float64]"
+    cycle: int
+    config: "AgentConfig | None"
+
+
+def public_model(state: Path, config: Path | None) -> Found:
+    """The current public model of the agent of a state directory.
+
+    Raises:
+        SottovoceError: it is not running and its configuration is not named, or it has no model yet.
+    """
+    import msgspec
+
+    from sottovoce.agent.control import ask, parameters
+    from sottovoce.agent.description import Description
+
+    try:
+        answer, model = ask(state, "describe"), ask(state, "model")
+    except NetworkError as error:
+        if config is None:
+            raise UsageError(f"{state}: no agent is running there: start it, or give its --config FILE") from error
+        return _stopped(state, config)
+    try:
+        description = msgspec.convert(answer, Description)
+    except msgspec.ValidationError as error:
+        raise NetworkError(f"{state}: the agent there is of another version: start it again") from error
+    return Found(description, _some(parameters(model), state), model["cycle"], None)
+
+
+def _stopped(state: Path, file: Path) -> Found:
+    from sottovoce.agent.description import described
+    from sottovoce.agent.saved_model import saved_model
+    from sottovoce.config import load
+
+    config = load(file)
+    if config.agent.state.resolve() != state.resolve():
+        raise UsageError(f"--config {file}: its agent.state is {config.agent.state}, and not {state}: name both alike")
+    parameters, cycle = saved_model(config)
+    return Found(described(config, _privacy(config)), _some(parameters, state), cycle, config)
+
+
+def _some(parameters: "NDArray[np.float64] | None", state: Path) -> "NDArray[np.float64]":
+    if parameters is None:
+        raise DataError(f"{state}: this device has no model yet; let the agent run for some cycles")
+    return parameters
+
+
+def _privacy(config: "AgentConfig") -> dict[str, Any]:
+    """The statement and what is spent, as a running agent tells them; the latter only where the ledger can be read."""
+    from sottovoce.agent.assemble import state_files
+    from sottovoce.agent.explain import explanation
+    from sottovoce.vault import Ledger
+
+    statement: dict[str, Any] = explanation(config, None)["statement"]
+    _, own = state_files(config.agent.state)
+    path = own if config.vault.directory is None else config.vault.directory / own.name
+    try:
+        ledger = Ledger.read(path)
+    except (LedgerError, OSError):
+        return {**statement, "spent_epsilon": None}
+    try:
+        spending = ledger.spending()
+    finally:
+        ledger.close()
+    return {
+        **statement,
+        "spent_epsilon": spending.promised_epsilon,
+        "charges": spending.charges,
+        "releases": spending.releases,
+    }

@@ -1,0 +1,109 @@
+"""`sottovoce model show`: what a graph file is, checked."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.cli.model_files import graph_of, require_models, show_facts
+from sottovoce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sottovoce.models.checks import GraphFile
+    from sottovoce.models.layers.network import Chain
+
+
+_AS_DECLARED = {
+    True: "yes: building its declaration here gives the same bytes",
+    False: "no: it was altered, or built by another version; build its declaration again before you allow it",
+}
+
+
+def show(
+    model: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A graph file, or a model that the package has.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Check a graph and show it: its input, layers, parameters, hash, and whether this machine runs it."""
+    require_models()
+    found = graph_of(model)
+    facts = _facts(found, model)
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    lines = {
+        "parameters": [f"{name} {'×'.join(map(str, shape))}" for name, shape in facts["parameters"].items()],
+        "layers": [_line(one) for one in facts["layers"]],
+        "input": "×".join(map(str, facts["input"])),
+        "as_declared": _AS_DECLARED[facts["as_declared"]],
+    }
+    show_facts({**facts, **lines})
+
+
+def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
+    from sottovoce.models.build import graph_bytes
+    from sottovoce.models.declaration import parse_declaration
+
+    facts = found.facts
+    declaration = parse_declaration(facts.declaration, origin)
+    return {
+        "name": facts.name,
+        "features": facts.features,
+        "input": [*declaration.network.input],
+        "classes": facts.classes,
+        "loss": facts.loss,
+        "layers": [*_layers(declaration.network, [])],
+        "parameters": {tensor.name: [*tensor.shape] for tensor in facts.parameters},
+        "size": facts.size,
+        "chunk": facts.chunk,
+        "sha256": found.digest,
+        "as_declared": graph_bytes(declaration) == found.raw,
+        "allowed": _allowed(found.digest),
+        "runs_here": _runs(found, origin),
+    }
+
+
+def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
+    """Each layer with the shape of what it gives; those of a block after it."""
+    import msgspec
+
+    from sottovoce.models.layers.network import Residual
+
+    for stage in chain.stages:
+        if isinstance(stage, Residual):
+            yield {"within": within, "kind": "residual", "output": [*stage.output]}
+            yield from _layers(stage.body, [*within, "layers"])
+            yield from _layers(stage.shortcut, [*within, "shortcut"])
+        else:
+            yield {"within": within, **msgspec.to_builtins(stage.layer), "output": [*stage.output]}
+
+
+def _line(layer: dict[str, Any]) -> str:
+    """A layer in words: where it is, what it is, what shape comes out of it."""
+    told = [
+        f"{key} {value}"
+        for key, value in layer.items()
+        if key not in ("within", "kind", "output") and value is not None
+    ]
+    place = "".join(f"{where} > " for where in layer["within"])
+    return f"{place}{', '.join([layer['kind'], *told])} → {'×'.join(map(str, layer['output']))}"
+
+
+def _allowed(digest: str) -> str:
+    from sottovoce.kernels.onnx.allowed import stock_hashes
+
+    if digest in stock_hashes().values():
+        return "by every vault: it is this package's own"
+    return f'by a vault with graphs = ["sha256:{digest}"] under [vault]'
+
+
+def _runs(found: "GraphFile", origin: str) -> str:
+    """In a process of its own: on some machines ONNX Runtime crashes."""
+    from sottovoce.kernels.onnx.allowed import Graph
+    from sottovoce.kernels.onnx.probe import probed
+
+    try:
+        chunk = probed(Graph(origin, found.digest, found.raw))
+    except ConfigError as error:
+        return f"no: {error}"
+    return f"yes, {chunk} examples at a time"

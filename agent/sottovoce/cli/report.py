@@ -1,0 +1,43 @@
+"""`sottovoce report`: a run, or a device's history, as one page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.errors import UsageError
+
+
+def run_report(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN.json]", help="What --report of a run has written.")
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="A device's state directory, in place of a run.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the page here.", show_default="RUN.html beside the run; DEVICE.html here")
+    ] = None,
+) -> None:
+    """Make a page of a run, or of a device's history: one HTML file with its plots, for any browser."""
+    if (run is None) == (state is None):
+        raise UsageError("give a report, RUN.json, or the --state directory of a device, and not both")
+    from sottovoce.cli.output import check_writable, write
+    from sottovoce.experiments.figures.plots import pyplot
+    from sottovoce.observe.pages.plots import Plotter
+
+    path = out or (run.with_suffix(".html") if run is not None else Path(f"{(state or Path()).absolute().name}.html"))
+    if run is not None and path.absolute() == run.absolute():
+        raise UsageError(f"--out {path}: is the report itself; name another file")
+    check_writable("--out", path)
+    plotter = Plotter(pyplot())
+    if run is not None:
+        from sottovoce.observe.pages.reading import read_report
+        from sottovoce.observe.pages.run import run_page
+
+        page = run_page(read_report(run), plotter)
+    else:
+        from sottovoce.agent.history import history_of
+        from sottovoce.observe.pages.device import device_page
+
+        page = device_page(history_of(state or Path()), plotter)
+    write("--out", path, page)
+    typer.echo(f"{path}")

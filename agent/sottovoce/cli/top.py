@@ -1,0 +1,91 @@
+"""`sottovoce top`: a device, or all of a testbed, as they are now."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.cli.doctor import INSTALLED
+from sottovoce.errors import UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.cli.top_devices import Devices
+
+
+def run_top(
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIRECTORY]", help="With --testbed: its directory.", show_default="your newest"),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there"),
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Its state directory, instead of --config.")] = None,
+    testbed: Annotated[bool, typer.Option("--testbed", help="All agents of a running testbed.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1, max=3600)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one look, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One look, as one JSON document.")] = False,
+) -> None:
+    """Watch a device, or all of a running testbed: peers, cycles, ε, traffic, memory. Ctrl-C ends it."""
+    devices = _devices(directory, config, state, testbed)
+    if as_json or once or not _on_terminal():
+        found = _twice(devices, every)
+        if as_json:
+            typer.echo(json.dumps(found, ensure_ascii=False))
+        else:
+            from sottovoce.cli.top_screen import printed
+
+            printed(found)
+        return
+    from sottovoce.cli.top_screen import Screen
+
+    with Screen() as screen:
+        while True:
+            found = devices.look()
+            screen.show(found)
+            if found["testbed"] is not None and not found["testbed"]["exists"]:
+                break
+            time.sleep(every)
+    typer.echo("the testbed is over")
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _devices(directory: Path | None, config: Path | None, state: Path | None, testbed: bool) -> "Devices":
+    """What is to be looked at."""
+    from sottovoce.cli.top_devices import Devices
+    from sottovoce.testbed.showing import newest, states
+
+    if directory is not None and not testbed:
+        raise UsageError(f"{directory}: a directory goes with --testbed; name a device with --config or --state")
+    if testbed:
+        if config is not None or state is not None:
+            raise UsageError("--testbed shows all its agents: leave out --config and --state")
+        directory = newest() if directory is None else directory
+        if not (members := states(directory)):
+            raise UsageError(f"{directory}: holds no agents of a testbed; give what testbed.directory was set to")
+        return Devices(members, directory)
+    if config is None and state is None and INSTALLED.exists():
+        config = INSTALLED
+    if (config is None) == (state is None):
+        raise UsageError("say what to watch: give --config FILE or --state DIRECTORY of a device, or --testbed")
+    if state is None:
+        from sottovoce.config import load
+
+        state = load(config or INSTALLED).agent.state
+    if not state.is_dir():
+        raise UsageError(f"{state}: no such state directory; give the one of `sottovoce fleet join`")
+    return Devices([state])
+
+
+def _twice(devices: "Devices", pause: float) -> dict[str, Any]:
+    """Two looks, so that there are rates; the second is told."""
+    devices.look()
+    time.sleep(pause)
+    return devices.look()

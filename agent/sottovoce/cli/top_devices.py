@@ -1,0 +1,108 @@
+"""A look at devices through their control sockets, JSON-ready: `sottovoce.top/1`."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sottovoce.agent.control import ask
+from sottovoce.agent.status import SCHEMA as STATUS
+from sottovoce.errors import NetworkError
+from sottovoce.testbed.showing import read_progress
+
+SCHEMA = "sottovoce.top/1"
+_ANSWERS_SECONDS = 2.0
+_AT_ONCE = 8
+_COUNTED = {"sent_per_s": "messages", "received_per_s": "received", "wire_bytes_per_s": "wire_bytes"}
+
+
+@dataclass(slots=True)
+class Devices:
+    """Devices that are looked at again and again.
+
+    Args:
+        states: their state directories, in the order in which they are shown.
+        testbed: the directory of the testbed that they are of; None for a device.
+    """
+
+    states: Sequence[Path]
+    testbed: Path | None = None
+    _last: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
+
+    def look(self) -> dict[str, Any]:
+        """All of them now; rates are since the look before, and null in the first."""
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            answers = list(pool.map(_asked, self.states))
+        return {
+            "schema": SCHEMA,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "testbed": None if self.testbed is None else {"directory": str(self.testbed), **_progress(self.testbed)},
+            "devices": [self._device(state, answer) for state, answer in zip(self.states, answers, strict=True)],
+        }
+
+    def _device(self, state: Path, status: dict[str, Any] | None) -> dict[str, Any]:
+        """What is shown of one; of one that is away, its name alone."""
+        facts: dict[str, Any] = {"name": state.absolute().name, "state_directory": str(state), "away": status is None}
+        if status is None:
+            self._last.pop(state, None)
+            return facts
+        privacy = status["privacy"]
+        spent, total = privacy["spent_epsilon"], privacy["epsilon"]
+        known = spent is not None and total is not None
+        return {
+            **facts,
+            "id": status["id"],
+            "fleet": status["fleet"],
+            "state": status["state"],
+            "learner": status["learner"],
+            "cycle": status["cycle"],
+            "steps_done": status["steps_done"],
+            "steps": status["steps"],
+            "epsilon": total,
+            "spent_epsilon": spent,
+            "left_epsilon": max(0.0, total - spent) if known else None,
+            "delta": privacy["delta"],
+            "status": privacy["status"],
+            "unit": privacy["unit"],
+            "releases": privacy["releases"],
+            "peers": [
+                {"id": peer["id"], "address": peer["address"], "failing": bool(peer["failures_in_a_row"])}
+                for peer in status["peers"]
+            ],
+            "waiting": status["waiting"],
+            "trouble": status["transport"]["trouble"],
+            "messages": status["traffic"]["messages"],
+            "received": status["traffic"]["received"],
+            "wire_bytes": status["traffic"]["wire_bytes"],
+            **self._rates(state, status["traffic"]),
+            "rss_mib": status["resources"]["rss_mib"],
+            "cpu_s": status["resources"]["cpu_s"],
+        }
+
+    def _rates(self, state: Path, traffic: dict[str, int]) -> dict[str, float | None]:
+        """A second's worth since the last look; null in the first, and where an agent began anew."""
+        now = time.monotonic()
+        before = self._last.get(state)
+        self._last[state] = now, traffic
+        rates: dict[str, float | None] = {}
+        for rate, counter in _COUNTED.items():
+            grown = -1 if before is None else traffic[counter] - before[1][counter]
+            rates[rate] = None if before is None or grown < 0 else round(grown / max(now - before[0], 1e-3), 3)
+        return rates
+
+
+def _asked(state: Path) -> dict[str, Any] | None:
+    """The status of one; None where nobody answers who speaks this version."""
+    try:
+        status = ask(state, "status", _ANSWERS_SECONDS)
+    except NetworkError:
+        return None
+    return status if status.get("schema") == STATUS else None
+
+
+def _progress(directory: Path) -> dict[str, Any]:
+    """What the testbed's harness has measured last, on records that no agent holds."""
+    return {"exists": directory.is_dir(), "measured": read_progress(directory)}

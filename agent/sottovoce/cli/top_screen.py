@@ -1,0 +1,221 @@
+"""A look at devices on a terminal, as wide as it is."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sottovoce.cli.printable import printable
+
+_BAR = 10
+_WIDE = 80  # columns, from which on ids are shown whole
+_STATES = {"learning": "green", "mixing": "cyan"}
+_AROUND_ROWS = 6  # lines above and below the rows of a testbed
+Device = dict[str, Any]
+
+
+class Screen:
+    """Shows one look in the place of the one before, and leaves the terminal as it was."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def show(self, found: dict[str, Any]) -> None:
+        """Show this one."""
+        size = self._console.size
+        self._live.update(shown(found, size.width, size.height), refresh=True)
+
+
+def printed(found: dict[str, Any]) -> None:
+    """Print one look, all of it, on standard output."""
+    console = Console(highlight=False)
+    console.print(shown(found, console.size.width, None))
+
+
+def shown(found: dict[str, Any], width: int, height: int | None) -> RenderableType:
+    """A look as Rich prints it.
+
+    Args:
+        found: a `sottovoce.top/1`.
+        width: columns of the terminal.
+        height: its lines; None for as many as there are.
+    """
+    devices = found["devices"]
+    if found["testbed"] is None:
+        return Group(*(_device(device, found["at"], width) for device in devices))
+    rows = len(devices) if height is None else max(1, height - _AROUND_ROWS)
+    parts: list[RenderableType] = [_heading(found), _testbed(devices[:rows], width)]
+    if hidden := devices[rows:]:
+        away = sum(device["away"] for device in hidden)
+        parts.append(Text(f"… and {len(hidden)} more, {away} of them away", style="dim"))
+    return Group(*parts)
+
+
+def _heading(found: dict[str, Any]) -> Text:
+    devices, testbed = found["devices"], found["testbed"]
+    up = [device for device in devices if not device["away"]]
+    words = [f"testbed {testbed['directory']}", f"{len(up)} of {len(devices)} up"]
+    measured = testbed["measured"]
+    if measured is not None:
+        words += [f"{measured['learner']} on {measured['data']}", f"cycle {measured['cycle']} of {measured['cycles']}"]
+        words.append(_quality(measured))
+    return Text(" · ".join(words), style="bold")
+
+
+def _quality(measured: dict[str, Any]) -> str:
+    """What the harness measured, on records that no agent holds."""
+    if measured.get("accuracy_mean") is not None:
+        low, high = measured["accuracy_min"], measured["accuracy_max"]
+        return f"public accuracy {measured['accuracy_mean']:.3f} ({low:.3f} to {high:.3f})"
+    name = "mae_mean" if measured.get("mae_persistence") is not None else "rmse_mean"
+    return f"public error {measured[name]:.4g}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table of a testbed: its heading, its width, and what stands in it."""
+
+    name: str
+    width: int
+    cell: Callable[[Device], Text]
+    left: bool = False
+
+
+def _testbed(devices: list[Device], width: int) -> Table:
+    """A row a device, and of the columns those that fit, the first ones before the others."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    used = 0
+    chosen: list[_Column] = []
+    longest = max(len("agent"), *(len(device["name"]) for device in devices))
+    for column in (_Column("agent", longest, lambda device: Text(device["name"]), left=True), *_COLUMNS):
+        if used + column.width + 1 > width and chosen:
+            continue
+        used += column.width + 1
+        chosen.append(column)
+    for column in chosen:
+        room = column.width if column is not chosen[-1] else column.width + width - used
+        table.add_column(
+            column.name, justify="left" if column.left else "right", no_wrap=True, overflow="ellipsis", max_width=room
+        )
+    for device in devices:
+        table.add_row(*(column.cell(device) for column in chosen))
+    return table
+
+
+def _waits(device: Device) -> str:
+    """What it waits for, but not merely for its next turn, unless there is nothing else."""
+    waits = sorted(device["waiting"], key=lambda wait: wait["name"].startswith("timer:"))
+    if not waits:
+        return "nothing"
+    first = waits[0]
+    return f"{first['reason']}, since {first['since_s']:.0f} s"
+
+
+def _bar(device: Device) -> Text:
+    """ε spent, as a bar and in numbers; it has no colour of alarm, for spending is what it is for."""
+    spent, total = device["spent_epsilon"], device["epsilon"]
+    if spent is None or total is None:
+        return Text("no ε is promised", style="yellow")
+    filled = round(_BAR * min(1.0, spent / total))
+    return Text.assemble(("█" * filled, "blue"), ("░" * (_BAR - filled), "dim"), f" {spent:.2f}/{total:g}")
+
+
+def _state(device: Device) -> Text:
+    return (
+        Text("away", style="red") if device["away"] else Text(device["state"], style=_STATES.get(device["state"], ""))
+    )
+
+
+def _peers(device: Device) -> Text:
+    failing = sum(peer["failing"] for peer in device["peers"])
+    return Text(f"{len(device['peers'])}{f' ({failing} failing)' if failing else ''}", style="red" if failing else "")
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _kib(value: float | None) -> str:
+    return "–" if value is None else f"{value / 1024:.1f}"
+
+
+def _present(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
+    """A cell that is empty where the device is away."""
+
+    def of(device: Device) -> Text:
+        found = "" if device["away"] else cell(device)
+        return found if isinstance(found, Text) else Text(printable(found))
+
+    return of
+
+
+_COLUMNS = (  # the first ones stay where there is little room
+    _Column("state", 8, _state, left=True),
+    _Column("cycle", 7, _present(lambda device: f"{device['cycle']}")),
+    _Column("ε spent", _BAR + 8, _present(_bar), left=True),
+    _Column("peers", 13, _present(_peers)),
+    _Column("sent/s", 7, _present(lambda device: _rate(device["sent_per_s"]))),
+    _Column("recv/s", 7, _present(lambda device: _rate(device["received_per_s"]))),
+    _Column("KiB/s", 7, _present(lambda device: _kib(device["wire_bytes_per_s"]))),
+    _Column("MiB", 5, _present(lambda device: f"{device['rss_mib']:.0f}")),
+    _Column("waits for", 20, _present(_waits), left=True),
+)
+
+
+def _device(device: Device, at: str, width: int) -> RenderableType:
+    """One device, line by line, and below its peers."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = _away(device) if device["away"] else [*_facts(device), *_reached(device, width)]
+    name = Text.assemble(printable(device["name"]), "  ", _state(device))
+    for heading, words in [("device", name), *rows, ("at", at)]:
+        table.add_row(heading, words if isinstance(words, Text) else Text(printable(words)))
+    return table
+
+
+def _away(device: Device) -> list[tuple[str, Text | str]]:
+    return [("", f"nobody answers in {device['state_directory']}: it was stopped, or has not been started")]
+
+
+def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
+    planned = "" if device["steps"] is None else f" of {device['steps']}"
+    yield "id", f"{device['id']} of fleet {device['fleet']}"
+    yield "cycle", f"{device['cycle']}, private step {device['steps_done']}{planned} ({device['learner']})"
+    yield "ε spent", _bar(device)
+    if device["left_epsilon"] is not None:
+        words = f"{device['left_epsilon']:.3f} left at δ = {device['delta']:g}, {device['releases']} releases"
+        yield "", f"{words}; {device['status']}, {device['unit']} level"
+    yield (
+        "traffic",
+        f"{_rate(device['sent_per_s'])} messages sent and {_rate(device['received_per_s'])} received a second, "
+        f"{_kib(device['wire_bytes_per_s'])} KiB/s out; {device['messages']} and {device['received']} in all",
+    )
+    yield "memory", f"{device['rss_mib']:.1f} MiB, {device['cpu_s']:.1f} s of processor time"
+    yield "waits for", _waits(device)
+    if device["trouble"]:
+        yield "trouble", Text(printable(device["trouble"]), style="red")
+
+
+def _reached(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
+    """A line for each peer."""
+    yield "peers", _peers(device)
+    for peer in device["peers"]:
+        name = peer["id"] if width > _WIDE else f"{peer['id'][:8]}…"
+        way = ("not reached", "red") if peer["failing"] else ("reached", "green")
+        yield "", Text.assemble(f"{name} at {printable(peer['address'])}  ", way)

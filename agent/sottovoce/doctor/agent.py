@@ -1,0 +1,52 @@
+"""The agent that runs, by its own account."""
+
+from collections.abc import Iterator
+
+from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.subject import Subject
+from sottovoce.errors import ExitCode
+
+_LONG_SECONDS = 300.0
+_SOCKET = "agent.sock"
+
+
+def agent(subject: Subject) -> Iterator[Finding]:
+    """Whether one answers, and what it complains of."""
+    if subject.state is None or not subject.open:
+        return
+    if subject.status is None:
+        yield _silent(subject)
+        return
+    status = subject.status
+    peers = f"{len(status['peers'])} peer{'' if len(status['peers']) == 1 else 's'}"
+    yield ok(f"{status['state']}, cycle {status['cycle']}, {peers}, {status['resources']['rss_mib']:.0f} MiB")
+    if status["transport"]["trouble"]:
+        yield problem(
+            f"nobody reaches it through its broker: {status['transport']['trouble']}",
+            "start the broker, or correct transport.mqtt",
+            ExitCode.NETWORK,
+        )
+    if status["membership"].get("duplicates", 0) + status["transport"]["duplicates"]:
+        yield problem(
+            "another device uses this device's identity",
+            "stop both; docs/how-to/enrol.md says which may go on",
+            ExitCode.IDENTITY,
+        )
+    failing = [peer for peer in status["peers"] if peer["failures_in_a_row"]]
+    for peer in failing:
+        yield warning(f"it does not reach {peer['last_failure']}", "see to that device, or to the way to it")
+    for wait in status["waiting"]:
+        if wait["since_s"] > _LONG_SECONDS and not wait["name"].startswith("timer:"):
+            yield warning(
+                f"it has waited for {wait['reason']} since {wait['since_s'] / 60:.0f} minutes",
+                "`sottovoce agent status --why` says more",
+            )
+
+
+def _silent(subject: Subject) -> Finding:
+    start = f"start it with `sottovoce agent run --config {subject.file or 'FILE'}`"
+    if subject.state is not None and (subject.state / _SOCKET).exists():
+        return warning(
+            "it left its socket behind and does not answer: killed, or stuck", f"end it if need be, and {start}"
+        )
+    return warning("none is running", start)

@@ -1,0 +1,61 @@
+"""Keys and certificates: whole, private, of one fleet, and for how long yet."""
+
+import stat
+from collections.abc import Iterator
+from datetime import timedelta
+
+from sottovoce.agent.assemble import state_files
+from sottovoce.agent.revocation import kept_list
+from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.subject import Subject
+from sottovoce.errors import ExitCode
+from sottovoce.identity import Identity, load
+from sottovoce.identity.renewal import renewal_due
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_RENEW = "renew it with `sottovoce fleet renew`: docs/how-to/enrol.md"
+_SOON = timedelta(days=1)
+
+
+def certificates(subject: Subject) -> Iterator[Finding]:
+    """Everything that the agent would refuse to start with, or that ends soon."""
+    if subject.state is None or not subject.open:
+        return
+    config, directory = subject.config, state_files(subject.state)[0]
+    peers = [] if config is None else [peer.id for peer in config.transport.peers]
+    identity = load(directory, peers=peers, dated=False)
+    yield ok(f"{identity.node_id} of fleet {identity.fleet}: keys and certificates belong together")
+    yield _validity(subject, identity)
+    if directory.stat().st_mode & _OTHERS:
+        yield warning(f"{directory}: other users can enter it", f"chmod 700 {directory}")
+    if config is not None and identity.mode != config.identity.mode:
+        yield problem(
+            f'identity.mode is "{config.identity.mode}", but this device joined as "{identity.mode}"',
+            f'write mode = "{identity.mode}" under [identity]',
+            ExitCode.CONFIGURATION,
+        )
+    if config is not None and not identity.ca_pem:
+        yield problem(
+            "this device is pinned and trusts nobody",
+            "list its peers under transport.peers, and give it their certificates with `sottovoce fleet join --pin`",
+            ExitCode.IDENTITY,
+        )
+    revoked = kept_list(subject.state, identity.authority)
+    if revoked is not None and identity.node_id in revoked.node_ids:
+        yield problem(
+            "the fleet has revoked this device: no other has anything to do with it",
+            "let a new device join, in another state directory",
+            ExitCode.IDENTITY,
+        )
+
+
+def _validity(subject: Subject, identity: Identity) -> Finding:
+    left, due = identity.not_after - subject.now, renewal_due(identity)
+    days = f"{left.days} days" if left > _SOON else f"{left.total_seconds() / 3600:.0f} hours"
+    words = f"the certificate holds until {identity.not_after:%Y-%m-%d %H:%M} UTC, {days} more"
+    if left < timedelta(0):
+        ended = f"the certificate ended on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it"
+        return problem(ended, _RENEW, ExitCode.IDENTITY)
+    if subject.now > due:
+        return warning(f"{words}; it should have been renewed from {due:%Y-%m-%d} on", _RENEW)
+    return ok(f"{words}; to be renewed from {due:%Y-%m-%d} on")

@@ -1,0 +1,47 @@
+"""How this device shows itself to others: TLS contexts with its own certificate, for a moment."""
+
+import ssl
+from pathlib import Path
+
+from sottovoce.agent.assemble import state_files
+from sottovoce.config import MqttSection
+from sottovoce.errors import ConfigError, IdentityError
+from sottovoce.identity import Identity, load
+from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
+
+
+def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
+    """Who this device is, and TLS as its agent speaks it to other devices of its fleet.
+
+    Raises:
+        IdentityError: its keys and certificates cannot be used.
+    """
+    directory, _ = state_files(state)
+    identity = load(directory, peers=peers, dated=False)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in gRPC: an issuer need not be a root
+    try:
+        context.load_verify_locations(cadata=identity.ca_pem.decode())
+        context.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
+    except (OSError, ValueError) as error:
+        raise IdentityError(f"{directory}: its certificates cannot be used for TLS: enrol again") from error
+    return identity, context
+
+
+def towards_broker(section: MqttSection, state: Path) -> ssl.SSLContext | None:
+    """TLS as the agent speaks it to the fleet's broker; None for one that is spoken to in the clear.
+
+    Raises:
+        ConfigError: the authority's file or the device's certificate cannot be used.
+    """
+    if not section.encrypted:
+        return None
+    directory, _ = state_files(state)
+    authority = section.ca or directory / FLEET_CERTIFICATE
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        context.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
+    except OSError as error:
+        raise ConfigError(f"transport.mqtt.ca: {authority} and the device's certificate cannot be used") from error
+    return context

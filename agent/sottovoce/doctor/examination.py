@@ -1,0 +1,87 @@
+"""All checks, in the order in which things depend on one another: what is wrong first is to be mended first."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.doctor.agent import agent
+from sottovoce.doctor.certificates import certificates
+from sottovoce.doctor.clock import clock
+from sottovoce.doctor.disk import disk
+from sottovoce.doctor.feed import feed
+from sottovoce.doctor.finding import Finding, Level, failed, problem
+from sottovoce.doctor.ledger import ledger
+from sottovoce.doctor.listening import listening
+from sottovoce.doctor.machine import machine
+from sottovoce.doctor.memory import memory
+from sottovoce.doctor.packages import packages
+from sottovoce.doctor.reach import broker, peers
+from sottovoce.doctor.records import records
+from sottovoce.doctor.subject import Subject, configuration
+from sottovoce.errors import ExitCode, SottovoceError
+
+SCHEMA = "sottovoce.doctor/1"
+
+CHECKS: dict[str, Callable[[Subject], Iterable[Finding]]] = {
+    "configuration": configuration,
+    "machine": machine,
+    "packages": packages,
+    "memory": memory,
+    "disk": disk,
+    "clock": clock,
+    "certificates": certificates,
+    "ledger": ledger,
+    "records": records,
+    "feed": feed,
+    "listen": listening,
+    "peers": peers,
+    "broker": broker,
+    "agent": agent,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finding, and the check that made it."""
+
+    check: str
+    finding: Finding
+
+
+def examined(subject: Subject) -> Iterator[Entry]:
+    """One check after the other. One that cannot look, as where a file vanishes meanwhile, finds that."""
+    for name, check in CHECKS.items():
+        try:
+            for finding in check(subject):
+                yield Entry(name, finding)
+        except SottovoceError as error:
+            yield Entry(name, failed(error))
+        except OSError as error:
+            what = f"{error.filename or name}: cannot be looked at ({error.strerror})"
+            yield Entry(name, problem(what, "ask as the user who owns it, or check the disk", ExitCode.DATA))
+
+
+def exit_code(entries: Iterable[Entry]) -> ExitCode:
+    """The kind of the first problem; 0 where there is none."""
+    return next((entry.finding.code for entry in entries if entry.finding.level is Level.PROBLEM), ExitCode.DONE)
+
+
+def document(entries: list[Entry]) -> dict[str, Any]:
+    """The JSON document."""
+    levels = [entry.finding.level for entry in entries]
+    verdict = next((level for level in (Level.PROBLEM, Level.WARNING) if level in levels), Level.OK)
+    return {
+        "schema": SCHEMA,
+        "verdict": verdict.value,
+        "exit_code": int(exit_code(entries)),
+        "findings": [
+            {
+                "check": entry.check,
+                "level": entry.finding.level.value,
+                "what": entry.finding.what,
+                "remedy": entry.finding.remedy or None,
+                "exit_code": int(entry.finding.code),
+            }
+            for entry in entries
+        ],
+    }

@@ -1,0 +1,64 @@
+"""The home's meters: whether windows come in, and whether the home's broker is there. No energy is looked at."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from sottovoce.agent.home.sources import broker_settings, broker_url
+from sottovoce.config import AgentConfig
+from sottovoce.data.feed import summary
+from sottovoce.doctor.contact import obstacle, obstacles
+from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.subject import Subject
+from sottovoce.errors import ExitCode
+
+_LATE_WINDOWS = 4  # ends of windows are written when the next reading comes in
+_RUN = "see that `sottovoce feed run` runs, and that the meter still publishes: `sottovoce feed show` counts refusals"
+
+
+def feed(subject: Subject) -> Iterator[Finding]:
+    """Whether there is what `[feed]` declares; nothing where it declares nothing."""
+    config = subject.config
+    if config is None or not (config.feed.meters or config.data.source.startswith("feed:")):
+        return
+    if not config.feed.file.exists():
+        yield problem(
+            f"{config.feed.file}: there are no windows yet",
+            "start `sottovoce feed run --config FILE`, and let it run for a while",
+            ExitCode.DATA,
+        )
+    else:
+        yield from _windows(config, subject.now.timestamp())
+    settings = broker_settings(config, "doctor")
+    what = obstacles({0: partial(obstacle, settings.host, settings.port, settings.tls)})[0]
+    if what is None:
+        yield ok(f"{broker_url(config)}: the home's broker answers")
+    else:
+        yield problem(
+            f"{broker_url(config)}: the home's broker: {what}",
+            "start it, or correct feed.broker or data.source",
+            ExitCode.NETWORK,
+        )
+
+
+def _windows(config: AgentConfig, now: float) -> Iterator[Finding]:
+    found = summary(config.feed.file, untouched=True)
+    replayed = {meter.name for meter in config.feed.meters if meter.replay}
+    for name, (count, _, last) in found.meters.items():
+        late = now - (last + 1) * found.seconds
+        words = f"meter {name}: {count} windows of {found.seconds} s"
+        if name in replayed:
+            yield ok(f"{words}, replayed")
+        elif late > _LATE_WINDOWS * found.seconds:
+            yield warning(f"{words}, the newest of which ended {_long(late)} ago", _RUN)
+        else:
+            yield ok(f"{words}, up to date")
+    for meter in config.feed.meters:
+        if meter.name not in found.meters:
+            yield warning(f"meter {meter.name}: no window yet", _RUN)
+
+
+def _long(seconds: float) -> str:
+    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,62 @@
+"""One thing that was looked at: how it is, and what to do about it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sottovoce.errors import ExitCode, SottovoceError
+
+
+class Level(StrEnum):
+    """How bad it is: a warning is for whoever has time, with a problem the agent does not work."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found.
+
+    Attributes:
+        level: how bad it is.
+        what: in one line; nothing secret, and nothing computed from records.
+        remedy: what to do, in one line; empty where nothing is to be done.
+        code: the exit code of the kind that a problem is of; 0 for the others.
+    """
+
+    level: Level
+    what: str
+    remedy: str = ""
+    code: ExitCode = ExitCode.DONE
+
+
+_PAGES = {
+    ExitCode.CONFIGURATION: "correct it as it says; `sottovoce config schema` and docs/reference/configuration.md have "
+    "every key",
+    ExitCode.DATA: "repair what it names; docs/reference/exit-codes/4.md says what may be moved away",
+    ExitCode.PRIVACY: "leave the ledger as it is and read docs/reference/exit-codes/5.md before you restore anything",
+    ExitCode.IDENTITY: "restore it or correct it as it says; see docs/reference/exit-codes/6.md",
+    ExitCode.NETWORK: "correct the address or start what should answer there; see docs/reference/exit-codes/7.md",
+}
+
+
+def ok(what: str) -> Finding:
+    """All is well."""
+    return Finding(Level.OK, what)
+
+
+def warning(what: str, remedy: str) -> Finding:
+    """It works, or may work; somebody should look."""
+    return Finding(Level.WARNING, what, remedy)
+
+
+def problem(what: str, remedy: str, code: ExitCode) -> Finding:
+    """It does not work."""
+    return Finding(Level.PROBLEM, what, remedy, code)
+
+
+def failed(error: SottovoceError) -> Finding:
+    """What the agent itself would end with; its message names the thing, and says what to do first."""
+    remedy = _PAGES.get(error.exit_code, "see docs/reference/exit-codes.md")
+    return problem(" ".join(str(error).split()), remedy, error.exit_code)

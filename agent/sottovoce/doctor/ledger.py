@@ -1,0 +1,97 @@
+"""The privacy ledger: whole, this device's, made for this budget, and how much of that is left."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sottovoce.agent.assemble import LEDGER, budget_of, state_files
+from sottovoce.agent.glance import glance
+from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.subject import Subject
+from sottovoce.errors import ExitCode, SottovoceError
+from sottovoce.identity import load
+from sottovoce.vault import Budget, Spending, log_is_damaged
+
+_MIB = 2**20
+_LARGE_LOG = 64 * _MIB
+
+
+def ledger(subject: Subject) -> Iterator[Finding]:
+    """Whether a release could be charged."""
+    path, separate = _place(subject)
+    if path is None or subject.state is None or not (separate or subject.open):
+        return
+    if separate and (beside := state_files(subject.state)[1]).exists():
+        yield problem(
+            f"{beside}: a ledger beside the agent, although vault.socket is set: there must be one",
+            "move it into vault.directory if it is this device's: docs/explanation/separate-vault.md",
+            ExitCode.PRIVACY,
+        )
+    socket = None if subject.config is None else subject.config.vault.socket
+    if socket is not None and not socket.exists():
+        yield warning(f"{socket}: no separate vault is running", "start it with `sottovoce vault run --config FILE`")
+    if separate and not (os.access(path.parent, os.X_OK) and (os.access(path, os.R_OK) or not path.exists())):
+        yield ok(f"{path}: of the separate vault, which this user may not look into")
+        return
+    with glance(path) as (opened, place):
+        damaged = log_is_damaged(place)
+        budget, spending, owner = opened.budget, opened.spending(), opened.owner
+    if damaged:
+        yield problem(
+            f"{path}: its log is damaged in the middle: charges behind that place are lost",
+            "leave it as it is and read docs/reference/exit-codes/5.md; this identity may never release again",
+            ExitCode.PRIVACY,
+        )
+        return
+    yield ok(f"{path}: whole, {spending.charges} charges and {spending.releases} releases")
+    yield from _mine(subject, path, owner, budget)
+    yield _left(budget, spending)
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and (size := log.stat().st_size) > _LARGE_LOG:
+        yield warning(
+            f"{log}: has grown to {size / _MIB:.0f} MiB",
+            "something reads the ledger without an end, so that it is not folded in: end that program",
+        )
+
+
+def _place(subject: Subject) -> tuple[Path | None, bool]:
+    """Where the ledger is, and whether a separate vault keeps it."""
+    if subject.config is not None and subject.config.vault.directory is not None:
+        return subject.config.vault.directory / LEDGER, True
+    return None if subject.state is None else state_files(subject.state)[1], False
+
+
+def _mine(subject: Subject, path: Path, owner: str, budget: Budget) -> Iterator[Finding]:
+    if subject.state is not None and subject.open:
+        try:
+            device = load(state_files(subject.state)[0], dated=False).node_id
+        except SottovoceError:
+            device = owner  # what is wrong with the keys is said elsewhere
+        if device != owner:
+            yield problem(
+                f"{path}: belongs to device {owner}, and the keys of this device are those of {device}",
+                "put the device's own ledger back",
+                ExitCode.PRIVACY,
+            )
+    if subject.config is not None and (wanted := budget_of(subject.config)) != budget:
+        yield problem(
+            f"{path}: made for {budget.words}, but the configuration says {wanted.words}",
+            "put the ledger's values under [privacy]; a budget cannot be raised",
+            ExitCode.PRIVACY,
+        )
+
+
+def _left(budget: Budget, spending: Spending) -> Finding:
+    if budget.epsilon is None or spending.promised_epsilon is None:
+        return warning(
+            "nothing is promised: it was made for, or has paid for, releases without a proved ε",
+            "let a new device join, with a finite ε and a sound learner, if something is to be promised",
+        )
+    left = max(0.0, budget.epsilon - spending.epsilon)
+    words = f"ε = {left:.3f} of {budget.epsilon:g} left at δ = {budget.delta:g}, {budget.unit} level"
+    if spending.epsilon > 0 and left < 0.01 * budget.epsilon:
+        return warning(
+            f"{words}: it is spent, so that the device mixes and says nothing new of its records",
+            "nothing needs to be done, and a budget cannot be raised; new windows bring their own (privacy.unit)",
+        )
+    return ok(words)

@@ -1,0 +1,30 @@
+"""Python and the processor."""
+
+import platform
+import sys
+from collections.abc import Iterator
+
+from sottovoce.doctor.finding import Finding, ok, warning
+from sottovoce.doctor.subject import Subject
+
+_TESTED = {"x86_64", "aarch64", "arm64"}
+
+
+def machine(
+    subject: Subject, processor: str = platform.machine(), wide: bool = sys.maxsize > 2**32
+) -> Iterator[Finding]:
+    """Whether this is a machine that Sottovoce is made for.
+
+    Args:
+        subject: not looked at.
+        processor: as the system names it.
+        wide: whether Python's integers of a machine word have 64 bits.
+    """
+    del subject
+    words = f"Python {platform.python_version()} on {processor}, {platform.system()}"
+    if not wide:
+        yield warning(f"{words}, 32 bit", "install a 64-bit system: what it needs is not packaged for 32 bit")
+    elif processor not in _TESTED:
+        yield warning(words, "nobody has tried this processor: run `make test` on it first")
+    else:
+        yield ok(words)

@@ -1,0 +1,82 @@
+"""Memory: what is left of the machine's, and of what its control group allows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.subject import Subject
+from sottovoce.errors import ExitCode
+
+_MIB = 2**20
+_NEEDED = 96 * _MIB  # an idle agent of a linear model has 80
+_COMFORTABLE = 160 * _MIB
+
+
+def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
+    """Whether there is room for an agent, or whether the one that runs has left some.
+
+    Args:
+        subject: the device.
+        root: where /proc and /sys are.
+    """
+    found = {"of the machine": available(root), "of this control group": allowed(root)}
+    known = {whose: room for whose, room in found.items() if room is not None}
+    if not known:
+        yield ok("how much there is cannot be told on this system")
+        return
+    whose, room = min(known.items(), key=lambda item: item[1])
+    words = f"{room / _MIB:,.0f} MiB {whose} left"
+    if subject.status is not None:
+        words += f", beside an agent with {subject.status['resources']['rss_mib']:.0f} MiB"
+    if subject.status is None and room < _NEEDED:
+        yield problem(
+            f"{words}; an agent needs {_NEEDED // _MIB}",
+            "end other programs, raise the limit (systemd: MemoryMax=), or use a larger machine",
+            ExitCode.CONFIGURATION,
+        )
+    elif room < (_COMFORTABLE if subject.status is None else _MIB * 16):
+        yield warning(words, "end other programs or raise the limit: an agent that gets no memory is killed")
+    else:
+        yield ok(words)
+
+
+def available(root: Path) -> int | None:
+    """Bytes that programs can still have, as the kernel estimates; None where it does not say."""
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    kib = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if kib is None else int(kib) * 1024
+
+
+def allowed(root: Path) -> int | None:
+    """Bytes that this process's control groups still allow, the tightest one; None where none limits it."""
+    try:
+        own = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    rooms = []
+    for line in own:
+        _, controllers, group = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        base = root / "sys/fs/cgroup" / controllers
+        limit, used = ("memory.max", "memory.current") if not controllers else _VERSION_1
+        place = base / group.strip("/")
+        for directory in (place, *place.parents):
+            rooms.append(_room(directory / limit, directory / used))
+            if directory == base:
+                break
+    return min((room for room in rooms if room is not None), default=None)
+
+
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+
+
+def _room(limit: Path, used: Path) -> int | None:
+    try:
+        words = limit.read_text().strip()
+        return max(0, int(words) - int(used.read_text())) if words.isdecimal() else None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,77 @@
+"""The Python packages that Sottovoce always needs, and those that this configuration needs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from sottovoce.config import AgentConfig, has_graph
+from sottovoce.doctor.finding import Finding, ok, problem
+from sottovoce.doctor.subject import Subject
+from sottovoce.errors import ExitCode
+
+CORE = ("aiomqtt", "cryptography", "google.protobuf", "grpc", "msgspec", "numpy", "rich", "tomlkit", "typer")
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A package that a part of the configuration needs.
+
+    Attributes:
+        module: that it is imported as.
+        extra: which brings it.
+        because: what needs it.
+        needed: whether a configuration does.
+        code: what an agent would end with.
+    """
+
+    module: str
+    extra: str
+    because: str
+    needed: Callable[[AgentConfig], bool]
+    code: ExitCode = ExitCode.CONFIGURATION
+
+
+EXTRAS = (
+    Extra("zeroconf", "discovery", "membership.mdns", lambda config: config.membership.mdns),
+    Extra("dns", "discovery", "membership.dns", lambda config: config.membership.dns is not None),
+    Extra("prometheus_client", "metrics", "observe.metrics", lambda config: config.observe.metrics is not None),
+    Extra("onnxruntime", "onnx", "learner.model", lambda config: has_graph(config.learner.chosen_model)),
+    Extra(
+        "sklearn",
+        "demo",
+        "data.source",
+        lambda config: config.data.source.partition("#")[0] in ("digits", "breast-cancer"),
+        ExitCode.DATA,
+    ),
+)
+
+
+def installed(module: str) -> bool:
+    """Whether a module can be imported; it is not imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package that the module would be in
+        return False
+
+
+def packages(subject: Subject, found: Callable[[str], bool] = installed) -> Iterator[Finding]:
+    """Whether they are installed."""
+    missing = [name for name in CORE if not found(name)]
+    if missing:
+        yield problem(
+            f"not installed: {', '.join(missing)}",
+            "this installation is damaged: install Sottovoce again, whole",
+            ExitCode.CONFIGURATION,
+        )
+    needed = [] if subject.config is None else [extra for extra in EXTRAS if extra.needed(subject.config)]
+    for extra in needed:
+        if not found(extra.module):
+            yield problem(
+                f"{extra.because} needs the package {extra.module}, which is not installed",
+                f"pip install 'sottovoce[{extra.extra}]'",
+                extra.code,
+            )
+            missing.append(extra.module)
+    if not missing:
+        also = f", and {', '.join(extra.module for extra in needed)}" if needed else ""
+        yield ok(f"all {len(CORE)} that are always needed{also}")

@@ -1,0 +1,94 @@
+"""Other devices and the broker: whether they are there, and are who they should be."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from sottovoce_bootstrap.sources.invitation import invitation_contacts
+
+from sottovoce.agent.password import password
+from sottovoce.config import AgentConfig
+from sottovoce.doctor.contact import obstacle, obstacles, split
+from sottovoce.doctor.credentials import device, towards_broker
+from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.subject import Subject
+from sottovoce.errors import ExitCode, IdentityError
+from sottovoce.identity import peer_dns_name
+
+_MOST = 32
+_SEE = "start its agent, let its packets through (firewall, port forwarding), or correct its address"
+_TRUST = "see that both joined the same fleet, that both certificates hold, and that id and address are of one device"
+
+
+def peers(subject: Subject) -> Iterator[Finding]:
+    """Whether the devices answer that the configuration or the invitation names."""
+    config, state = subject.config, subject.state
+    if config is None or state is None or not subject.open:
+        return
+    contacts = _contacts(config, state)
+    if not contacts:
+        if not (config.membership.mdns or config.membership.dns or "mqtt" in config.transport.use):
+            yield _alone(config)
+        return
+    try:
+        identity, tls = device(state, [peer.id for peer in config.transport.peers])
+    except IdentityError:
+        yield warning("not asked: this device cannot show who it is", "mend its certificates first, and ask again")
+        return
+    asked = dict(list(contacts.items())[:_MOST])
+    found = obstacles(
+        {
+            (node, address): partial(obstacle, *split(address), tls, peer_dns_name(node, identity.fleet))
+            for node, address in asked.items()
+        }
+    )
+    nobody = all(found.values())
+    for (node, address), what in found.items():
+        if what is None:
+            yield ok(f"{node} at {address}: answers, and is of this fleet")
+            continue
+        words, remedy = f"{node} at {address}: {what}", _TRUST if "certificate" in what else _SEE
+        yield problem(words, remedy, ExitCode.NETWORK) if nobody else warning(words, remedy)
+    if len(contacts) > _MOST:
+        yield ok(f"{len(contacts) - _MOST} more are listed, and were not asked")
+
+
+def broker(subject: Subject) -> Iterator[Finding]:
+    """Whether the fleet's broker is there, as the configuration says to reach it."""
+    config, state = subject.config, subject.state
+    if config is None or state is None or "mqtt" not in config.transport.use or not subject.open:
+        return
+    section = config.transport.mqtt
+    host, port = section.address
+    if section.password_file is not None:
+        password("transport.mqtt.password_file", section.password_file)
+    what = obstacles({0: partial(obstacle, host, port, towards_broker(section, state))})[0]
+    if what is not None:
+        yield problem(
+            f"{section.url}: {what}",
+            "start the broker, or correct transport.mqtt; docs/how-to/mqtt.md says what it needs",
+            ExitCode.NETWORK,
+        )
+    else:
+        yield ok(f"{section.url}: answers{', with TLS' if section.encrypted else ''}")
+
+
+def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
+    """Addresses for gRPC by node id: those configured, and those that came with the invitation."""
+    if "grpc" not in config.transport.use:
+        return {}
+    invited = {
+        contact.node_id: next((one for one in contact.endpoints if not one.startswith("mqtt:")), None)
+        for contact in invitation_contacts(state)
+    }
+    named = {peer.id: peer.address for peer in config.transport.peers if not peer.brokered}
+    return {node: address for node, address in {**invited, **named}.items() if address is not None}
+
+
+def _alone(config: AgentConfig) -> Finding:
+    if config.ledger.alone:
+        return ok("none is named, and ledger.alone lets this device release by itself")
+    return warning(
+        "none is named, and there is no way to find any: nothing will be released until one has been met",
+        "list a peer under transport.peers, or turn on membership.mdns or membership.dns",
+    )

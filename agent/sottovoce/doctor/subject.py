@@ -1,0 +1,122 @@
+"""The device that is examined: what its configuration and its running agent say, if there are any."""
+
+import os
+import pwd
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sottovoce.agent.control import ask
+from sottovoce.agent.status import SCHEMA
+from sottovoce.config import AgentConfig, load
+from sottovoce.doctor.finding import Finding, failed, ok, problem
+from sottovoce.errors import ConfigError, ExitCode, NetworkError
+
+_ANSWERS_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A device, or a machine alone.
+
+    Attributes:
+        file: its configuration file, if one was named.
+        config: what that says; None if it says nothing that can be used.
+        state: its state directory; None where none is known of.
+        status: of its agent; None if none answers.
+        now: an aware datetime, the clock's.
+        wrong: why the configuration cannot be used.
+    """
+
+    file: Path | None = None
+    config: AgentConfig | None = None
+    state: Path | None = None
+    status: dict[str, Any] | None = None
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    wrong: ConfigError | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether its state directory is there, and this user may look into it."""
+        return self.state is not None and os.access(self.state / ".", os.R_OK | os.X_OK)
+
+
+def subject_of(file: Path | None, state: Path | None) -> Subject:
+    """The device of a configuration file, of a state directory, of both, or none.
+
+    Args:
+        file: its configuration; it may be wrong or missing.
+        state: its state directory, instead of the one that the configuration names.
+    """
+    config, wrong = None, None
+    if file is not None:
+        try:
+            config = load(file)
+        except ConfigError as error:
+            wrong = error
+    if state is None and file is not None:
+        state = _state_in(file) if config is None else config.agent.state
+    return Subject(file, config, state, None if state is None else _status(state), wrong=wrong)
+
+
+def configuration(subject: Subject) -> Iterator[Finding]:
+    """Whether there is a configuration, and a state directory that this user may look into."""
+    if subject.wrong is not None:
+        yield failed(subject.wrong)
+    elif subject.file is not None:
+        yield ok(f"{subject.file}: correct")
+    if subject.state is None:
+        return
+    try:
+        owner = _name(subject.state.stat().st_uid)
+    except PermissionError:
+        owner = "AGENT'S-USER"
+    except OSError as error:
+        yield problem(
+            f"{subject.state}: no state directory is there ({error.strerror})",
+            "make one with `sottovoce fleet join`, or correct agent.state",
+            ExitCode.IDENTITY,
+        )
+        return
+    if subject.open:
+        yield ok(f"{subject.state}: is there")
+    elif subject.config is not None and _keeps_vault(subject.config):
+        yield ok(f"{subject.state}: not for this user, who keeps the separate vault; ask as user {owner} too")
+    else:
+        yield problem(
+            f"{subject.state}: this user may not look into it",
+            f"ask as the user whom it belongs to: sudo -u {owner} sottovoce doctor",
+            ExitCode.USAGE,
+        )
+
+
+def _keeps_vault(config: AgentConfig) -> bool:
+    directory = config.vault.directory
+    return directory is not None and os.access(directory / ".", os.R_OK | os.W_OK | os.X_OK)
+
+
+def _status(state: Path) -> dict[str, Any] | None:
+    try:
+        answer = ask(state, "status", _ANSWERS_SECONDS)
+    except NetworkError:
+        return None
+    return answer if answer.get("schema") == SCHEMA else None
+
+
+def _state_in(file: Path) -> Path | None:
+    """The state directory that a wrong configuration names all the same."""
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        return Path(file.absolute().parent, tables["agent"]["state"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)

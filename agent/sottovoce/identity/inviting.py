@@ -1,0 +1,28 @@
+"""Making the bundle of a device that does not exist yet: its keys, and what the fleet vouches for them with."""
+
+from sottovoce.identity.certificates import Validity
+from sottovoce.identity.fleet import Fleet
+from sottovoce.identity.invitation import Bundle, Seeds
+from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.identity.request import read_request
+
+
+def new_bundle(fleet: Fleet, seeds: Seeds, validity: Validity | None = None) -> Bundle:
+    """A bundle for one new device, whose keys are drawn here.
+
+    Args:
+        fleet: opened with its key.
+        seeds: where the device finds its fleet.
+        validity: of its certificate; 90 days from now by default.
+    """
+    keys = DeviceKeys.generate()
+    device, tls = keys.encoded()
+    return Bundle(
+        fleet=fleet.name,
+        id=keys.node_id,
+        device_key=device.decode(),
+        tls_key=tls.decode(),
+        certificate=fleet.issue(read_request(keys.request(), "the request"), validity).decode(),
+        fleet_certificate=fleet.authority.roots.decode(),
+        seeds=seeds,
+    )

@@ -1,0 +1,23 @@
+"""Whether a device is healthy: one finding a check, and a page that says so."""
+
+import json
+from collections.abc import Mapping
+
+from sottovoce.observe.answerer import Page
+
+OK = "ok"
+JSON = "application/json"
+
+
+def health(findings: Mapping[str, str]) -> Page:
+    """The page of some checks.
+
+    Args:
+        findings: by the name of the check, what is wrong; empty where nothing is.
+
+    Returns:
+        status 200 when nothing is wrong, else 503, with every check and its finding as JSON.
+    """
+    healthy = not any(findings.values())
+    document = {"healthy": healthy, "checks": {name: finding or OK for name, finding in findings.items()}}
+    return Page(200 if healthy else 503, JSON, json.dumps(document).encode() + b"\n")

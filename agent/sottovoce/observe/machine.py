@@ -1,0 +1,63 @@
+"""What the operating system says of this process and of the room it has. It depends on the records that are held."""
+
+import os
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_PAGE_BYTES = resource.getpagesize()
+_PROC = Path("/proc")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One look.
+
+    Attributes:
+        resident_bytes: memory that this process holds.
+        memory_limit_bytes: the most that it may hold, as its control groups or the machine allow; None if unknown.
+        cpu_seconds: processor time that it has used.
+        free_bytes: on the file system of a directory, for users other than root.
+    """
+
+    resident_bytes: int
+    memory_limit_bytes: int | None
+    cpu_seconds: float
+    free_bytes: int
+
+
+def machine(directory: Path) -> Machine:
+    """Look now, at this process and at the file system of `directory`; may wait for a disk."""
+    disk = os.statvfs(directory)
+    return Machine(resident_bytes(), memory_limit_bytes(), time.process_time(), disk.f_bavail * disk.f_frsize)
+
+
+def resident_bytes() -> int:
+    """Resident memory now; from /proc where there is one, else the highest so far."""
+    statm = _PROC / "self" / "statm"
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * _PAGE_BYTES
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def memory_limit_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
+    """The lowest limit of this process's control groups, version 2, and of the machine; None without /proc."""
+    try:
+        lines = (proc / "self" / "cgroup").read_text().splitlines()
+        total = int((proc / "meminfo").read_text().split()[1]) * 1024
+    except OSError:
+        return None
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    limits = [total]
+    for group in (groups / own, *(groups / own).parents):
+        if not group.is_relative_to(groups):
+            break
+        try:
+            said = (group / "memory.max").read_text().strip()
+        except OSError:
+            continue
+        if said.isdecimal():  # else there is none, which is called max
+            limits.append(int(said))
+    return min(limits)

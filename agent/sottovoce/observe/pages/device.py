@@ -1,0 +1,110 @@
+"""The page of a device: what its ledger says of its whole life, and what it does now."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.observe.pages.html import Page, budget, facts, figure, folded, heading, paragraph, table
+from sottovoce.observe.pages.plots import Line, Plotter
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A device's ledger, read from its first charge to its last. It keeps their order, and no times.
+
+    Attributes:
+        name: of its state directory.
+        owner: node id.
+        unit: of the budget, likewise the next three.
+        neighbouring: see there.
+        epsilon: of the budget; None where nothing is promised.
+        delta: of the budget.
+        charges: how many, likewise releases.
+        releases: see there.
+        points: number of a charge, and ε after it, which is infinite where something left without noise.
+        status: of its agent; None where none answers.
+    """
+
+    name: str
+    owner: str
+    unit: str
+    neighbouring: str
+    epsilon: float | None
+    delta: float
+    charges: int
+    releases: int
+    points: tuple[tuple[int, float], ...]
+    status: dict[str, Any] | None
+
+
+def device_page(history: History, plotter: Plotter) -> str:
+    """The page of a device, HTML."""
+    page = Page(f"Device {history.name}")
+    page.add(
+        paragraph(f"{history.owner}: {history.charges:,} charges, {history.releases:,} releases.", "lead"),
+        heading("Its budget"),
+    )
+    finite = [(number, spent) for number, spent in history.points if math.isfinite(spent)]
+    spent = history.points[-1][1]
+    if history.epsilon is None or not math.isfinite(spent):
+        page.add(
+            paragraph("Nothing is promised: the ledger was made for, or has paid for, releases without a proved ε.")
+        )
+    else:
+        page.add(budget(spent, history.epsilon))
+    if len(finite) > 1:
+        numbers, epsilons = [number for number, _ in finite], [epsilon for _, epsilon in finite]
+        words = f"After {numbers[-1]:,} charges: ε = {epsilons[-1]:.3g}"
+        lines = [Line("charged", numbers, epsilons)]
+        if history.epsilon is not None:
+            words += f" of {history.epsilon:g}"
+            lines.append(Line("left", numbers, [max(0.0, history.epsilon - epsilon) for epsilon in epsilons]))
+        drawing = plotter.lines(words, "charge", "ε", lines, limit=history.epsilon, bottom=0.0)
+        page.add(figure(drawing, f"{words}. A ledger keeps the order of charges, and no times."))
+        rows = [[f"{number}", f"{epsilon:.4f}"] for number, epsilon in finite]
+        page.add(folded("The same in numbers", table("Charges", ["charge", "ε charged"], rows)))
+    page.add(
+        facts(
+            "What the ledger was made for",
+            [
+                ("ε, δ", f"{'none' if history.epsilon is None else f'{history.epsilon:g}'}, {history.delta:g}"),
+                ("unit", f"{history.unit}, {history.neighbouring}"),
+                ("device", history.owner),
+            ],
+        )
+    )
+    _now(page, history.status)
+    return page.html()
+
+
+def _now(page: Page, status: dict[str, Any] | None) -> None:
+    """What a running agent says of itself."""
+    page.add(heading("Now"))
+    if status is None:
+        page.add(
+            paragraph("No agent runs there, so that nothing is known of messages: they are counted since a start.")
+        )
+        return
+    traffic, failing = status["traffic"], sum(bool(peer["failures_in_a_row"]) for peer in status["peers"])
+    planned = "" if status["steps"] is None else f" of {status['steps']}"
+    page.add(
+        facts(
+            "The agent, since it was started",
+            [
+                ("state", status["state"]),
+                ("learner", status["learner"]),
+                ("fleet", status["fleet"]),
+                ("cycle", f"{status['cycle']}, private step {status['steps_done']}{planned}"),
+                ("promise", f"{status['privacy']['status']}: {status['privacy']['mechanism']}"),
+                ("peers", f"{len(status['peers'])}, of whom {failing} are not reached"),
+                (
+                    "messages",
+                    f"{traffic['messages']:,} sent, {traffic['retries']:,} retries, {traffic['received']:,} received",
+                ),
+                ("sent", f"{traffic['wire_bytes'] / 2**20:,.2f} MiB"),
+                ("memory", f"{status['resources']['rss_mib']:.0f} MiB"),
+                ("certificate", f"holds until {status['certificate_expires']}"),
+                ("waits for", "; ".join(wait["reason"] for wait in status["waiting"])),
+            ],
+        )
+    )

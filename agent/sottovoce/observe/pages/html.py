@@ -1,0 +1,107 @@
+"""The parts of a page. Every value is escaped where it enters; nothing else makes markup."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+_STYLE = Path(__file__).with_name("style.css")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """HTML that was made here, or by matplotlib: its values are escaped already."""
+
+    html: str
+
+
+@dataclass(slots=True)
+class Page:
+    """A page, filled from top to bottom.
+
+    Args:
+        title: of the page.
+    """
+
+    title: str
+    _parts: list[str] = field(default_factory=list)
+
+    def add(self, *parts: Markup) -> None:
+        """Append."""
+        self._parts += [part.html for part in parts]
+
+    def html(self) -> str:
+        """The whole document."""
+        head = (
+            '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{_STYLE.read_text(encoding='utf-8')}</style>"
+        )
+        body = "\n".join([f"<h1>{escape(self.title)}</h1>", *self._parts])
+        return (
+            f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
+            f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>"
+        )
+
+
+def heading(words: str) -> Markup:
+    """Of a section."""
+    return Markup(f"<h2>{escape(words)}</h2>")
+
+
+def paragraph(words: str, kind: str = "") -> Markup:
+    """Some words; `kind` is a class of the style sheet."""
+    return Markup(f"<p{_class(kind)}>{escape(words)}</p>")
+
+
+def warnings(words: Iterable[str]) -> Markup:
+    """What a reader must know; nothing where there is nothing."""
+    items = "".join(f"<li>{escape(one)}</li>" for one in words)
+    return Markup(f'<section class="warnings"><h2>Read this first</h2><ul>{items}</ul></section>' if items else "")
+
+
+def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
+    """A table of names and values; what has no value is left out."""
+    cells = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows if value
+    )
+    return Markup(f"<table><caption>{escape(caption)}</caption><tbody>{cells}</tbody></table>")
+
+
+def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """A table with a heading; all columns but the first are numbers."""
+    names = "".join(
+        f'<th scope="col"{_class("number" if i else "")}>{escape(name)}</th>' for i, name in enumerate(columns)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{_class('number' if i else '')}>{escape(cell)}</td>" for i, cell in enumerate(row))
+        + "</tr>"
+        for row in rows
+    )
+    return Markup(
+        f'<div class="wide"><table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def folded(summary: str, inner: Markup) -> Markup:
+    """Something that is there for whoever unfolds it."""
+    return Markup(f"<details><summary>{escape(summary)}</summary>{inner.html}</details>")
+
+
+def budget(spent: float, total: float) -> Markup:
+    """How much of ε is spent, as a bar; its words stand beside it."""
+    label = f"ε = {spent:.3f} of {total:g} spent"
+    shown = f'<meter class="budget" min="0" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></meter>'
+    return Markup(f"<p>{escape(label)}, {max(0.0, total - spent):.3f} left{shown}</p>")
+
+
+def figure(drawing: Markup, caption: str) -> Markup:
+    """A drawing with what it shows in words."""
+    return Markup(f"<figure>{drawing.html}<figcaption>{escape(caption)}</figcaption></figure>")
+
+
+def _class(kind: str) -> str:
+    return f' class="{escape(kind)}"' if kind else ""

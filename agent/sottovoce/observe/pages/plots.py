@@ -1,0 +1,126 @@
+"""Plots by matplotlib, as SVG that stands in a page: its words are words, and its names are its own."""
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from sottovoce.observe.pages.html import Markup
+
+_INCHES = (4.8, 3.0)
+_BLUE, _ORANGE, _GREY = "#0b5fa5", "#b35900", "#5b6570"  # told apart by everybody, and dark enough on white
+_SETTINGS = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "sottovoce",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e7eb",
+}
+_NOT_TOLD = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve.
+
+    Attributes:
+        label: what it is of.
+        x: of its points, in order.
+        y: likewise.
+        low: lower edge of a band around it; empty for none.
+        high: upper edge, likewise.
+        band: what the band is of.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    band: str = ""
+
+
+class Plotter:
+    """Draws.
+
+    Args:
+        pyplot: matplotlib's, drawing into files.
+    """
+
+    def __init__(self, pyplot: Any) -> None:
+        self._plt = pyplot
+        self._drawn = 0
+
+    def lines(
+        self, title: str, x_label: str, y_label: str, lines: Sequence[Line], *, limit: float | None = None,
+        bottom: float | None = None, top: float | None = None,
+    ) -> Markup:  # fmt: skip
+        """Curves over one another.
+
+        Args:
+            title: what it shows, for those who do not see it.
+            x_label: of the lower axis.
+            y_label: of the left axis.
+            lines: at least one.
+            limit: is drawn as a dashed line; None for none.
+            bottom: of the left axis; None for wherever the curves end.
+            top: likewise.
+        """
+        with self._plt.rc_context(_SETTINGS):
+            drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
+            for line, colour in zip(lines, (_BLUE, _ORANGE, _GREY), strict=False):
+                style = "o-" if len(line.x) < 3 else "-"
+                axes.plot(line.x, line.y, style, color=colour, linewidth=1.8, markersize=4, label=line.label)
+                if line.low:
+                    axes.fill_between(
+                        line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0, label=line.band
+                    )
+            if limit is not None:
+                axes.axhline(limit, color=_GREY, linestyle="--", linewidth=1.2, label="budget")
+            axes.set_xlabel(x_label)
+            axes.set_ylabel(y_label)
+            axes.set_ylim(bottom=bottom, top=top)
+            axes.locator_params(axis="x", integer=True)
+            if len(lines) > 1 or limit is not None or any(line.low for line in lines):
+                axes.legend(fontsize="small", loc="best")
+            return self._svg(drawing, title)
+
+    def bars(self, title: str, x_label: str, y_label: str, values: Sequence[float], *, limit: float | None) -> Markup:
+        """One bar for each value, in order; a limit is drawn as a dashed line."""
+        with self._plt.rc_context(_SETTINGS):
+            drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
+            axes.bar(range(len(values)), values, color=_BLUE, width=0.8)
+            if limit is not None:
+                axes.axhline(limit, color=_GREY, linestyle="--", linewidth=1.2, label="budget")
+                axes.legend(fontsize="small", loc="lower right")
+            axes.set_xlabel(x_label)
+            axes.set_ylabel(y_label)
+            axes.locator_params(axis="x", integer=True)
+            return self._svg(drawing, title)
+
+    def _svg(self, drawing: Any, title: str) -> Markup:
+        """The drawing without what a file of its own needs, and with names that no other drawing has."""
+        written = io.StringIO()
+        drawing.savefig(written, format="svg", metadata=_NOT_TOLD)
+        self._plt.close(drawing)
+        self._drawn += 1
+        mine = f"plot{self._drawn}-"
+        svg = written.getvalue()
+        svg = svg[svg.index("<svg") :]
+        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+        svg = re.sub(r'\bid="', f'id="{mine}', svg)
+        svg = re.sub(r"url\(#", f"url(#{mine}", svg)
+        svg = re.sub(r'href="#', f'href="#{mine}', svg)
+        (opening,) = re.findall(r"\A<svg[^>]*>", svg)
+        box = re.search(r'viewBox="[^"]*"', opening)
+        head = (
+            f'<svg {box[0] if box else ""} role="img" aria-labelledby="{mine}title" '
+            'xmlns:xlink="http://www.w3.org/1999/xlink">'
+            f'<title id="{mine}title">{escape(title)}</title>'
+        )
+        return Markup(head + svg[len(opening) :])

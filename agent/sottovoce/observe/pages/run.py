@@ -1,0 +1,205 @@
+"""The page of a run of a testbed or a simulation."""
+
+import math
+from collections.abc import Sequence
+
+from sottovoce.observe.pages.html import (
+    Markup,
+    Page,
+    budget,
+    facts,
+    figure,
+    folded,
+    heading,
+    paragraph,
+    table,
+    warnings,
+)
+from sottovoce.observe.pages.plots import Line, Plotter
+from sottovoce.observe.pages.reading import Measures, RunReport
+
+_MOST_ROWS = 100
+_MIB = 2**20
+_MEASURED = (
+    "Accuracies and losses were measured by the harness, on models that agents have published, with records that no "
+    "agent holds."
+)
+_MEASURES = ("accuracy", "mae", "rmse")
+_WORDS = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root mean squared error", "loss": "loss"}
+
+
+def run_page(report: RunReport, plotter: Plotter) -> str:
+    """The page of a report, HTML."""
+    run = report.run
+    page = Page(f"{run.get('learner', 'A run')} on {run.get('data', 'some data')}, {run.get('agents', '?')} agents")
+    page.add(paragraph(_result(report.final), "lead"), warnings(report.warnings))
+    page.add(
+        *_learning(report, plotter), *_privacy(report, plotter), *_used(report), *_settings(report), *_agents(report)
+    )
+    if _measure(report.final) == "accuracy":
+        page.add(paragraph(_MEASURED, "note"))
+    return page.html()
+
+
+def _measure(measures: Measures) -> str:
+    """What was measured: the first name that has a mean."""
+    return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
+
+
+def _result(final: Measures) -> str:
+    name = _measure(final)
+    unit = f" {final['unit']}" if final.get("unit") else ""
+    mean = _number(final.get(f"{name}_mean"))
+    low, high = _number(final.get(f"{name}_min")), _number(final.get(f"{name}_max"))
+    spread = f", from {low} to {high} over agents" if low else f", {high}{unit} the worst agent's" if high else ""
+    return f"At the end: {_WORDS[name]} {mean}{unit}{spread}."
+
+
+def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
+    parts = [heading("How it learnt")]
+    name = _measure(report.final)
+    for shown in dict.fromkeys((name, "loss")):
+        points = [point for point in report.curve if _finite(point, f"{shown}_mean", "cycle")]
+        if not points:
+            continue
+        line = Line(
+            "mean over agents", _column(points, "cycle"), _column(points, f"{shown}_mean"), *_band(points, shown)
+        )  # fmt: skip
+        limits = {"bottom": 0.0, "top": 1.0} if shown == "accuracy" else {}
+        words = f"{_WORDS[shown]} over cycles, from {line.y[0]:.3g} to {line.y[-1]:.3g}"
+        parts.append(figure(plotter.lines(words, "cycle", _WORDS[shown], [line], **limits), f"{words.capitalize()}."))
+    if len(parts) == 1:
+        return [*parts, paragraph("Nothing was measured on the way.")]
+    return [*parts, folded("The same in numbers", _curve(report.curve, name))]
+
+
+def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:
+    """From the least to the largest over agents, where both were measured."""
+    if all(_finite(point, f"{name}_min", f"{name}_max") for point in points):
+        return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
+    return [], [], ""
+
+
+def _curve(curve: list[Measures], name: str) -> Markup:
+    fields = [field for field in ("cycle", "t_s", f"{name}_mean", f"{name}_min", f"{name}_max", "loss_mean")
+              if any(point.get(field) is not None for point in curve)]  # fmt: skip
+    step = max(1, math.ceil(len(curve) / _MOST_ROWS))
+    rows = curve[::step]
+    caption = "Measures on the way" if step == 1 else f"Measures on the way, every {step}th"
+    return table(caption, fields, [[_number(point.get(field)) for field in fields] for point in rows])
+
+
+def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
+    privacy = report.privacy
+    parts = [heading("What it cost in privacy")]
+    spent = [agent.epsilon_spent for agent in report.agents if agent.epsilon_spent is not None]
+    if privacy.epsilon is None:
+        parts.append(paragraph(f"Nothing is promised: {privacy.reason or 'there was no noise'}."))
+    elif privacy.spent_epsilon_max is None:
+        parts.append(
+            paragraph(f"ε = {privacy.epsilon:g} is claimed; releases were charged as infinite: {privacy.reason}.")
+        )
+    else:
+        parts.append(budget(privacy.spent_epsilon_max, privacy.epsilon))
+    if privacy.epsilon is not None and len(spent) > 1:
+        parts.append(_spent(sorted(spent), privacy.epsilon, plotter))
+    parts.append(
+        facts(
+            "The statement",
+            [
+                ("status", privacy.status),
+                ("ε, δ", f"{_number(privacy.epsilon) or 'none'}, {_number(privacy.delta) or 'none'}"),
+                ("unit", f"{privacy.unit}, {privacy.neighbouring}"),
+                ("mechanism", privacy.mechanism),
+                ("composition", privacy.composition),
+                ("who sees it", privacy.threat_model),
+                ("why", privacy.reason),
+                ("releases", f"{privacy.releases:,}"),
+                (
+                    "ledgers",
+                    "each agrees with its agent" if privacy.ledgers_agree else "NOT all agree with their agents",
+                ),
+            ],
+        )
+    )
+    return parts
+
+
+def _spent(spent: list[float], total: float, plotter: Plotter) -> Markup:
+    """What each agent spent, if they differ."""
+    if spent[0] == spent[-1]:
+        return paragraph("Every agent spent the same.")
+    words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"
+    shown = spent[:: max(1, math.ceil(len(spent) / _MOST_ROWS))]
+    return figure(plotter.bars(words, "agents, by what they spent", "ε spent", shown, limit=total), f"{words}.")
+
+
+def _used(report: RunReport) -> list[Markup]:
+    traffic, used = report.traffic, report.resources
+    memory = (
+        "" if used.rss_mib_median is None else f"{used.rss_mib_median:.0f} MiB, {_number(used.rss_mib_max)} at most"
+    )
+    return [
+        heading("What it took"),
+        facts(
+            "Traffic and resources",
+            [
+                ("messages", f"{traffic.messages:,}"),
+                (
+                    "sent",
+                    f"{traffic.wire_bytes / _MIB:,.2f} MiB, of which payload {traffic.payload_bytes / _MIB:,.2f} MiB",
+                ),
+                ("an agent and cycle", f"{traffic.wire_bytes_per_agent_cycle / 1024:,.2f} KiB"),
+                ("memory of an agent", memory),
+                ("processor time of an agent", "" if used.cpu_s_per_agent is None else f"{used.cpu_s_per_agent:.1f} s"),
+                ("ready after", "" if used.ready_s_median is None else f"{used.ready_s_median:.1f} s"),
+            ],
+        ),
+    ]
+
+
+def _settings(report: RunReport) -> list[Markup]:
+    simple = [(name, _value(value)) for name, value in report.run.items() if not isinstance(value, dict | list)]
+    return [heading("What was run"), facts("Settings", [*simple, ("faults", ", ".join(report.faults))])]
+
+
+def _agents(report: RunReport) -> list[Markup]:
+    if not report.agents:
+        return []
+    shown = report.agents[:_MOST_ROWS]
+    rows = [
+        [
+            agent.id,
+            "yes" if agent.alive else "no",
+            f"{agent.cycles}",
+            f"{agent.peers}",
+            "∞" if agent.epsilon_spent is None else _number(agent.epsilon_spent),
+            f"{agent.releases}",
+        ]
+        for agent in shown
+    ]
+    alive = sum(agent.alive for agent in report.agents)
+    caption = f"{alive} of {len(report.agents)} ran at the end"
+    if len(shown) < len(report.agents):
+        caption += f"; the first {len(shown)} are listed"
+    listed = table(caption, ["id", "alive", "cycles", "peers", "ε spent", "releases"], rows)
+    return [heading("Agents"), folded(caption, listed)]
+
+
+def _finite(point: Measures, *fields: str) -> bool:
+    return all(isinstance(value := point.get(field), int | float) and math.isfinite(value) for field in fields)
+
+
+def _column(points: Sequence[Measures], field: str) -> list[float]:
+    return [float(value) for point in points if isinstance(value := point.get(field), int | float)]
+
+
+def _number(value: float | str | None) -> str:
+    """In four places; nothing for nothing."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"
+
+
+def _value(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)

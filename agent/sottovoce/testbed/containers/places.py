@@ -1,0 +1,118 @@
+"""Places for devices: one directory each, which a container takes for itself and keeps."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.errors import IdentityError
+
+_READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one device lives.
+
+    Attributes:
+        index: of the device in the plan.
+        directory: its own, in a directory that all containers share.
+    """
+
+    index: int
+    directory: Path
+
+    @property
+    def bundle(self) -> Path:
+        """From which the device joins."""
+        return self.directory / "bundle"
+
+    @property
+    def records(self) -> Path:
+        """Its own, before the transform."""
+        return self.directory / "records.npz"
+
+    @property
+    def template(self) -> Path:
+        """Its configuration, but for where it is reached."""
+        return self.directory / "agent.toml"
+
+    @property
+    def state(self) -> Path:
+        """Its state directory, once it has joined."""
+        return self.directory / "state"
+
+    @property
+    def config(self) -> Path:
+        """Its configuration as it runs; as old as its present life."""
+        return self.state / "agent.toml"
+
+    @property
+    def faults(self) -> Path:
+        """What goes wrong with its messages, a specification a line."""
+        return self.directory / "faults"
+
+    @property
+    def _owner(self) -> Path:
+        return self.directory / "owner"
+
+    @property
+    def taken(self) -> bool:
+        """Whether a container has it."""
+        return self._owner.is_symlink()
+
+    def take(self, owner: str) -> bool:
+        """Take it, unless somebody else has it: a symbolic link is made with its content, or not at all."""
+        try:
+            self._owner.symlink_to(owner)
+        except FileExistsError:
+            return str(self._owner.readlink()) == owner
+        return True
+
+
+def places(root: Path, count: int) -> list[Place]:
+    """So many places below a directory, whether they are there yet or not."""
+    return [Place(index, root / f"{index:03d}") for index in range(count)]
+
+
+def make_ready(root: Path, count: int) -> None:
+    """Say that all of this many places are whole."""
+    beside = root / f"{_READY}.part"
+    beside.write_text(f"{count}\n")
+    beside.replace(root / _READY)
+
+
+def made(root: Path) -> int | None:
+    """How many places are whole; None as long as they are being made."""
+    file = root / _READY
+    return int(file.read_text()) if file.exists() else None
+
+
+def wait_until_ready(root: Path, patience: float) -> list[Place]:
+    """The places, once they are whole.
+
+    Raises:
+        IdentityError: that takes longer than `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while (count := made(root)) is None:
+        if time.monotonic() > deadline:
+            raise IdentityError(f"{root}: no places are ready after {patience:g} s: see what the service `fleet` said")
+        time.sleep(0.2)
+    return places(root, count)
+
+
+def claim(found: Sequence[Place], owner: str) -> Place:
+    """The owner's own place: the one that it has from an earlier life, or the first that is free.
+
+    Raises:
+        IdentityError: all are taken.
+    """
+    own = [place for place in found if place.taken and place.take(owner)]
+    for place in own or found:
+        if place.take(owner):
+            return place
+    raise IdentityError(
+        f"all {len(found)} places are taken: start as many agents as SOTTOVOCE_AGENTS says, or begin anew with a "
+        "larger number and without the volumes of before"
+    )

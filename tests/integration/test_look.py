@@ -1,0 +1,144 @@
+"""Looking at real devices: the doctor, the live view, the page; and what each says when one is killed."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.errors import ExitCode
+from sottovoce.identity import Fleet
+
+from tests.support.devices import Device, new_device
+from tests.support.processes import SOTTOVOCE, AgentProcess, document, running, sottovoce
+from tests.support.waiting import PATIENCE, until
+
+
+@pytest.fixture(scope="module")
+def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess]]:
+    """Two devices that have learnt from one another, and run."""
+    directory = tmp_path_factory.mktemp("look")
+    devices = [new_device(fleet, directory / name) for name in ("kitchen", "cellar")]
+    for one, other in (devices, devices[::-1]):
+        one.configure([other.entry()], learner={"steps": 3}).records.chmod(0o600)
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it has heard of its peer")  # type: ignore[misc]
+        yield agents
+
+
+def _found(device: Device, code: int = 0) -> dict[str, list[dict[str, Any]]]:
+    ended = sottovoce("doctor", "--config", device.config, "--json")
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for finding in document(ended.stdout)["findings"]:
+        grouped.setdefault(finding["check"], []).append(finding)
+    return grouped
+
+
+def _watched(arguments: list[object], words: str) -> tuple[int, str]:
+    """`sottovoce top` on a terminal, ended by Ctrl-C once it has shown `words`; its exit code and what it wrote."""
+    ours, theirs = pty.openpty()
+    command = [SOTTOVOCE, "top", *map(str, arguments)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    said = b""
+
+    def heard() -> str:
+        nonlocal said
+        with contextlib.suppress(OSError):  # nothing yet, or it has ended
+            said += os.read(ours, 2**16)
+        return said.decode(errors="replace")
+
+    try:
+        until(lambda: words in heard(), f"top shows {words}")
+        process.send_signal(signal.SIGINT)
+        until(lambda: heard() and process.poll() is not None, "top ends")
+        return process.wait(PATIENCE), heard()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def test_the_doctor_finds_two_running_devices_well(pair: list[AgentProcess]) -> None:
+    for agent in pair:
+        found = _found(agent.device)
+        bad = [one for check, ones in found.items() if check != "clock" for one in ones if one["level"] != "ok"]
+        assert not [one for one in bad if "it is spent" not in one["what"]], bad
+        assert "held by this device's agent" in found["listen"][0]["what"]
+        assert "is of this fleet" in found["peers"][0]["what"]
+
+
+def test_a_look_at_a_device(pair: list[AgentProcess]) -> None:
+    state = pair[0].device.state
+    ended = sottovoce("top", "--state", state, "--json", "--every", "0.3")
+    (device,) = document(ended.stdout)["devices"]
+    assert (device["id"], device["away"], device["sent_per_s"] is not None) == (pair[0].device.id, False, True)
+    shown = sottovoce("top", "--config", pair[0].device.config, "--once", "--every", "0.1")
+    assert shown.returncode == 0
+    assert pair[1].device.address in shown.stdout
+
+
+def test_the_live_view_leaves_the_terminal_as_it_was(pair: list[AgentProcess]) -> None:
+    code, said = _watched(["--state", pair[0].device.state, "--every", "0.1"], pair[0].device.id)
+    assert code == ExitCode.INTERRUPTED
+    assert "\x1b[?1049h" in said
+    assert said.rindex("\x1b[?1049l") > said.rindex("\x1b[?1049h"), "the other screen is left"
+    assert "Traceback" not in said
+
+
+def test_the_page_of_a_device_that_runs(pair: list[AgentProcess], tmp_path: Path) -> None:
+    out = tmp_path / "kitchen.html"
+    ended = sottovoce("report", "--state", pair[0].device.state, "--out", out)
+    assert ended.returncode == 0, ended.stderr
+    page = out.read_text()
+    assert "3 charges" in page
+    assert "of whom 0 are not reached" in page
+
+
+def test_a_device_that_is_killed_is_away(pair: list[AgentProcess]) -> None:
+    kitchen, cellar = pair
+    cellar.process.kill()
+    cellar.ended()
+    shown = sottovoce("top", "--state", cellar.device.state, "--once", "--every", "0.1")
+    assert (shown.returncode, "away" in shown.stdout) == (0, True), shown.stderr
+    found = _found(cellar.device)
+    assert "left its socket behind" in found["agent"][0]["what"]
+    assert "free" in found["listen"][0]["what"]
+    found = _found(kitchen.device, ExitCode.NETWORK)
+    assert found["peers"][0]["what"].endswith("nobody listens there")
+    with AgentProcess(cellar.device) as again:
+        again.ready()
+        assert _found(cellar.device)["listen"][0]["level"] == "ok", "the doctor has taken nothing from it"
+        assert again.end() == 0
+
+
+def test_a_testbed_that_runs_is_watched_and_its_report_is_made_a_page(tmp_path: Path) -> None:
+    kept, report = tmp_path / "kept", tmp_path / "run.json"
+    command = [SOTTOVOCE, "testbed", "--agents", "2", "--cycles", "12", "--period", "0.3", "--data", "breast-cancer"]
+    command += ["--set", f"testbed.directory={kept}", "--report", str(report)]
+    with (tmp_path / "log").open("wb") as log:
+        testbed = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            until(lambda: (kept / "progress.json").exists() or testbed.poll() is not None, "it has measured something")
+            looked = document(sottovoce("top", "--testbed", kept, "--json", "--every", "0.1").stdout)
+            assert testbed.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+        finally:
+            testbed.kill()
+            testbed.wait()
+    assert looked["testbed"]["directory"] == str(kept)
+    assert 0 < looked["testbed"]["measured"]["accuracy_mean"] <= 1
+    assert [device["name"] for device in looked["devices"]] == ["agent-00", "agent-01"]
+    over = sottovoce("top", "--testbed", kept, "--once", "--every", "0.1")
+    assert "0 of 2 up" in " ".join(over.stdout.split())
+    assert sottovoce("report", report).returncode == 0
+    final = json.loads(report.read_text())["final"]["accuracy_mean"]
+    assert f"accuracy {final:.4g}" in (tmp_path / "run.html").read_text()

@@ -1,0 +1,216 @@
+"""`sottovoce model` from end to end: a declaration becomes a graph, and an agent's model goes elsewhere."""
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.identity import Fleet
+from sottovoce.kernels.onnx.runtime import onnxruntime
+
+from tests.support.command import here
+from tests.support.devices import CLASSES, FEATURES, Device, accuracy, new_device, some_records
+from tests.support.forward_models import cnn, run
+from tests.support.processes import document, running, sottovoce
+from tests.support.waiting import until
+
+DECLARATION = """
+name = "small"
+input = [1, 6, 6]
+classes = 3
+loss = "softmax"
+
+[[layers]]
+kind = "conv2d"
+filters = 2
+kernel = 3
+
+[[layers]]
+kind = "flatten"
+
+[[layers]]
+kind = "dense"
+units = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def test_set(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("test") / "test.npz"
+    features, labels = some_records(400, 2**31)
+    np.savez(path, X=features, y=labels, classes=np.array(CLASSES), bounds=[[0.0] * FEATURES, [1.0] * FEATURES])
+    return f"npz:{path}"
+
+
+@pytest.fixture(scope="module")
+def stopped(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Device, dict[str, str], list[int]]:
+    """A device that has learnt and was stopped, what it was exported as while it ran, and what it predicted then."""
+    directory = tmp_path_factory.mktemp("model")
+    device = new_device(fleet, directory / "a", records=200).configure(learner={"steps": 10})
+    features, _ = some_records(20, 5)
+    with running(device) as (agent,):
+        until(lambda: agent.status()["steps_done"] == 10, "it has learnt")
+        until(lambda: len({tuple(agent.model()) for _ in range(2)}) == 1, "it has settled")
+        exported = {}
+        for kind, suffix in (("onnx", "onnx"), ("sklearn", "json")):
+            out = directory / f"running.{suffix}"
+            said = sottovoce("model", "export", "--state", device.state, "--format", kind, "--out", out)
+            assert said.returncode == 0, said.stderr
+            exported[kind] = str(out)
+        answer = _asked_as_documented(device.state / "agent.sock", features.tolist())
+        assert agent.end(signal.SIGTERM) == 0
+    return device, exported, answer["labels"]
+
+
+def _asked_as_documented(path: Path, rows: list[list[float]]) -> dict[str, list[int]]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        connection.sendall(json.dumps({"predict": rows}).encode() + b"\n")
+        with connection.makefile() as lines:
+            found: dict[str, list[int]] = json.loads(lines.readline())
+            return found
+
+
+def test_what_a_running_agent_predicts_is_what_its_export_predicts(
+    stopped: tuple[Device, dict[str, str], list[int]],
+) -> None:
+    _, exported, labels = stopped
+    features, _ = some_records(20, 5)
+    session = onnxruntime().InferenceSession(exported["onnx"], providers=["CPUExecutionProvider"])
+    assert session.run(["predictions"], {"features": features.astype(np.float32)})[0].tolist() == labels
+    said = json.loads(session.get_modelmeta().custom_metadata_map["sottovoce.export"])
+    assert (said["learner"], said["model"], said["classes"]) == ("clipd2p", "softmax", CLASSES)
+    assert said["transform_included"] is True
+    assert (said["privacy"]["status"], said["privacy"]["epsilon"]) == ("proved", 2.0)
+    assert 0 < said["privacy"]["spent_epsilon"] <= 2.0
+
+
+def test_a_stopped_agent_has_the_same_model(
+    stopped: tuple[Device, dict[str, str], list[int]], tmp_path: Path, test_set: str
+) -> None:
+    device, exported, _ = stopped
+    out = tmp_path / "stopped.json"
+    ended = here(
+        "model", "export", "--state", device.state, "--config", device.config, "--format", "sklearn", "--out", out
+    )
+    assert ended.code == 0, ended.err
+    one, other = json.loads(out.read_text()), json.loads(Path(exported["sklearn"]).read_text())
+    assert one["coef_"] == other["coef_"]
+    statement = {key: value for key, value in other["description"]["privacy"].items() if key != "exhausted"}
+    assert one["description"]["privacy"] == statement
+    by_state = here(
+        "model", "predict", "--state", device.state, "--config", device.config, "--data", test_set, "--json"
+    )
+    by_file = here("model", "predict", "--model", exported["onnx"], "--data", test_set, "--json", "--score")
+    assert by_state.code == by_file.code == 0, by_state.err + by_file.err
+    told = document(by_file.out)
+    assert document(by_state.out)["predictions"] == told["predictions"]
+    assert told["accuracy"] > 0.9
+
+
+def test_a_stopped_agent_needs_its_configuration(
+    stopped: tuple[Device, dict[str, str], list[int]], tmp_path: Path
+) -> None:
+    device, _, _ = stopped
+    ended = here("model", "export", "--state", device.state, "--out", tmp_path / "x.onnx")
+    assert (ended.code, "give its --config FILE" in ended.err) == (2, True)
+    other = here("model", "export", "--state", tmp_path, "--config", device.config, "--out", tmp_path / "x.onnx")
+    assert (other.code, "name both alike" in other.err) == (2, True)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_running_agent_predicts_for_the_command(fleet: Fleet, tmp_path: Path, test_set: str) -> None:
+    device = new_device(fleet, tmp_path / "a", records=200).configure(learner={"steps": 10})
+    with running(device) as (agent,):
+        until(lambda: agent.status()["steps_done"] == 10, "it has learnt")
+        out = tmp_path / "labels"
+        said = sottovoce("model", "predict", "--state", device.state, "--data", test_set, "--out", out)
+        assert (said.returncode, said.stdout) == (0, ""), said.stderr
+        assert len(out.read_text().split()) == 400
+        scored = sottovoce("model", "predict", "--state", device.state, "--data", test_set, "--score")
+        assert float(scored.stdout.removeprefix("accuracy")) == pytest.approx(accuracy(agent.model()), abs=0.1)
+
+
+def test_a_declaration_becomes_a_graph_that_this_machine_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(DECLARATION)
+    told = document(here("model", "build", "small.toml", "--json").out)
+    assert (told["name"], told["parameters"], told["file"]) == ("small", 2 * 9 + 2 + 32 * 3 + 3, "small.onnx")
+    shown = document(here("model", "show", "small.onnx", "--json").out)
+    assert (shown["sha256"], shown["size"], shown["chunk"]) == (told["sha256"], told["parameters"], told["chunk"])
+    assert shown["runs_here"].startswith("yes")
+    assert shown["as_declared"] is True
+    words = here("model", "build", "small.toml", "--name", "other").out
+    assert (
+        f'graphs = ["{document(here("model", "build", "small.toml", "--name", "other", "--json").out)["graphs"][0]}"]'
+        in words
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.onnx", "small.onnx", "small.toml"]
+
+
+def test_another_program_s_model_becomes_a_graph_and_its_weights(tmp_path: Path) -> None:
+    source, out, weights = tmp_path / "Their Model.onnx", tmp_path / "graph.onnx", tmp_path / "weights.npz"
+    source.write_bytes(cnn().SerializeToString())
+    ended = here("model", "build", source, "--out", out, "--parameters", weights, "--json")
+    assert ended.code == 0, ended.err
+    assert document(ended.out)["name"] == "their-model"
+    x = np.random.default_rng(0).normal(size=(4, 1, 6, 6)).astype(np.float32)
+    with np.load(weights) as archive:
+        kept = {**archive}
+    runtime = onnxruntime().InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    inputs = {
+        "parameters": kept["parameters"].astype(np.float32),
+        "features": x.reshape(4, -1),
+        "labels": np.zeros(4, dtype=np.int64),
+        "mask": np.ones(4, dtype=bool),
+        "clip": np.array(1.0),
+    }
+    assert runtime.run(["predictions"], inputs)[0].tolist() == run(cnn(), x).argmax(axis=1).tolist()
+    assert kept["conv1.weight"].shape == (4, 1, 3, 3)
+
+
+def test_another_program_s_model_predicts_and_is_scored_by_what_it_predicts(tmp_path: Path) -> None:
+    file, data = tmp_path / "model.onnx", tmp_path / "data.npz"
+    file.write_bytes(cnn().SerializeToString())
+    x = np.random.default_rng(0).normal(size=(300, 36))
+    labels = run(cnn(), x.reshape(300, 1, 6, 6)).argmax(axis=1)
+    np.savez(data, X=x, y=labels, classes=np.array(3))
+    assert here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score").out == "accuracy     1\n"
+    lines = here("model", "predict", "--model", file, "--data", f"npz:{data}").out.split()
+    assert lines == [str(label) for label in labels]
+    np.savez(data, X=x[:, 1:], y=labels, classes=np.array(3))
+    other = here("model", "predict", "--model", file, "--data", f"npz:{data}")
+    assert (other.code, "does not take these records, of 35 features each" in other.err) == (3, True)
+    np.savez(data, X=np.hstack([x, x[:, :1]]), y=labels * 0, classes=np.array(1))
+    numbers = here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score")
+    assert (numbers.code, "nothing to compare such predictions with" in numbers.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "name, content, code, words",
+    [
+        ("bad.toml", "name = 3", 3, "bad.toml"),
+        ("bad.toml", DECLARATION.replace("units = 3", "units = 4"), 3, "the last layer gives 4 numbers"),
+        ("bad.onnx", "no model", 3, "is not an ONNX model"),
+        ("bad.pt2", "", 3, "torch.onnx.export"),
+        ("bad.json", "{}", 2, "ends in .toml"),
+    ],
+)
+def test_nothing_is_written_where_nothing_can_be_built(
+    tmp_path: Path, name: str, content: str, code: int, words: str
+) -> None:
+    source = tmp_path / name
+    source.write_text(content)
+    ended = here("model", "build", source, "--out", tmp_path / "out.onnx")
+    assert (ended.code, words in ended.err) == (code, True), ended.err
+    assert ended.err.count("\n") == 1
+    assert [*tmp_path.iterdir()] == [source]
+
+
+def test_without_the_extra_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "small.toml").write_text(DECLARATION)
+    monkeypatch.setattr("sottovoce.cli.model_files.find_spec", lambda name: None)
+    ended = here("model", "build", tmp_path / "small.toml")
+    assert (ended.code, "install sottovoce[models]" in ended.err) == (3, True)

@@ -1,0 +1,235 @@
+"""A real agent that is watched: what it exports, what alerts and panels ask for, and how it takes being asked."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sottovoce.identity import Fleet
+from sottovoce.observe.metrics import CATALOGUE
+
+from tests.support.devices import Device, free_port, new_device
+from tests.support.monitoring import TARGET_LABELS, expressions
+from tests.support.processes import AgentProcess, running
+from tests.support.waiting import PATIENCE, until
+
+SYNTHETIC = {"up": set[str](), "ALERTS": {"alertstate", "alertname", "severity"}}
+"""What Prometheus itself adds, with its labels."""
+
+# `sottovoce agent run` whose core gets stuck once a file is there.
+_STUCK = """
+import sys, threading
+from pathlib import Path
+from sottovoce.agent.core import Core
+fire = Core.fire
+sign = Path(sys.argv[2])
+def stuck(self, name, now):
+    if sign.exists():
+        threading.Event().wait()
+    return fire(self, name, now)
+Core.fire = stuck
+from sottovoce.cli.main import main
+sys.argv = ["sottovoce", "agent", "run", "--config", sys.argv[1]]
+main()
+"""
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and body of a page."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def checks(port: int, path: str) -> dict[str, Any]:
+    """The findings of a page of health."""
+    found: dict[str, Any] = json.loads(get(port, path)[1])["checks"]
+    return found
+
+
+def samples(port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Labels and values of what is exported now, by metric."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(get(port, "/metrics")[1]):
+        for one in family.samples:
+            found.setdefault(one.name, []).append((one.labels, one.value))
+    return found
+
+
+def value(port: int, metric: str) -> float:
+    """The value of a metric without labels."""
+    ((_, found),) = samples(port)[metric]
+    return found
+
+
+def configured(device: Device, peer: Device, **observe: object) -> Device:
+    return device.configure(
+        [peer.entry()],
+        membership={"sampling": "newscast", "period": 0.5},
+        learner={"period": 0.1, "steps": 5},
+        observe=observe,
+    )
+
+
+@pytest.fixture(scope="module")
+def watched(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AgentProcess, int]]:
+    """An agent that has learnt and received, and the port at which it is watched."""
+    directory, port = tmp_path_factory.mktemp("watched"), free_port()
+    one, other = (new_device(fleet, directory / name) for name in ("one", "other"))
+    configured(one, other, metrics=f"127.0.0.1:{port}")
+    configured(other, one)
+    with running(one, other) as (agent, _):
+        until(lambda: value(port, "sottovoce_learner_steps_done") == 5, "it has done its steps")
+        until(lambda: value(port, "sottovoce_messages_received_total") > 0, "it has received something")
+        yield agent, port
+
+
+def test_every_metric_of_the_catalogue_is_exported_and_none_besides(watched: tuple[AgentProcess, int]) -> None:
+    exported = samples(watched[1])
+    assert set(exported) == set(CATALOGUE)
+    for name, found in exported.items():
+        label = CATALOGUE[name].label
+        assert all(set(labels) == ({label} if label else set()) for labels, _ in found), name
+
+
+def test_every_metric_and_label_of_alerts_and_panels_is_exported(watched: tuple[AgentProcess, int]) -> None:
+    exported = samples(watched[1])
+    assert len(expressions()) > 40
+    for expression in expressions():
+        labels = set(TARGET_LABELS)
+        for selector in expression.selectors:
+            assert selector.metric in exported or selector.metric in SYNTHETIC, f"{expression.where}: {selector.metric}"
+            series = [labels for labels, _ in exported.get(selector.metric, ())]
+            own = {name for labels in series for name in labels} | SYNTHETIC.get(selector.metric, set())
+            for name, operator, wanted in selector.matchers:
+                assert name in own | TARGET_LABELS, f"{expression.where}: {selector.metric} has no label {name}"
+                if operator == "=" and name in own and name not in ("transport", "alertstate"):
+                    assert wanted in {labels[name] for labels in series}, f"{expression.where}: no {name} is {wanted}"
+            labels |= own
+        assert expression.grouped | expression.shown <= labels, expression.where
+
+
+def test_what_is_exported_agrees_with_the_status(watched: tuple[AgentProcess, int]) -> None:
+    agent, port = watched
+    status = agent.status()
+    assert value(port, "sottovoce_privacy_epsilon_spent") == status["privacy"]["spent_epsilon"]
+    assert value(port, "sottovoce_privacy_epsilon_limit") == 2.0
+    assert value(port, "sottovoce_privacy_charges_total") == status["privacy"]["charges"] == 5
+    assert value(port, "sottovoce_peers_known") == 1
+    sent = status["traffic"]["messages"]
+    until(lambda: value(port, "sottovoce_messages_sent_total") >= sent > 0, "what was kept for a second is read again")
+    assert value(port, "sottovoce_ledger_bytes") > 4096
+
+
+def test_nothing_is_told_of_who_the_peers_are(watched: tuple[AgentProcess, int]) -> None:
+    agent, port = watched
+    text = get(port, "/metrics")[1] + get(port, "/readyz")[1] + get(port, "/livez")[1]
+    (peer,) = agent.status()["peers"]
+    assert peer["id"] not in text
+    assert peer["address"] not in text
+
+
+def test_it_lives_and_is_ready(watched: tuple[AgentProcess, int]) -> None:
+    _, port = watched
+    assert get(port, "/livez")[0] == get(port, "/readyz")[0] == 200
+    assert checks(port, "/livez") == {"loop": "ok", "core": "ok"}
+    assert checks(port, "/readyz") == {"identity": "ok", "ledger": "ok", "transport": "ok"}
+
+
+def test_many_who_ask_at_once_are_all_answered_and_it_goes_on_learning(watched: tuple[AgentProcess, int]) -> None:
+    _, port = watched
+    before = value(port, "sottovoce_learner_cycles_total")
+    with ThreadPoolExecutor(12) as threads:
+        answers = list(threads.map(lambda path: get(port, path)[0], ["/metrics", "/livez", "/readyz", "/no"] * 60))
+    assert (answers.count(200), answers.count(404)) == (180, 60)
+    until(lambda: value(port, "sottovoce_learner_cycles_total") > before, "it goes on")
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x00" * 20, b"GET /metrics HTTP/1.1\r\n", b"A" * 100_000, b"\r\n\r\n"])
+def test_whatever_is_sent_it_goes_on(watched: tuple[AgentProcess, int], sent: bytes) -> None:
+    _, port = watched
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        try:
+            connection.sendall(sent)
+        except OSError:
+            assert len(sent) > 8192, "only who sends without end is cut off"
+    assert get(port, "/livez")[0] == 200
+
+
+def test_a_stuck_core_does_not_live_and_metrics_still_say_so(fleet: Fleet, tmp_path: Path) -> None:
+    device, port, sign = new_device(fleet, tmp_path / "a"), free_port(), tmp_path / "stuck"
+    device.configure([], learner={"period": 0.1, "steps": 5}, observe={"metrics": f"127.0.0.1:{port}"})
+    process = subprocess.Popen([sys.executable, "-c", _STUCK, device.config, sign], stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: _answers(port) and get(port, "/livez")[0] == 200, "it lives")
+        sign.touch()
+        status, body = until(lambda: _unhealthy(port), "it does not live any more") or (0, "")
+        assert (status, json.loads(body)["checks"]) == (
+            503,
+            {"loop": "ok", "core": "it has not taken its turn for 5 s"},
+        )
+        assert get(port, "/metrics")[0] == 200
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        get(port, "/readyz")
+    except OSError:
+        return False
+    return True
+
+
+def _unhealthy(port: int) -> tuple[int, str] | None:
+    answer = get(port, "/livez")
+    return answer if answer[0] != 200 else None
+
+
+def test_an_address_in_use_stops_it_with_the_remedy(fleet: Fleet, tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        device = new_device(fleet, tmp_path / "a").configure([], observe={"metrics": f"127.0.0.1:{port}"})
+        with AgentProcess(device) as agent:
+            assert agent.ended() == 7
+            assert "change observe.metrics" in agent.log()
+
+
+def test_others_are_not_told_of_memory_and_it_stops_cleanly_while_watched(fleet: Fleet, tmp_path: Path) -> None:
+    port = free_port()
+    device = new_device(fleet, tmp_path / "a")
+    device.configure(
+        [],
+        agent={"state": device.state.name, "log_format": "json"},
+        observe={"metrics": f"0.0.0.0:{port}", "allow_remote": True},
+    )
+    with AgentProcess(device) as agent:
+        agent.ready()
+        exported = set(samples(port))
+        assert {name for name in CATALOGUE if name not in exported} == {
+            "sottovoce_process_cpu_seconds_total",
+            "sottovoce_process_memory_limit_bytes",
+            "sottovoce_process_resident_memory_bytes",
+            "sottovoce_state_free_bytes",
+            "sottovoce_view_exchanges_total",
+            "sottovoce_view_records_refused_total",
+        }
+        with socket.create_connection(("127.0.0.1", port)) as idle:
+            idle.sendall(b"GET /metrics")
+            assert agent.end(signal.SIGTERM) == 0
+        events = [json.loads(line)["event"] for line in agent.log().splitlines()]
+        assert events == ["ready", "stopped"]

@@ -1,0 +1,86 @@
+"""A compose testbed with processes in the place of its containers: prepared, learnt, reported."""
+
+import getpass
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.testbed.containers.asked import Asked
+from sottovoce.testbed.containers.prepare import prepare
+from sottovoce.testbed.containers.results import results
+
+from tests.support.devices import free_port, some_records
+from tests.support.mosquitto import MOSQUITTO
+from tests.support.reports import check_report
+
+pytestmark = [
+    pytest.mark.timeout(200),
+    pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed"),
+]
+_DEVICE = """
+import sys
+from pathlib import Path
+from sottovoce.testbed.containers.device import run
+sys.exit(run(Path(sys.argv[1]), sys.argv[3:], sys.argv[2], "127.0.0.1"))
+"""
+
+
+def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features, labels = some_records(300, 1)
+    data = tmp_path / "records.npz"
+    np.savez(data, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
+    chosen = {
+        "AGENTS": "3",
+        "DATA": f"npz:{data}",
+        "EPSILON": "20",
+        "CYCLES": "15",
+        "PERIOD": "0.2",
+        "TRANSPORT": "mqtt",
+    }
+    asked = Asked.read({f"SOTTOVOCE_{name}": value for name, value in chosen.items()})
+    for name in ("authority", "broker", "places"):
+        (tmp_path / name).mkdir()
+    root, port = tmp_path / "places", free_port()
+    prepare(asked, tmp_path / "authority", tmp_path / "broker", root, host="127.0.0.1", port=port, home=None)
+    configuration = tmp_path / "broker/sottovoce/mosquitto.conf"
+    with configuration.open("a") as file:
+        file.write(f"user {getpass.getuser()}\n")
+    running = [_started([str(MOSQUITTO), "-c", str(configuration)], tmp_path, "broker")]
+    try:
+        for number in range(3):
+            faults = ["loss=0.3", "delay=20ms"] if number == 2 else []
+            command = [sys.executable, "-c", _DEVICE, str(root), f"container-{number}", *faults]
+            running.append(_started(command, tmp_path, f"tmp-{number}"))
+        report = results(asked, root)
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        ended = [process.wait(60) for process in reversed(running)]
+    assert ended == [0, 0, 0, 0]
+    check_report(report, agents=3)
+    assert report["final"]["accuracy_min"] > 0.9
+    assert report["privacy"]["ledgers_agree"]
+    assert report["run"]["transport"] == "mqtt"
+    assert report["faults"] == ["delay=20ms", "loss=0.3"]
+    assert "loss=0.3 for 1 of 3 agents" in report["warnings"]
+    assert 0 <= report["resources"]["ready_s_median"] < 60
+    assert "watching 3 containers" in capsys.readouterr().err
+    assert {str((place / "owner").readlink()) for place in root.iterdir() if place.is_dir()} == {
+        "container-0",
+        "container-1",
+        "container-2",
+    }
+
+
+def _started(command: list[str], directory: Path, name: str) -> subprocess.Popen[bytes]:
+    own = directory / name  # each has a /tmp of its own, as a container has
+    own.mkdir(exist_ok=True)
+    with (directory / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(
+            command, env={**os.environ, "TMPDIR": str(own)}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )

@@ -1,0 +1,136 @@
+"""What a service manager hears from a process that it started."""
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sottovoce.agent.notify import ALIVE, READY, STOPPING, attend, ping_every, tell
+
+SOON = {"WATCHDOG_USEC": "20000"}
+
+
+@pytest.fixture
+def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The service manager's end; WATCHDOG_… are as in a process that nobody watches."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        for name in ("WATCHDOG_USEC", "WATCHDOG_PID"):
+            monkeypatch.delenv(name, raising=False)
+        yield manager
+
+
+def all_that_waits(manager: socket.socket) -> list[str]:
+    manager.setblocking(False)
+    waiting = []
+    try:
+        while True:
+            waiting.append(manager.recv(1000).decode())
+    except BlockingIOError:
+        return waiting
+
+
+def test_what_is_told_is_one_datagram(heard: socket.socket) -> None:
+    assert tell(READY, "STATUS=device two is at work")
+    assert heard.recv(1000) == b"READY=1\nSTATUS=device two is at work"
+
+
+def test_an_address_without_a_file_begins_with_an_at_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"sottovoce-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{name}")
+        manager.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+        assert tell(ALIVE)
+        assert manager.recv(1000) == ALIVE.encode()
+
+
+@pytest.mark.parametrize("address", [None, "", "/nowhere/at/all"])
+def test_without_a_service_manager_everything_goes_on(address: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    if address is not None:
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+    assert not tell(READY)
+    with ThreadPoolExecutor(1) as thread:
+        asyncio.run(attend(asyncio.Event(), thread, "nobody is told"))  # ends although nothing stops it
+
+
+@pytest.mark.parametrize(
+    "microseconds, watched, expected",
+    [
+        ("60000000", None, 30.0),
+        ("60000000", "this", 30.0),
+        ("60000000", "1", None),
+        ("0", None, None),
+        ("soon", None, None),
+        (None, None, None),
+    ],
+)
+def test_a_watchdog_is_fed_twice_as_often_as_it_wants(
+    microseconds: str | None, watched: str | None, expected: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = str(os.getpid()) if watched == "this" else watched
+    for name, value in (("WATCHDOG_USEC", microseconds), ("WATCHDOG_PID", named)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert ping_every() == expected
+
+
+def test_a_process_is_ready_then_alive_then_stopping(heard: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", SOON["WATCHDOG_USEC"])
+
+    async def work() -> None:
+        stopping = asyncio.Event()
+        with ThreadPoolExecutor(1) as thread:
+            attending = asyncio.create_task(attend(stopping, thread, "device two is at work"))
+            told = [await asyncio.to_thread(heard.recv, 1000) for _ in range(3)]
+            assert told == [b"READY=1\nSTATUS=device two is at work", b"WATCHDOG=1", b"WATCHDOG=1"]
+            stopping.set()
+            await attending
+
+    asyncio.run(work())
+    assert all_that_waits(heard)[-1] == STOPPING
+
+
+def test_one_that_nobody_watches_says_when_it_is_ready_and_stops(heard: socket.socket) -> None:
+    async def work() -> None:
+        stopping = asyncio.Event()
+        stopping.set()
+        with ThreadPoolExecutor(1) as thread:
+            await attend(stopping, thread, "here")
+
+    asyncio.run(work())
+    assert all_that_waits(heard) == ["READY=1\nSTATUS=here", STOPPING]
+
+
+def test_a_thread_that_is_stuck_is_not_alive(heard: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop turns, and still nothing is told until the thread answers."""
+    monkeypatch.setenv("WATCHDOG_USEC", SOON["WATCHDOG_USEC"])
+    released = threading.Event()
+
+    async def work() -> None:
+        stopping = asyncio.Event()
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(released.wait)
+            attending = asyncio.create_task(attend(stopping, thread, "here"))
+            for _ in range(50):
+                await asyncio.sleep(0.001)
+            assert all_that_waits(heard) == ["READY=1\nSTATUS=here"]
+            released.set()
+            heard.settimeout(30)
+            assert await asyncio.to_thread(heard.recv, 1000) == ALIVE.encode()
+            stopping.set()
+            await attending
+
+    try:
+        asyncio.run(work())
+    finally:
+        released.set()

@@ -1,0 +1,166 @@
+"""What an agent tells those who watch it: whether it lives and is ready, how it waits; and what it keeps to itself."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from sottovoce.agent.measured import waiting
+from sottovoce.agent.observation import Watched, core_finding, readiness, tells_machine, watched
+from sottovoce.agent.waits import Waits
+from sottovoce.config import ObserveSection
+from sottovoce.errors import ConfigError
+from sottovoce.transport import Listener
+
+ID = "a" * 32
+
+
+def agent(
+    *,
+    troubles: tuple[str, ...] = ("",),
+    days: float = 1.0,
+    revoked: frozenset[str] = frozenset(),
+    waits: Waits | None = None,
+    metrics: str = "127.0.0.1:1",
+    vault: str | None = None,
+    serially: Callable[[Any], Any] | None = None,
+) -> Watched:
+    names = ("grpc", "mqtt")[: len(troubles)]
+    config = SimpleNamespace(
+        transport=SimpleNamespace(use=names),
+        observe=ObserveSection(metrics=metrics, allow_remote=True),
+        vault=SimpleNamespace(socket=vault),
+    )
+    fake = SimpleNamespace(
+        config=config,
+        transport=SimpleNamespace(listener=lambda: Listener(0, 0, troubles=troubles)),
+        identity=SimpleNamespace(node_id=ID, not_after=datetime.now(UTC) + timedelta(days=days)),
+        trust=SimpleNamespace(revoked=revoked),
+        waits=waits or Waits(),
+        serially=serially,
+    )
+    return cast(Watched, fake)
+
+
+async def test_a_core_that_takes_its_turn_lives() -> None:
+    async def serially(act: Callable[[], list[Any]]) -> None:
+        assert act() == []
+
+    assert await core_finding(agent(serially=serially)) == ""
+
+
+async def test_a_core_that_is_stuck_does_not() -> None:
+    async def serially(act: Callable[[], list[Any]]) -> None:
+        await asyncio.Event().wait()
+
+    assert await core_finding(agent(serially=serially), 0.01) == "it has not taken its turn for 0.01 s"
+
+
+async def test_a_core_that_has_shut_down_does_not_either() -> None:
+    async def serially(act: Callable[[], list[Any]]) -> None:
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+    assert await core_finding(agent(serially=serially)) == "the agent is stopping"
+
+
+def test_a_device_is_ready_while_one_transport_is_up() -> None:
+    fine = {"identity": "", "ledger": "", "transport": ""}
+    assert readiness(agent()) == fine
+    assert readiness(agent(troubles=("", "no broker"))) == fine
+    assert readiness(agent(troubles=("it does not listen yet", "no broker"))) == {
+        **fine,
+        "transport": "grpc: it does not listen yet; mqtt: no broker",
+    }
+
+
+def test_a_device_is_not_ready_without_identity_or_vault() -> None:
+    assert readiness(agent(days=-1))["identity"] == "this device's certificate is over: run `sottovoce fleet renew`"
+    assert readiness(agent(revoked=frozenset({ID})))["identity"] == "this device is revoked by its fleet"
+    waits = Waits()
+    waits.begin("vault-process", "the vault's process to answer", 60.0)
+    assert readiness(agent(waits=waits))["ledger"] == "the vault's process does not answer"
+
+
+async def test_without_its_package_nothing_begins_and_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "sottovoce.observe.metrics", raising=False)
+    monkeypatch.setitem(sys.modules, "prometheus_client.exposition", None)
+    with pytest.raises(ConfigError, match=r"install sottovoce\[metrics\], or leave it out"):
+        async with watched(agent()):
+            pass
+
+
+@pytest.mark.parametrize(
+    "metrics, vault, told",
+    [("127.0.0.1:1", None, True), ("0.0.0.0:1", None, False), ("0.0.0.0:1", "vault.sock", True)],
+)
+def test_others_are_told_of_the_machine_only_where_it_holds_no_records(
+    metrics: str, vault: str | None, told: bool
+) -> None:
+    assert tells_machine(agent(metrics=metrics, vault=vault)) is told
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+def told(waits: Waits, kind: str) -> dict[str, float]:
+    """The metrics of one kind of wait, without their prefix."""
+    values = {name.removeprefix("sottovoce_"): cast(dict[str, float], value) for name, value in waiting(waits).items()}
+    return {name: value[kind] for name, value in values.items()}
+
+
+def test_waits_are_added_up_by_kind(clock: list[float]) -> None:
+    waits = Waits()
+    waits.begin("peer:a", "a to answer", 5.0)
+    waits.begin("peer:b", "b to answer", 5.0)
+    clock[0] = 103.0
+    waits.begin("peer:a", "pause", 5.0)
+    waits.end("peer:b")
+    clock[0] = 104.0
+    assert told(waits, "peer") == {
+        "waits": 1,
+        "waits_overdue": 0,
+        "waits_begun_total": 3,
+        "wait_seconds_total": 6.0,
+        "wait_longest_seconds": 1.0,
+    }
+    assert set(told(waits, "wear").values()) == {0}
+
+
+def test_a_wait_that_goes_on_is_one_however_often_it_is_looked_at(clock: list[float]) -> None:
+    waits = Waits()
+    for now, since in ((100.0, 100.0), (101.0, 101.0), (103.0, 100.0), (104.0, 101.0)):  # two that wait for the same
+        clock[0] = now
+        waits.begin("ledger", "echoes", 60.0, since, repeats=True)
+    assert told(waits, "ledger")["waits_begun_total"] == 1
+    assert told(waits, "ledger")["wait_longest_seconds"] == 3.0
+    clock[0] = 110.0
+    waits.end("ledger")
+    waits.end("ledger")
+    assert told(waits, "ledger")["wait_seconds_total"] == 10.0
+
+
+def test_a_wait_beyond_its_deadline_is_overdue_unless_it_repeats(clock: list[float]) -> None:
+    waits = Waits()
+    waits.begin("peer:a", "a", 1.0)
+    waits.begin("ledger", "echoes", 1.0, repeats=True)
+    clock[0] = 105.0
+    assert told(waits, "peer")["waits_overdue"] == 0, "a busy machine may be a little late"
+    clock[0] = 107.0
+    assert told(waits, "peer")["waits_overdue"] == 1
+    assert told(waits, "ledger")["waits_overdue"] == 0
+
+
+def test_how_long_the_vault_takes_is_told_to_nobody(clock: list[float]) -> None:
+    waits = Waits()
+    waits.begin("vault", "an answer", 600.0)
+    clock[0] = 107.0
+    assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in waiting(waits).values())
+    waits.end("vault")
+    assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in waiting(waits).values())

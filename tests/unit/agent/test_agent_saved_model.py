@@ -1,0 +1,89 @@
+"""The public model of an agent that does not run is the one that it would publish at its next start."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.agent.assemble import IDENTITY
+from sottovoce.agent.family import family_of
+from sottovoce.agent.provenance import FleetProvenance
+from sottovoce.agent.saved_model import saved_model
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.config import AgentConfig, load
+from sottovoce.errors import DataError
+from sottovoce.identity import load as load_identity
+
+from tests.support.devices import Device, new_device
+from tests.support.fleets import new_fleet
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
+    directory = tmp_path_factory.mktemp("saved")
+    return new_device(new_fleet(directory / "fleet"), directory / "a", records=5)
+
+
+def kept(device: Device, **learner: Any) -> AgentConfig:
+    """The configuration of a device whose state has just been made."""
+    config = load(device.configure(learner={"period": 0.05, **learner}).config)
+    (device.state / "state.db").unlink(missing_ok=True)
+    (device.state / "incarnation").unlink(missing_ok=True)
+    identity = load_identity(device.state / IDENTITY)
+    made, codec = family_of(config).learner(identity.node_id, FleetProvenance(identity), ())
+    SqliteStore(device.state, made, codec, 0).close()
+    return config
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"name": "clipd2p", "model": "mlp"},
+        {"name": "golf", "model": "logistic"},
+        {"name": "gradient-walk"},
+        {"name": "without-replacement"},
+        {"name": "dp-dpsgd", "model": "mlp"},
+        {"name": "average"},
+    ],
+    ids=lambda learner: learner["name"],
+)
+def test_the_start_of_each_family(device: Device, learner: dict[str, Any]) -> None:
+    config = kept(device, **learner)
+    family = family_of(config)
+    parameters, cycle = saved_model(config)
+    assert parameters is not None
+    assert parameters.shape == (family.model.size,)
+    assert cycle in (0, 1), "golf's first beat is its first cycle"
+    if family.kernel is not None:
+        np.testing.assert_allclose(parameters, family.kernel.initial(0), atol=1e-7)
+
+
+def test_a_device_without_a_model_yet(device: Device) -> None:
+    assert saved_model(kept(device, name="golf", model="ridge"))[0] is None
+
+
+def test_asking_changes_nothing(device: Device) -> None:
+    config = kept(device)
+    before = {path.name: path.read_bytes() for path in device.state.glob("state.db*")}
+    saved_model(config)
+    assert {path.name: path.read_bytes() for path in device.state.glob("state.db")} == before
+
+
+def test_what_is_damaged_missing_or_another_s_says_so(device: Device, tmp_path: Path) -> None:
+    kept(device)
+    other = load(device.configure(learner={"model": "mlp"}).config)
+    with pytest.raises(DataError, match=r"state\.db: cannot be read .*give the configuration that this agent has"):
+        saved_model(other)
+    config = kept(device)
+    with closing(sqlite3.connect(device.state / "state.db")) as connection, connection:
+        connection.execute("UPDATE learner SET state = ?", (b"\xff\xff",))
+    with pytest.raises(DataError, match=r"state\.db: cannot be read"):
+        saved_model(config)
+    (device.state / "state.db").write_bytes(b"no database" * 100)
+    with pytest.raises(DataError, match=r"state\.db: cannot be read"):
+        saved_model(config)
+    (device.state / "state.db").unlink()
+    with pytest.raises(DataError, match="has not learnt anything yet"):
+        saved_model(config)

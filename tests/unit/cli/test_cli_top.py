@@ -1,0 +1,179 @@
+"""`sottovoce top`: what it shows of a look, on terminals of any size."""
+
+import json
+import shutil
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from sottovoce.cli import top_devices
+from sottovoce.cli.top_devices import Devices
+from sottovoce.cli.top_screen import shown
+from sottovoce.errors import ExitCode, NetworkError
+
+from tests.support.command import here
+
+
+def _status(sent: int = 10, **others: Any) -> dict[str, Any]:
+    return {
+        "schema": "sottovoce.status/1",
+        "id": "a" * 32,
+        "fleet": "street",
+        "state": "learning",
+        "learner": "clipd2p",
+        "cycle": 12,
+        "steps_done": 12,
+        "steps": 48,
+        "privacy": {
+            "epsilon": 2.0, "spent_epsilon": 0.5, "delta": 1e-5, "status": "proved", "unit": "record", "releases": 12,
+        },
+        "peers": [
+            {"id": "b" * 32, "address": "10.0.0.2:7400", "failures_in_a_row": 0},
+            {"id": "c" * 32, "address": "10.0.0.3:7400", "failures_in_a_row": 3},
+        ],
+        "waiting": [
+            {"name": "a", "reason": "10.0.0.3 to confirm share 4", "since_s": 3.0, "left_s": 7.0, "repeats": False},
+            {"name": "timer:cycle", "reason": "the next cycle", "since_s": 1.0, "left_s": 1.0, "repeats": False},
+        ],
+        "transport": {"trouble": "", "duplicates": 0},
+        "traffic": {"messages": sent, "received": 2 * sent, "wire_bytes": 1024 * sent},
+        "resources": {"rss_mib": 79.0, "cpu_s": 3.0},
+        **others,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+    """What each device answers, by the name of its state directory; the others are away."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def ask(state: Path, question: str, timeout: float) -> dict[str, Any]:
+        assert (question, timeout > 0) == ("status", True)
+        if state.name not in known:
+            raise NetworkError("no agent answers there")
+        return known[state.name]
+
+    monkeypatch.setattr(top_devices, "ask", ask)
+    return known
+
+
+def _text(found: dict[str, Any], width: int, height: int | None = None) -> str:
+    console = Console(width=width, file=StringIO())
+    console.print(shown(found, width, height))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_rates_are_between_two_looks_and_begin_anew_with_an_agent(
+    answers: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 2.0, 3.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    devices = Devices([Path("kitchen")])
+    answers["kitchen"] = _status(10)
+    assert devices.look()["devices"][0]["sent_per_s"] is None
+    answers["kitchen"] = _status(16)
+    (device,) = devices.look()["devices"]
+    assert (device["sent_per_s"], device["received_per_s"], device["wire_bytes_per_s"]) == (3.0, 6.0, 3072.0)
+    answers["kitchen"] = _status(1)
+    assert devices.look()["devices"][0]["sent_per_s"] is None, "it was started again"
+
+
+def test_a_device_with_its_budget_peers_and_waits(answers: dict[str, dict[str, Any]]) -> None:
+    answers["kitchen"] = _status()
+    text = _text(Devices([Path("kitchen")]).look(), 100)
+    for words in ("0.50/2", "1.500 left", "proved", "12 of 48", "2 (1 failing)", "10.0.0.3 to confirm", "79.0 MiB"):
+        assert words in text, words
+    assert "not reached" in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(answers: dict[str, dict[str, Any]], width: int) -> None:
+    answers["kitchen"] = answers["agent-01"] = _status()
+    states = [Path("agent-01"), Path("gone")]
+    for found in (Devices(states, Path("kept")).look(), Devices([Path("kitchen")]).look()):
+        text = _text(found, width)
+        assert max(map(len, text.splitlines())) <= width
+        assert "learning" in text
+
+
+def test_a_device_that_is_away_is_shown_as_away(answers: dict[str, dict[str, Any]]) -> None:
+    found = Devices([Path("cellar")]).look()
+    assert found["devices"] == [{"name": "cellar", "state_directory": "cellar", "away": True}]
+    assert "away" in _text(found, 80)
+    answers["cellar"] = {"error": "ask something else"}
+    assert Devices([Path("cellar")]).look()["devices"][0]["away"], "it speaks another version"
+
+
+def test_a_large_testbed_on_a_small_terminal_says_what_it_hides(answers: dict[str, dict[str, Any]]) -> None:
+    states = [Path(f"agent-{i:02d}") for i in range(30)]
+    answers["agent-00"] = _status()
+    text = _text(Devices(states, Path("kept")).look(), 100, height=16)
+    assert "1 of 30 up" in text
+    assert "… and 20 more, 20 of them away" in text
+    assert len(text.splitlines()) <= 16
+
+
+def test_a_testbed_says_what_its_harness_has_measured(answers: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    measured = {"learner": "clipd2p", "data": "digits", "cycles": 60, "cycle": 30, "accuracy_mean": 0.8}
+    (tmp_path / "progress.json").write_text(json.dumps({**measured, "accuracy_min": 0.7, "accuracy_max": 0.9}))
+    answers["agent-00"] = _status()
+    assert "public accuracy 0.800 (0.700 to 0.900)" in _text(Devices([Path("agent-00")], tmp_path).look(), 200)
+
+
+def test_nothing_promised_has_no_bar(answers: dict[str, dict[str, Any]]) -> None:
+    privacy = {**_status()["privacy"], "epsilon": None, "spent_epsilon": None, "status": "none"}
+    answers["kitchen"] = _status(privacy=privacy)
+    assert "no ε is promised" in _text(Devices([Path("kitchen")]).look(), 80)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([], "--testbed"),
+        (["--testbed", "--state", "x"], "leave out"),
+        (["somewhere"], "goes with --testbed"),
+        (["--testbed", "."], "no agents of a testbed"),
+        (["--state", "no-such-directory"], "no such state directory"),
+    ],
+)
+def test_what_makes_no_sense(arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sottovoce.cli.top.INSTALLED", tmp_path / "no-such-file")
+    ended = here("top", *arguments)
+    assert (ended.code, words in ended.err) == (ExitCode.USAGE, True), ended.err
+
+
+def test_what_others_have_said_does_not_steer_the_terminal(answers: dict[str, dict[str, Any]]) -> None:
+    peer = {"id": "d" * 32, "address": "[fe80::1]:7400", "failures_in_a_row": 0}
+    wait = {"name": "x", "reason": "[red]a\x1b[2Jb", "since_s": 1.0, "left_s": 1.0, "repeats": False}
+    answers["kitchen"] = _status(peers=[peer], waiting=[wait], transport={"trouble": "c\x1b]0;d", "duplicates": 0})
+    for found in (Devices([Path("kitchen")]).look(), Devices([Path("kitchen")], Path("kept")).look()):
+        text = _text(found, 200)
+        assert "\x1b" not in text
+        assert "[red]a [2Jb" in text
+    assert "[fe80::1]:7400" in _text(Devices([Path("kitchen")]).look(), 100)
+
+
+def test_the_live_view_ends_with_its_testbed(
+    answers: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    directory = tmp_path / "kept"
+    (directory / "agent-00").mkdir(parents=True)
+    (directory / "agent-00" / "agent.toml").touch()
+    answers["agent-00"] = _status()
+    looks = []
+
+    def later(_: float) -> None:
+        looks.append(1)
+        if len(looks) > 1:
+            shutil.rmtree(directory)
+
+    monkeypatch.setattr("sottovoce.cli.top._on_terminal", lambda: True)
+    monkeypatch.setattr(time, "sleep", later)
+    ended = here("top", "--testbed", directory)
+    assert (ended.code, len(looks)) == (0, 2), ended.err
+    assert ended.out.endswith("the testbed is over\n")

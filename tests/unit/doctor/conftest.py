@@ -1,0 +1,21 @@
+"""One device for all checks; who injures it makes one of their own."""
+
+from pathlib import Path
+
+import pytest
+from sottovoce.identity import Fleet
+
+from tests.support.devices import Device, new_device
+from tests.support.fleets import new_fleet
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return new_fleet(tmp_path_factory.mktemp("doctor") / "authority")
+
+
+@pytest.fixture
+def device(fleet: Fleet, tmp_path: Path) -> Device:
+    made = new_device(fleet, tmp_path / "device").configure()
+    made.records.chmod(0o600)
+    return made

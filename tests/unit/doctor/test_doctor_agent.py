@@ -1,0 +1,49 @@
+"""What a running agent complains of."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from sottovoce.doctor import Level
+from sottovoce.doctor.agent import agent
+from sottovoce.errors import ExitCode
+
+from tests.support.devices import Device
+from tests.support.patients import subject, worst
+
+_WELL: dict[str, Any] = {
+    "state": "learning",
+    "cycle": 3,
+    "peers": [{"failures_in_a_row": 0, "last_failure": ""}],
+    "resources": {"rss_mib": 78.2},
+    "transport": {"trouble": "", "duplicates": 0},
+    "membership": {"sampling": "newscast", "duplicates": 0},
+    "waiting": [{"name": "timer:cycle", "reason": "the next cycle", "since_s": 9000.0}],
+}
+
+
+def test_one_that_is_well(device: Device) -> None:
+    assert worst(agent(subject(device, status=_WELL))).level is Level.OK
+
+
+@pytest.mark.parametrize(
+    "part, change, code, words",
+    [
+        ("transport", {"trouble": "the broker is away"}, ExitCode.NETWORK, "the broker is away"),
+        ("transport", {"duplicates": 2}, ExitCode.IDENTITY, "another device"),
+        ("membership", {"duplicates": 1}, ExitCode.IDENTITY, "another device"),
+        ("peers", [{"failures_in_a_row": 4, "last_failure": "peer p at a: no answer"}], 0, "peer p at a"),
+        ("waiting", [{"name": "vault", "reason": "the vault", "since_s": 900.0}], 0, "15 minutes"),
+    ],
+)
+def test_one_that_complains(device: Device, part: str, change: Any, code: int, words: str) -> None:
+    status = deepcopy(_WELL)
+    status[part] = {**status[part], **change} if isinstance(change, dict) else change
+    found = worst(agent(subject(device, status=status)))
+    assert (found.code, words in found.what) == (code, True)
+
+
+def test_none_that_runs_and_one_that_was_killed(device: Device) -> None:
+    assert worst(agent(subject(device))).what == "none is running"
+    (device.state / "agent.sock").touch()
+    assert "left its socket behind" in worst(agent(subject(device))).what

@@ -1,0 +1,137 @@
+"""Addresses where nobody is, where somebody else is, and where the right one is."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sottovoce.doctor import Level
+from sottovoce.doctor.contact import obstacle, obstacles, split
+from sottovoce.doctor.credentials import device as credentials
+from sottovoce.doctor.reach import broker, peers
+from sottovoce.errors import ExitCode
+from sottovoce.identity import Fleet
+
+from tests.support.devices import Device, free_port, identity_files, new_device
+from tests.support.fleets import new_fleet
+from tests.support.patients import subject, worst
+from tests.support.waiting import PATIENCE
+
+
+@contextmanager
+def _listening(context: ssl.SSLContext | None = None, says: bytes = b"hello", port: int = 0) -> Iterator[int]:
+    """A server for one connection after the other, with TLS if there is a context; yields its port."""
+    with socket.create_server(("127.0.0.1", port)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        if context is None:
+                            connection.sendall(says)
+                            continue
+                        with context.wrap_socket(connection, server_side=True) as tls:
+                            tls.sendall(says)
+                            tls.unwrap()
+                    except OSError:
+                        continue
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE)
+
+
+def _server(device: Device) -> ssl.SSLContext:
+    """TLS as an agent serves it: whoever comes shows a certificate of this fleet."""
+    files = identity_files(device)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files / "tls.pem", files / "tls.key")
+    context.load_verify_locations(cafile=files / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_addresses_are_split() -> None:
+    assert split("[2001:db8::9]:7400") == ("2001:db8::9", 7400)
+    assert split("10.0.0.7:7400") == ("10.0.0.7", 7400)
+
+
+def test_nobody_listens_there() -> None:
+    assert obstacle("127.0.0.1", free_port()) == "nobody listens there"
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "x..y"])
+def test_a_name_that_nobody_has(host: str) -> None:
+    assert obstacle(host, 7400) == "its host name is not known"
+
+
+def test_somebody_listens_there() -> None:
+    with _listening() as port:
+        assert obstacle("127.0.0.1", port) is None
+
+
+def test_what_speaks_no_tls(device: Device) -> None:
+    _, tls = credentials(device.state, [])
+    with _listening(says=b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        assert obstacle("127.0.0.1", port, tls, "x.internal") == "what listens there speaks no TLS"
+
+
+def test_a_name_server_that_hangs_is_not_waited_for() -> None:
+    forever = threading.Event()
+    found = obstacles({"slow": lambda: str(forever.wait(PATIENCE)), "quick": lambda: None}, seconds=0.05)
+    forever.set()
+    assert found["quick"] is None
+    assert "no answer within" in str(found["slow"])
+
+
+def test_a_peer_of_this_fleet_and_others(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+    peer = new_device(fleet, tmp_path / "peer")
+    stranger = new_device(new_fleet(tmp_path / "elsewhere", "elsewhere"), tmp_path / "stranger")
+    with _listening(_server(peer), port=peer.port), _listening(_server(stranger), port=stranger.port):
+        device.configure([peer.entry()])
+        assert worst(peers(subject(device))).level is Level.OK
+        device.configure([peer.entry(), stranger.entry()])
+        found = worst(peers(subject(device)))
+        assert (found.level, stranger.id in found.what) == (Level.WARNING, True)
+        assert "not of this fleet" in found.what
+        device.configure([peer.entry(address=stranger.address)])
+        found = worst(peers(subject(device)))
+        assert (found.level, found.code) == (Level.PROBLEM, ExitCode.NETWORK)
+
+
+def test_a_peer_that_does_not_take_this_device(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+    peer = new_device(fleet, tmp_path / "peer")
+    elsewhere = new_fleet(tmp_path / "elsewhere", "elsewhere")
+    (tmp_path / "other.pem").write_bytes(elsewhere.authority.roots)
+    strict = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    files = identity_files(peer)
+    strict.load_cert_chain(files / "tls.pem", files / "tls.key")
+    strict.load_verify_locations(cafile=tmp_path / "other.pem")
+    strict.verify_mode = ssl.CERT_REQUIRED
+    device.configure([peer.entry()])
+    with _listening(strict, port=peer.port):
+        assert "does not accept this device's certificate" in worst(peers(subject(device))).what
+
+
+def test_a_device_that_knows_nobody(device: Device) -> None:
+    assert worst(peers(subject(device))).level is Level.OK, "ledger.alone says that this is meant"
+    device.configure(ledger={"alone": False})
+    assert worst(peers(subject(device))).level is Level.WARNING
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_broker_of_the_fleet(device: Device, there: bool) -> None:
+    with _listening() as port:
+        at = port if there else free_port()
+        device.configure(transport={"use": ["mqtt"], "mqtt": {"url": f"mqtt://127.0.0.1:{at}"}})
+        found = worst(broker(subject(device)))
+        assert found.code == (0 if there else ExitCode.NETWORK)

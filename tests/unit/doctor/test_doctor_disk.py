@@ -1,0 +1,52 @@
+"""The disk: full, worn, read-only, or somebody else's."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sottovoce.doctor import Level, Subject
+from sottovoce.doctor.disk import disk, written
+from sottovoce.errors import ExitCode
+
+from tests.support.patients import worst
+
+_BLOCK = 4096
+
+
+def _disk(free_mib: float = 1000, *, files: int = 100, flags: int = 0) -> Callable[[Path], os.statvfs_result]:
+    blocks = int(free_mib * 2**20 / _BLOCK)
+    return lambda _: os.statvfs_result((_BLOCK, _BLOCK, 2 * blocks, blocks, blocks, 1000, files, files, flags, 255))
+
+
+@pytest.mark.parametrize(
+    "look, level, code, words",
+    [
+        (_disk(), Level.OK, 0, "1,000 MiB free"),
+        (_disk(20), Level.WARNING, 0, "in a day"),
+        (_disk(2), Level.PROBLEM, ExitCode.DATA, "2 MiB free"),
+        (_disk(files=0), Level.PROBLEM, ExitCode.DATA, "inodes"),
+        (_disk(flags=os.ST_RDONLY), Level.PROBLEM, ExitCode.PRIVACY, "read-only"),
+    ],
+)
+def test_what_the_disk_says(
+    tmp_path: Path, look: Callable[[Path], os.statvfs_result], level: Level, code: int, words: str
+) -> None:
+    found = worst(disk(Subject(state=tmp_path), look))
+    assert (found.level, found.code) == (level, code)
+    assert level is Level.OK or words in found.what
+
+
+def test_a_write_that_fails_and_one_that_takes_long(tmp_path: Path) -> None:
+    def full(_: Path) -> float:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    found = worst(disk(Subject(state=tmp_path), _disk(), full))
+    assert (found.level, found.code) == (Level.PROBLEM, ExitCode.DATA)
+    assert worst(disk(Subject(state=tmp_path), _disk(), lambda _: 3.0)).level is Level.WARNING
+
+
+def test_what_is_written_is_gone_at_once(tmp_path: Path) -> None:
+    assert written(tmp_path) >= 0
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,75 @@
+"""The home's meters, by the windows that they left and the broker that they come from."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sottovoce.config import load
+from sottovoce.data.feed import Window, WindowStore
+from sottovoce.doctor import Level, Subject
+from sottovoce.doctor.feed import feed
+from sottovoce.errors import ExitCode
+
+from tests.support.home import configured
+from tests.support.patients import worst
+
+_PLUG = """[[feed.meters]]
+name = "plug"
+format = "number"
+[[feed.formats]]
+name = "number"
+kind = "counter"
+payload = "plain"
+unit = "Wh"
+values = [{ topic = "plug/energy" }]
+"""
+
+
+@pytest.fixture
+def broker() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def _subject(directory: Path, broker: socket.socket) -> Subject:
+    config = configured(directory, f"mqtt://127.0.0.1:{broker.getsockname()[1]}", meters=_PLUG)
+    return Subject(config, load(config))
+
+
+def _windows(directory: Path, minutes_ago: float) -> None:
+    with closing(WindowStore(directory / "windows.db", 60, 400)) as store:
+        store.write([Window("plug", int(time.time() - 60 * minutes_ago) // 60, 12)], {})
+
+
+@pytest.mark.parametrize("minutes, level", [(1, Level.OK), (600, Level.WARNING)])
+def test_the_age_of_the_newest_window(tmp_path: Path, broker: socket.socket, minutes: float, level: Level) -> None:
+    _windows(tmp_path, minutes)
+    before = sorted(tmp_path.iterdir())
+    found = list(feed(_subject(tmp_path, broker)))
+    assert worst(found).level is level
+    assert "12" not in " ".join(finding.what for finding in found if "windows" in finding.what), "no energy is shown"
+    assert sorted({*before, tmp_path / "agent.toml"}) == sorted(tmp_path.iterdir()), (
+        "SQLite leaves files where it reads"
+    )
+
+
+def test_no_windows_yet(tmp_path: Path, broker: socket.socket) -> None:
+    found = worst(feed(_subject(tmp_path, broker)))
+    assert (found.code, "feed run" in found.remedy) == (ExitCode.DATA, True)
+
+
+def test_a_broker_that_is_away(tmp_path: Path, broker: socket.socket) -> None:
+    _windows(tmp_path, 1)
+    subject = _subject(tmp_path, broker)
+    broker.close()
+    found = worst(feed(subject))
+    assert (found.code, "home's broker" in found.what) == (ExitCode.NETWORK, True)
+
+
+def test_a_device_without_meters_is_not_asked_for_any(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text('[agent]\nstate = "s"\n[data]\nsource = "npz:a"\nfeatures = 2\nclasses = 2\nexpected_records = 1\n')
+    assert list(feed(Subject(path, load(path)))) == []

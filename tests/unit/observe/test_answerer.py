@@ -1,0 +1,160 @@
+"""The pages of monitoring: what is asked rightly is answered, and whatever else comes disturbs nobody."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from sottovoce.errors import NetworkError
+from sottovoce.observe import answerer as module
+from sottovoce.observe.answerer import Answerer, Page, plain
+from sottovoce.observe.health import health
+
+from tests.support.devices import free_port
+from tests.support.waiting import until
+
+
+async def _page() -> Page:
+    return Page(200, "text/plain", b"all is well\n")
+
+
+async def _defect() -> Page:
+    raise ZeroDivisionError("no")
+
+
+async def _never() -> Page:
+    await asyncio.Event().wait()
+    return plain(200, "never")
+
+
+@asynccontextmanager
+async def answering() -> AsyncIterator[tuple[Answerer, int]]:
+    answerer, port = Answerer({"/page": _page, "/defect": _defect, "/never": _never}), free_port()
+    await answerer.start("127.0.0.1", port)
+    try:
+        yield answerer, port
+    finally:
+        await answerer.stop()
+
+
+async def said(port: int, *sent: bytes) -> bytes:
+    """What comes back until the connection ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for some in sent:
+            writer.write(some)
+            await writer.drain()
+        return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_a_page_is_answered_whole_and_the_connection_ends() -> None:
+    async with answering() as (_, port):
+        answer = await said(port, b"GET /page?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
+    assert b"\r\nContent-Length: 12\r\n" in answer
+    assert answer.endswith(b"\r\n\r\nall is well\n")
+
+
+async def test_a_request_may_come_byte_by_byte() -> None:
+    async with answering() as (_, port):
+        request = b"GET /page HTTP/1.0\r\n\r\n"
+        answer = await said(port, *(request[i : i + 1] for i in range(len(request))))
+    assert answer.endswith(b"all is well\n")
+
+
+async def test_head_is_answered_without_a_body() -> None:
+    async with answering() as (_, port):
+        answer = await said(port, b"HEAD /page HTTP/1.1\r\n\r\n")
+    assert b"Content-Length: 12\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "request_, status",
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 404),
+        (b"GET /page/../page HTTP/1.1\r\n\r\n", 404),
+        (b"POST /page HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
+        (b"get /page HTTP/1.1\r\n\r\n", 400),
+        (b"GET http://else.where/page HTTP/1.1\r\n\r\n", 400),
+        (b"GET /page\r\n\r\n", 400),
+        (b"GET /page HTTP/2.0\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400),
+        (b"GET /\xff\x00 HTTP/1.1\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
+        (b"GET /page HTTP/1.1\r\nX: " + b"x" * 9000, 431),
+    ],
+)
+async def test_what_is_asked_wrongly_is_told_so(request_: bytes, status: int) -> None:
+    async with answering() as (_, port):
+        answer = await said(port, request_)
+        assert answer.startswith(b"HTTP/1.0 %d " % status)
+        assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+
+
+async def test_more_than_a_request_may_hold_is_not_read() -> None:
+    async with answering() as (answerer, port):
+        await asyncio.wait_for(said(port, *[b"x" * 65536] * 64), 20)
+        assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+        assert answerer.connections == set()
+
+
+async def test_who_is_slow_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SECONDS", 0.05)
+    async with answering() as (answerer, port):
+        assert await asyncio.wait_for(said(port, b"GET /page HTT"), 20) == b""
+        assert await asyncio.wait_for(said(port, b"GET /never HTTP/1.0\r\n\r\n"), 20) == b""
+        assert answerer.connections == set()
+
+
+async def test_who_comes_when_there_are_enough_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_CONNECTIONS", 2)
+    async with answering() as (answerer, port):
+        others = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        await asyncio.to_thread(until, lambda: len(answerer.connections) == 2, "both are there")
+        assert await said(port, b"GET /page HTTP/1.0\r\n\r\n") == b""
+        for _, writer in others:
+            writer.close()
+        await asyncio.to_thread(until, lambda: not answerer.connections, "both have gone")
+        assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+
+
+async def test_a_page_that_fails_is_said_in_the_log_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with answering() as (_, port):
+        with caplog.at_level(logging.ERROR):
+            assert (await said(port, b"GET /defect HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.0 500 ")
+            await said(port, b"GET /defect HTTP/1.0\r\n\r\n")
+        assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["page-failed"]
+
+
+async def test_whoever_waits_when_it_stops_is_cut_off() -> None:
+    async with answering() as (answerer, port):
+        waiting = asyncio.ensure_future(said(port, b"GET /never HTTP/1.0\r\n\r\n"))
+        await asyncio.to_thread(until, lambda: answerer.connections, "it is there")
+    assert await asyncio.wait_for(waiting, 20) == b""
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_an_address_in_use_is_named() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(
+            NetworkError, match=rf"cannot listen on 127\.0\.0\.1, port {port} .*change observe\.metrics"
+        ):
+            await Answerer({}).start("127.0.0.1", port)
+
+
+def test_health_says_what_is_wrong_and_what_is_not() -> None:
+    good, bad = health({"a": "", "b": ""}), health({"a": "", "b": "it is broken"})
+    assert (good.status, good.body) == (200, b'{"healthy": true, "checks": {"a": "ok", "b": "ok"}}\n')
+    assert (bad.status, bad.body) == (503, b'{"healthy": false, "checks": {"a": "ok", "b": "it is broken"}}\n')

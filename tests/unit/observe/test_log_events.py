@@ -1,0 +1,22 @@
+"""docs/reference/events.md lists what the code logs, with its level: no more, no less."""
+
+import re
+
+from tests.support.log_lines import ROOT, log_lines
+
+_ROW = re.compile(r"^\| `([a-z-]+)` \| (debug|info|warning|error) \| .+ \|$", re.MULTILINE)
+_ONE_THAT_PASSES_IT_ON = "agent/sottovoce/vault/server.py"
+
+
+def test_every_event_is_on_the_page_with_its_level_and_nothing_else_is() -> None:
+    listed = _ROW.findall((ROOT / "docs/reference/events.md").read_text(encoding="utf-8"))
+    logged = {(line.event, line.level) for line in log_lines() if line.event is not None}
+    assert set(listed) == logged
+    assert len(listed) == len(logged), "an event is listed once"
+
+
+def test_every_line_begins_with_the_name_of_an_event() -> None:
+    unnamed = [line.where for line in log_lines() if line.event is None]
+    assert [where.partition(":")[0] for where in unnamed] == [_ONE_THAT_PASSES_IT_ON]
+    wrong = [line for line in log_lines() if line.event and re.fullmatch(r"[a-z]+(-[a-z]+)*", line.event) is None]
+    assert wrong == []

@@ -1,0 +1,28 @@
+"""docs/reference/metrics.md lists every metric, with its type and label, and every word that a label may have."""
+
+import re
+
+from sottovoce.agent.measured import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
+from sottovoce.observe.metrics import CATALOGUE
+
+from tests.support.log_lines import ROOT
+
+_PAGE = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+_ROW = re.compile(r"^\| `(sottovoce_\w+)` \| (counter|gauge) \| (?:`(\w+)`)? ?\| .+ \|$", re.MULTILINE)
+
+
+def test_every_metric_is_on_the_page_and_nothing_else_is() -> None:
+    rows = _ROW.findall(_PAGE)
+    assert sorted(rows) == sorted((name, one.kind, one.label) for name, one in CATALOGUE.items())
+
+
+def test_every_word_of_a_label_is_on_the_page() -> None:
+    words = {*CAUSES, *OUTCOMES, *PHASES, *REASONS, *RECORD_REASONS, *WAITS}
+    assert [word for word in sorted(words) if f"`{word}`" not in _PAGE] == []
+
+
+def test_names_are_those_of_prometheus() -> None:
+    for name, described in CATALOGUE.items():
+        assert re.fullmatch(r"sottovoce_[a-z]+(_[a-z]+)*", name), name
+        assert name.endswith("_total") == (described.kind == "counter"), name
+        assert not {"milliseconds", "ms", "kib", "mib", "percent"} & set(name.split("_")), f"{name}: base units"

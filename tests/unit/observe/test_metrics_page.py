@@ -1,0 +1,49 @@
+"""Metrics as Prometheus reads them, and the bounds of their labels."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sottovoce.errors import InternalError
+from sottovoce.observe.metrics import OTHER, Values, bounded, page
+
+
+def read(values: Values) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Samples by name and labels, as Prometheus's own parser reads them."""
+    families = text_string_to_metric_families(page(values).body.decode())
+    return {(one.name, tuple(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+def test_what_is_told_is_read_again() -> None:
+    values: Values = {
+        "sottovoce_learner_cycles_total": 7,
+        "sottovoce_privacy_epsilon_spent": 0.1,
+        "sottovoce_privacy_epsilon_limit": None,
+        "sottovoce_messages_refused_total": {"shape": 2, "size": 0},
+        "sottovoce_privacy_exhausted": True,
+    }
+    assert read(values) == {
+        ("sottovoce_learner_cycles_total", ()): 7,
+        ("sottovoce_privacy_epsilon_spent", ()): 0.1,
+        ("sottovoce_messages_refused_total", (("reason", "shape"),)): 2,
+        ("sottovoce_messages_refused_total", (("reason", "size"),)): 0,
+        ("sottovoce_privacy_exhausted", ()): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"sottovoce_made_up": 1.0},
+        {"sottovoce_privacy_delta": {"label": 1.0}},
+        {"sottovoce_messages_refused_total": 3.0},
+    ],
+)
+def test_what_is_not_in_the_catalogue_is_a_defect(values: Values) -> None:
+    with pytest.raises(InternalError, match="report this defect"):
+        page(values)
+
+
+def test_labels_are_few_and_plain_whatever_comes() -> None:
+    assert bounded({"shape": 1, 'a"b\n': 2, "x" * 65: 3, "": 4, "clé": 5}) == {"shape": 1, OTHER: 14}
+    many = bounded({f"r{i:03}": 1.0 for i in range(100)})
+    assert len(many) == 41
+    assert (many["r000"], many[OTHER]) == (1, 60)

@@ -1,0 +1,73 @@
+"""How others find a testbed that runs, and what it has measured."""
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from sottovoce.errors import NetworkError
+from sottovoce.testbed.measure import Measures
+from sottovoce.testbed.options import Options
+from sottovoce.testbed.progress import Moment
+from sottovoce.testbed.showing import Showing, newest, read_progress, states
+
+
+class _Seen:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.cycles: list[int] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def moment(self, moment: Moment) -> None:
+        self.cycles.append(moment.cycle)
+
+
+def _process(processes: Path, number: int, *words: str) -> None:
+    (processes / str(number)).mkdir(parents=True)
+    (processes / str(number) / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
+
+
+def test_the_newest_one_that_runs_is_found_by_its_processes(tmp_path: Path) -> None:
+    for name in ("older", "newer"):
+        (tmp_path / name / "agent-00").mkdir(parents=True)
+    os.utime(tmp_path / "newer")
+    processes = tmp_path / "proc"
+    run = ("python", "-m", "sottovoce.testbed.process")
+    _process(processes, 7, *run, f"{tmp_path}/older/agent-00/agent.toml", "0")
+    _process(processes, 8, *run, f"{tmp_path}/newer/agent-00/agent.toml", "0")
+    _process(processes, 9, *run, f"{tmp_path}/removed/agent-00/agent.toml", "0")
+    _process(processes, 10, *run)
+    _process(processes, 11, "something", "else")
+    assert newest(processes) == tmp_path / "newer"
+
+
+def test_none_that_runs(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="sottovoce testbed"):
+        newest(tmp_path)
+
+
+def test_agents_are_where_configurations_are(tmp_path: Path) -> None:
+    for name in ("agent-01", "agent-00", "fleet"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "agent.toml").touch()
+    (tmp_path / "agent-02").mkdir()
+    assert states(tmp_path) == [tmp_path / "agent-00", tmp_path / "agent-01"]
+
+
+def test_what_was_measured_last_is_left_for_others(tmp_path: Path) -> None:
+    assert read_progress(tmp_path) is None
+    seen = _Seen()
+    showing = Showing(seen, cast(Options, SimpleNamespace(data="digits", learner="clipd2p", cycles=9)), tmp_path)
+    showing.note("begun")
+    for cycle in (1, 2):
+        showing.moment(Moment(cycle, 9, 1.0, 2, Measures(0.5, 0.4, 0.6, 1.0), None, 3, 4))
+    found = read_progress(tmp_path)
+    assert found is not None
+    assert (found["cycle"], found["cycles"], found["learner"], found["accuracy_mean"]) == (2, 9, "clipd2p", 0.5)
+    assert (seen.notes, seen.cycles) == (["begun"], [1, 2])
+    (tmp_path / "progress.json").write_text(json.dumps(found)[:10])
+    assert read_progress(tmp_path) is None
