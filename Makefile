@@ -42,6 +42,18 @@ bench: setup  ## every benchmark, each against a floor measured in the same run
 reproduce: setup  ## the papers' figures, coarsely, into dist/figures; all of them: make reproduce QUICK=
 	$(BIN)/sottovoce reproduce $(QUICK) --out dist/figures $(FIGURES)
 
+.PHONY: deb
+deb: setup  ## the Debian package, into dist/; for a Raspberry Pi: make deb ARCH=arm64
+	@ARCH=$(ARCH) deploy/debian/build
+
+.PHONY: deb-test
+deb-test: setup  ## the package on three clean machines under systemd; needs podman, root and ten minutes
+	@package=$$(deploy/debian/build) && $(BIN)/python -m tests.packaging.deb "$$package"
+
+.PHONY: compose-test
+compose-test:  ## twenty devices in containers, half of them on a bad network; needs Docker or podman, and ten minutes
+	@deploy/compose/test
+
 .PHONY: format
 format: setup  ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix-only --quiet

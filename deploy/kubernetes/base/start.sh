@@ -1,0 +1,9 @@
+# Before the agent: a pod that is here for the first time joins from its own bundle; then it gets its configuration.
+set -eu
+state=/var/lib/sottovoce/device
+if [ ! -e "$state" ]; then
+    cp "/bundles/${POD%%.*}" /tmp/bundle  # joining leaves a note in its place, and a secret cannot be written
+    sottovoce fleet join --bundle /tmp/bundle --state "$state" --epsilon "$EPSILON" --delta "$DELTA"
+    rm /tmp/bundle
+fi
+sed "s/@POD@/$POD/" /config/agent.toml > /run/sottovoce/agent.toml

@@ -1,0 +1,102 @@
+"""Clean machines with a real systemd: containers on a network of their own, made and removed by podman."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME = "/root"
+IMAGE = "localhost/debian-systemd:bookworm"
+"""Debian 12 with python3 and, as its command, systemd."""
+
+_PREFIX = "sottovoce-deb"
+_NETWORK, _SUBNET = _PREFIX, "10.89.77"
+_LONGEST = 600.0
+
+
+class StepFailed(Exception):
+    """A command on a machine did not do what it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One of them.
+
+    Attributes:
+        name: by which others reach it.
+    """
+
+    name: str
+
+    @property
+    def container(self) -> str:
+        """What podman calls it."""
+        return f"{_PREFIX}-{self.name}"
+
+    def sh(self, script: str, *, stdin: str = "", check: bool = True) -> str:
+        """What a script prints, run by root in /root.
+
+        Raises:
+            StepFailed: it ended with another code than 0, unless `check` is False.
+        """
+        command = ["podman", "exec", "-i", "-w", HOME, self.container, "bash", "-euo", "pipefail", "-c", script]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=_LONGEST)
+        if check and done.returncode:
+            raise StepFailed(f"{self.name}: exit code {done.returncode}:\n{script}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def background(self, script: str) -> "subprocess.Popen[str]":
+        """The same, going on while others do something; its standard output can be read."""
+        command = ["podman", "exec", "-w", HOME, self.container, "bash", "-euo", "pipefail", "-c", script]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def put(self, source: Path, name: str) -> None:
+        """Copy a file of this machine to its administrator's home."""
+        podman("cp", str(source), f"{self.container}:{HOME}/{name}")
+
+    def reboot(self) -> None:
+        """Switch it off without asking anybody, and on again."""
+        podman("kill", "--signal", "KILL", self.container)
+        podman("start", self.container)
+        self.booted()
+
+    def booted(self) -> None:
+        """Return once all that starts with it has been started, or was skipped."""
+        # `degraded` is as good: a container is no whole machine.
+        self.sh("timeout 120 systemctl is-system-running --wait || true")
+
+
+def podman(*arguments: str, check: bool = True) -> str:
+    """What podman prints.
+
+    Raises:
+        StepFailed: it failed, unless `check` is False.
+    """
+    done = subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False, timeout=_LONGEST)
+    if check and done.returncode:
+        raise StepFailed(f"podman {' '.join(arguments)}: {done.stderr}")
+    return done.stdout
+
+
+@contextmanager
+def machines(*names: str) -> Iterator[list[Machine]]:
+    """So many clean machines, with addresses that they keep; whatever an earlier run left behind goes first."""
+    made = [Machine(name) for name in names]
+    _remove(made)
+    podman("network", "create", "--subnet", f"{_SUBNET}.0/24", _NETWORK)
+    try:
+        for number, machine in enumerate(made, start=11):
+            where = ["--network", _NETWORK, "--ip", f"{_SUBNET}.{number}", "--hostname", machine.name]
+            podman("run", "-d", "--name", machine.container, "--systemd=always", "--privileged", *where, IMAGE)
+        for machine in made:
+            machine.booted()
+        yield made
+    finally:
+        _remove(made)
+
+
+def _remove(made: list[Machine]) -> None:
+    for machine in made:
+        podman("rm", "-f", "-t", "0", machine.container, check=False)
+    podman("network", "rm", "-f", _NETWORK, check=False)
