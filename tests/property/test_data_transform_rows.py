@@ -31,6 +31,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 NAMES: list[TransformName] = [
     "centred-unit",
+    "standard",
     "none",
     "squash(0.05),centre,unit,bias(0.3)",
     "squash(1),subtract(0.5),bias(0.3)",

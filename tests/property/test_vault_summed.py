@@ -57,7 +57,7 @@ class Summing(PerExample):
     ) -> Floats:
         total = self._exact.clipped_gradient_sum(parameters, features, labels, clip)
         wrong = np.random.default_rng(len(labels)).normal(size=self.size)
-        return total + wrong / np.linalg.norm(wrong) * ERROR * clip
+        return total + wrong / np.linalg.norm(wrong) * ERROR * clip if np.isfinite(clip) else total
 
 
 def released(records: Records, terms: GradientTerms | NormalisedTerms, point: Floats) -> NDArray[np.int64]:
@@ -99,6 +99,11 @@ def test_the_sum_is_the_kernels_own() -> None:
     own = Summing(4, 3).clipped_gradient_sum(point, records.features, records.labels, CLIP)
     step = 2.0 ** (int(np.floor(np.log2(CLIP))) - 24)
     np.testing.assert_array_equal(released(records, GradientTerms("clipd2p", 1, CLIP), point), np.trunc(own / step))
+    # Nothing is clipped where nothing shall be.
+    far = records.features * 100
+    whole = Softmax(4, 3).clipped_gradient_sum(point, far, records.labels, np.inf)
+    unclipped = released(Records(far, records.labels), GradientTerms("push-sum", 1, CLIP), point)
+    np.testing.assert_array_equal(unclipped, np.trunc(whole * 2.0**30))
     # A threshold that moves: the sum in units of it.
     halved = released(records, NormalisedTerms(GradientTerms("clipd2p", 1, 1.0), "decay"), np.append(point, CLIP))
     np.testing.assert_array_equal(halved, np.trunc(own / CLIP / 2.0**-24))
@@ -118,7 +123,7 @@ def test_a_threshold_at_which_floats_cannot_clip_is_refused(threshold: float) ->
 def test_more_records_than_the_error_holds_for_are_refused() -> None:
     many = Records(np.zeros((MOST_SUMMED + 1, 1)), np.zeros(MOST_SUMMED + 1, dtype=np.int64))
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
-    with pytest.raises(DataError, match="more than 1048576 records"):
+    with pytest.raises(DataError, match="more than 524288 records"):
         build(
             records=many,
             kernel=Summing(1, 3),

@@ -2,9 +2,10 @@
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, filled
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.learners import LEARNERS, REGRESSION_MODEL, LearnerInfo, relation_of
+from sottovoce.config.learners import GRAPH_SUFFIX, LEARNERS, REGRESSION_MODEL, LearnerInfo, has_graph, relation_of
 from sottovoce.config.loading import checked, load
 from sottovoce.config.membership import MembershipSection
+from sottovoce.config.observe import ObserveSection
 from sottovoce.config.schema import (
     AgentConfig,
     AgentSection,
@@ -17,6 +18,7 @@ from sottovoce.config.schema import (
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 
 __all__ = [
+    "GRAPH_SUFFIX",
     "LEARNERS",
     "REGRESSION_MODEL",
     "AgentConfig",
@@ -31,6 +33,7 @@ __all__ = [
     "MembershipSection",
     "MeterSection",
     "MqttSection",
+    "ObserveSection",
     "PeerSection",
     "PrivacySection",
     "TransportSection",
@@ -38,6 +41,7 @@ __all__ = [
     "address_of",
     "checked",
     "filled",
+    "has_graph",
     "load",
     "relation_of",
 ]

@@ -3,9 +3,21 @@
 from dataclasses import dataclass
 from typing import Literal
 
-GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp")
+GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn", "har-cnn")
+"""Whose graphs this package holds."""
+
+GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODELS)
+"""Of learners of gradients, who also learn the model of any file that ends in `.onnx`."""
+
+GRAPH_SUFFIX = ".onnx"
+GRAPH_SHARE = 0.3
+"""Of a learner's own step size: at all of it networks of several layers diverge (docs/explanation/rounds.md)."""
+
+GRAPH_TRANSFORM = "standard"
+"""What records go through for such a model, unless the configuration says otherwise."""
+
 REGRESSION_MODEL = "ridge"
-"""The one that also predicts a number, where `data.classes` is 1."""
+"""The one without a graph that also predicts a number, where `data.classes` is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,15 @@ class LearnerInfo:
     noiseless: bool = False
     regression: bool = False
     topology: str = "exponential"
+
+    def learns(self, model: str) -> bool:
+        """Whether it can learn a model of this name, or of this file."""
+        return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
+
+
+def has_graph(model: str) -> bool:
+    """Whether a model of this name is a graph: of this package, or a file."""
+    return model in GRAPH_MODELS or model.endswith(GRAPH_SUFFIX)
 
 
 LEARNERS: dict[str, LearnerInfo] = {

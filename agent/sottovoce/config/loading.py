@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from sottovoce.config.learners import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
 from sottovoce.config.schema import AgentConfig
 from sottovoce.errors import ConfigError
 
@@ -68,6 +69,7 @@ def load(path: Path) -> AgentConfig:
         feed=feed,
         transport=msgspec.structs.replace(config.transport, mqtt=mqtt),
         agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
+        learner=msgspec.structs.replace(config.learner, model=_file(config.learner.model, here)),
         data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here, feed.file)),
         vault=msgspec.structs.replace(
             config.vault,
@@ -75,6 +77,11 @@ def load(path: Path) -> AgentConfig:
             directory=config.vault.directory and here / config.vault.directory,
         ),
     )
+
+
+def _file(model: str | None, here: Path) -> str | None:
+    """A model, with its path, if it is a file, made relative to the configuration file."""
+    return str(here / Path(model).expanduser()) if model is not None and model.endswith(GRAPH_SUFFIX) else model
 
 
 def _anchored(source: str, here: Path, store: Path) -> str:
@@ -109,10 +116,18 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
             problems.append(_problem(str(error), (name,), origin, line_of))
     if not problems:
         try:
-            return msgspec.convert(dict(tables), AgentConfig, dec_hook=_decoded)
+            return msgspec.convert(_with_transform(tables), AgentConfig, dec_hook=_decoded)
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), (), origin, line_of))
     raise ConfigError("\n".join(problems))
+
+
+def _with_transform(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Models with a graph have a transform of their own, which is there where no other is named."""
+    data, learner = tables.get("data", {}), tables.get("learner", {})
+    if not has_graph(str(learner.get("model", ""))) or data.get("classes") == 1:
+        return dict(tables)
+    return {**tables, "data": {"transform": GRAPH_TRANSFORM, **data}}
 
 
 def _decoded(kind: type, value: Any) -> Any:

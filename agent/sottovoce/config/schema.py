@@ -7,8 +7,9 @@ from msgspec import Meta, Struct
 
 from sottovoce.config.feed import FeedSection, is_broker
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.learners import LEARNERS, REGRESSION_MODEL, relation_of
+from sottovoce.config.learners import GRADIENT_MODELS, GRAPH_SHARE, LEARNERS, REGRESSION_MODEL, has_graph, relation_of
 from sottovoce.config.membership import MembershipSection
+from sottovoce.config.observe import ObserveSection
 from sottovoce.config.transport import TransportSection
 from sottovoce.config.wrong import LARGEST, wrong
 
@@ -21,6 +22,9 @@ class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     state: Annotated[Path, Meta(description="directory made by `sottovoce fleet join`")]
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Annotated[
+        Literal["text", "json"], Meta(description="text: a line for people; json: a JSON object a line")
+    ] = "text"
 
 
 class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -78,9 +82,13 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = "clipd2p"  # fmt: skip
     fidelity: Literal["sound", "paper"] = "sound"
     model: Annotated[
-        Literal["softmax", "pegasos", "logistic", "ridge", "mlp", "mean"] | None,
-        Meta(description="the model; without it the learner's own: softmax, golf: ridge, or pegasos to the letter"),
+        Annotated[str, Meta(min_length=1, max_length=4096)] | None,
+        Meta(
+            description="the model, or a file that ends in .onnx; without it the learner's own: softmax, golf: ridge, "
+            "or pegasos to the letter"
+        ),
     ] = None
+    threads: Annotated[int, Meta(ge=1, le=2, description="that run a model with a graph")] = 1
     hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units of the hidden layer")] = 32
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
     steps: Annotated[
@@ -185,8 +193,9 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def __post_init__(self) -> None:
         """Models belong to learners, some of which are there to the letter."""
         known = LEARNERS[self.name]
-        if self.model is not None and self.model not in known.models:
-            raise wrong("model", f"learner {self.name} has the models {', '.join(known.models)}")
+        if self.model is not None and not known.learns(self.model):
+            files = ", and files that end in .onnx" if known.models == GRADIENT_MODELS else ""
+            raise wrong("model", f"learner {self.name} has the models {', '.join(known.models)}{files}")
         if self.fidelity == "paper" and known.to_the_letter is None:
             raise wrong("fidelity", f"learner {self.name} exists in its sound variant only")
         if self.fidelity == "paper" and self.perturbation != "best":
@@ -215,7 +224,9 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def rate(self) -> float:
         """The step size, chosen or the learner's own."""
-        return LEARNERS[self.name].step_size if self.step_size is None else self.step_size
+        if self.step_size is not None:
+            return self.step_size
+        return LEARNERS[self.name].step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
 
     @property
     def decay(self) -> float:
@@ -281,7 +292,7 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[vault]`: where the vault is, if it is a process of its own. One file serves both processes."""
+    """`[vault]`: what it may load, and where it is, if it is a process of its own. One file serves both processes."""
 
     socket: Annotated[
         Path | None, Meta(description="Unix socket of `sottovoce vault run`; without it the vault is in the agent")
@@ -295,12 +306,16 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     patience: Annotated[
         float, Meta(gt=0, le=300, description="seconds that the agent waits for a vault that is away, then it ends")
     ] = 120.0
+    graphs: Annotated[
+        tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],
+        Meta(description="sha256:HEX of each .onnx file that learner.model may name, beside the package's own"),
+    ] = ()
 
     def __post_init__(self) -> None:
         """A separate vault has all that it needs."""
         if (self.socket is None) != (self.directory is None):
             missing = "socket" if self.socket is None else "directory"
-            raise wrong(missing, "a separate vault needs both socket and directory; without one leave out [vault]")
+            raise wrong(missing, "a separate vault needs both socket and directory; without one leave out both")
 
 
 class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -316,6 +331,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     vault: VaultSection = VaultSection()
     feed: FeedSection = FeedSection()
     identity: IdentitySection = IdentitySection()
+    observe: ObserveSection = ObserveSection()
 
     def __post_init__(self) -> None:
         """A unit is one that the learner bounds, and windows are declared. A regression is learnt by what can."""
@@ -332,7 +348,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if not LEARNERS[learner.name].regression:
             able = ", ".join(name for name, known in LEARNERS.items() if known.regression)
             raise wrong("learner.name", f"{why}, which {learner.name} does not learn; choose one of {able}")
-        if learner.chosen_model != REGRESSION_MODEL:
+        if learner.chosen_model != REGRESSION_MODEL and not has_graph(learner.chosen_model):
             raise wrong("learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}")
         if self.data.transform != "none":
             raise wrong("data.transform", f"{why} of the last column, which {self.data.transform} changes; choose none")

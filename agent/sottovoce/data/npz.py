@@ -23,8 +23,8 @@ _REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
 def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
     """Load `X` numeric[n,…] and `y` integer[n], also accepted as `features` and `labels`.
 
-    Each record is flattened to one row. Optional arrays: `classes`, one integer, the public number of classes, 1 for a
-    regression, whose target is the last column;
+    Each record is flattened to one row. Optional arrays: `classes`, one integer, the public number of classes, or their
+    names, or 1 for a regression, whose target is the last column;
     `bounds` numeric[2,d]; `windows` integer[n], the window of each record, such as its day;
     `groups` integer[n], the group that each is dealt out with, such as its household;
     `test` bool[n], true for the official test split, or that split as `X_test` and `y_test`.
@@ -108,8 +108,12 @@ def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> int | None:
     if "classes" not in arrays:
         return None
     declared = arrays["classes"]
+    if declared.dtype.kind == "U" and declared.ndim == 1 and len(declared) > 1:
+        return len(declared)
     if declared.size != 1 or declared.dtype.kind not in "iu" or declared.item() < 1:
-        raise DataError(f"{origin}: `classes` must be a single integer of at least 2, or 1 for a regression.")
+        raise DataError(
+            f"{origin}: `classes` must be a single integer of at least 2, their names, or 1 for a regression."
+        )
     return int(declared.item())
 
 

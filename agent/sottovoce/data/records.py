@@ -17,7 +17,7 @@ class Records:
     """Feature vectors and their labels. Build it with `checked`; its `repr` shows no value, so that no log can.
 
     Attributes:
-        features: float64[n,d], C-contiguous, finite.
+        features: float64[n,d], C-contiguous, finite; in a vault as its kernel reads them.
         labels: int64[n], not negative.
         windows: int64[n], the number of the window that each record belongs to, such as its day; None without windows.
     """

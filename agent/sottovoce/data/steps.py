@@ -111,6 +111,11 @@ def unit(rows: Rows) -> Rows:
     return rows
 
 
+def rms(rows: Rows) -> Rows:
+    """Divide each record by its own root mean square; a record of zeros stays as it is."""
+    return unit(rows) * math.sqrt(rows.shape[1])
+
+
 def bias(rows: Rows, value: float) -> Rows:
     """Append a constant feature."""
     return np.hstack([rows, np.full((len(rows), 1), value)])

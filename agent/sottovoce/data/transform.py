@@ -16,9 +16,11 @@ Each feature is clamped to its declared range, if there is one. Then come the st
     subtract(C)  subtract the constant C from every feature
     centre       subtract the record's own mean over its features
     unit         divide the record by its own L2 norm
+    rms          divide the record by its own root mean square
     bias(B)      append the constant B
 
-Two have names of their own: `centred-unit` is `squash(1),centre,unit,bias(0.3)`, and `none` has no steps.
+Three have names of their own: `centred-unit` is `squash(1),centre,unit,bias(0.3)`, for linear models; `standard` is
+`squash(1),centre,rms`, for those with layers; and `none` has no steps.
 """
 
 import difflib
@@ -41,7 +43,7 @@ BIAS = 0.3
 TransformName = str
 """The name or the steps of a transform."""
 
-_NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})"}
+_NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "standard": "squash(1),centre,rms"}
 _NONE = "none"
 _MOST_STEPS = 16
 
@@ -71,6 +73,7 @@ _STEPS: dict[str, _Step] = {
     "subtract": _Step(lambda rows, _, constant: rows - constant, "positive"),
     "centre": _Step(lambda rows, _, __: steps.centre(rows)),
     "unit": _Step(lambda rows, _, __: steps.unit(rows)),
+    "rms": _Step(lambda rows, _, __: steps.rms(rows)),
     "bias": _Step(lambda rows, _, value: steps.bias(rows, value), "positive", lambda d, _: d + 1),
 }
 

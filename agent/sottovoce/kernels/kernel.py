@@ -1,6 +1,6 @@
 """What a model must be able to do."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ Labels = NDArray[np.int64]
 SAFETY = 1 - 2.0**-16
 """What thresholds are shortened by: far more than the rounding of a norm in float64."""
 
-MOST_SUMMED = 2**20
+MOST_SUMMED = 2**19
 """Examples in one sum for which `Kernel.sum_error` holds."""
 
 
@@ -48,6 +48,11 @@ class Kernel(Model, Protocol):
 
         None where that does not matter, since the vault clips `gradients` one by one on its grid, which is exact.
         """
+        ...
+
+    @property
+    def precision(self) -> type[np.floating[Any]]:
+        """In which it reads features: keeping them in more is a waste of a device's memory."""
         ...
 
     def initial(self, seed: int) -> Parameters:

@@ -35,6 +35,11 @@ class PerExample(ABC):
         """See Kernel.sum_error."""
         return None
 
+    @property
+    def precision(self) -> type[np.float64]:
+        """See Kernel.precision."""
+        return np.float64
+
     @abstractmethod
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """See Kernel.gradients."""

@@ -1,5 +1,6 @@
 """Kernels by name. A module is imported when a kernel of it is asked for, so that a device holds no other in memory."""
 
+from collections.abc import Sequence
 from importlib import import_module
 
 from sottovoce.errors import ConfigError
@@ -12,24 +13,32 @@ _KERNELS = {
     "ridge": ("sottovoce.kernels.binary", "Squared"),
     "mlp": ("sottovoce.kernels.mlp", "Perceptron"),
 }
+_GRAPHS = "sottovoce.kernels.onnx.loading"
 REGRESSION = "ridge"
 """The one model that also predicts numbers."""
 
 
-def kernel_named(name: str, features: int, classes: int, hidden: int) -> Kernel:
+def kernel_named(
+    name: str, features: int, classes: int, hidden: int, *, graphs: Sequence[str] = (), threads: int = 1
+) -> Kernel:
     """The kernel of that name.
 
     Args:
-        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`.
+        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph: one of the package, such as `mnist-cnn`,
+            or the path of a file, which ends in `.onnx`.
         features: columns of x.
         classes: labels are 0 … classes - 1; 1 for a regression, whose target is the last column.
         hidden: units of the hidden layer of `mlp`, at least 1; of no meaning to the others.
+        graphs: `sha256:HEX` of each file that may be loaded, beside the graphs of the package.
+        threads: that a graph is run by, 1 or 2.
 
     Raises:
-        ConfigError: there is no such kernel, or it is none of a regression.
+        ConfigError: there is no such kernel, or it is none of a regression, or none of such data; or its graph may not
+            be loaded, or ONNX Runtime does not run it here.
     """
     if name not in _KERNELS:
-        raise ConfigError(f"no model called {name!r} is trained by its gradient: choose one of {', '.join(_KERNELS)}")
+        made: Kernel = import_module(_GRAPHS).graph_kernel(name, features, classes, graphs, threads, others=_KERNELS)
+        return made
     if classes == 1:
         return _regression(name, features)
     module, kind = _KERNELS[name]

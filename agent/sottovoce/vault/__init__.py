@@ -21,6 +21,7 @@ from sottovoce.vault.vault import Vault
 
 if TYPE_CHECKING:
     from sottovoce.vault.account import Account, account_of, audited
+    from sottovoce.vault.ledger_file import log_is_damaged
     from sottovoce.vault.lemmas import smooth
     from sottovoce.vault.programs.chain_steps import StepSizes
     from sottovoce.vault.rooms.chains import ChainTerms, PublishedChainTerms
@@ -68,6 +69,7 @@ __all__ = [
     "build",
     "calibrate",
     "gaussian_mu",
+    "log_is_damaged",
     "simulate",
     "smooth",
 ]
@@ -90,6 +92,7 @@ _WHERE = {  # what not every device uses is imported when it is asked for
     "WithReplacement": "sampling",
     "account_of": "account",
     "audited": "account",
+    "log_is_damaged": "ledger_file",
     "simulate": "simulated_records",
     "smooth": "lemmas",
 }

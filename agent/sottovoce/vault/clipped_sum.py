@@ -163,7 +163,7 @@ def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None
 
     Rows that are clipped on the grid are no longer than the clip. A kernel's sum is the real one but for `sum_error`,
     for both of two neighbours; then each number is rounded toward zero, which moves two apart by less than a unit:
-    (1 + 2 · sum_error) C / step + √P in all (docs/decisions/0024-onnx-kernels.md).
+    (1 + 2 · sum_error) C / step + √P in all (docs/decisions/0024-gradients-in-the-graph.md).
     """
     if sum_error is None:
         return squared_units(clip, exponent)

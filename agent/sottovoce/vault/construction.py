@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel
 from sottovoce.vault.ledger import Ledger
@@ -34,4 +36,7 @@ def build(
         PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
         DataError: the records are not of the shape that the terms declare.
     """
+    if kernel is not None:
+        with np.errstate(over="ignore"):  # a warning would be a message about a record
+            records = replace(records, features=records.features.astype(kernel.precision, copy=False))
     return Vault(replace(terms.room(records, kernel, ledger, noise), observer=observer))

@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,14 +63,33 @@ class VaultServer:
         self._most = 8 * served.numbers + protocol.SLACK
         self._logged: dict[str, float] = {}
 
-    def run(self, listener: socket.socket, stop: socket.socket) -> None:
-        """Answer whoever connects to `listener`, one after the other, until `stop` can be read."""
+    def run(
+        self,
+        listener: socket.socket,
+        stop: socket.socket,
+        *,
+        alive: Callable[[], object] = lambda: None,
+        every: float | None = None,
+    ) -> None:
+        """Answer whoever connects to `listener`, one after the other, until `stop` can be read.
+
+        Args:
+            listener: from `listening`.
+            stop: see above.
+            alive: called before each answer, and at least every so many seconds while there is no question, if at all.
+            every: those seconds; None: it is not called.
+        """
         with selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(stop, selectors.EVENT_READ)
             while True:
-                if stop in (key.fileobj for key, _ in selector.select()):
+                readable = [key.fileobj for key, _ in selector.select(every)]
+                if every is not None:
+                    alive()
+                if stop in readable:
                     return
+                if not readable:
+                    continue
                 connection, _ = listener.accept()
                 with connection:
                     self._attend(connection)

@@ -36,6 +36,7 @@ def test_records_of_any_shape_are_flattened(archive: Path, names: tuple[str, str
 
 def test_declared_classes_may_exceed_the_labels_present(archive: Path) -> None:
     assert read(archive, X=X, y=Y, classes=np.array(10)).classes == 10
+    assert read(archive, X=X, y=Y, classes=np.array(["cat", "dog", "frog", "ship"])).classes == 4
 
 
 def test_an_empty_slice_with_declared_classes_is_legal(archive: Path) -> None:
@@ -100,6 +101,7 @@ def test_groups_are_numbered_and_stay_outside_the_records(archive: Path) -> None
         ({"X": X, "y": Y.astype(float)}, "labels are stored as float64"),
         ({"X": X, "y": Y, "classes": np.array(2)}, "label of row 2 is out of range"),
         ({"X": X, "y": Y, "classes": np.array([3, 3])}, "`classes` must be a single integer"),
+        ({"X": X, "y": Y, "classes": np.array(["one"])}, "their names"),
         ({"X": X, "y": Y, "classes": np.array(3.0)}, "`classes` must be a single integer"),
         ({"X": X, "y": Y, "classes": np.array(0)}, "`classes` must be a single integer of at least 2"),
         ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds` must have one row of low"),

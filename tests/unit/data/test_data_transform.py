@@ -73,6 +73,7 @@ def test_each_step_by_hand() -> None:
         "subtract(3)": [-3, -1, 2, 7],
         "centre": [-4.25, -2.25, 0.75, 5.75],
         "unit": np.array([0, 2, 5, 10]) / np.sqrt(129),
+        "rms": np.array([0, 2, 5, 10]) / np.sqrt(129 / 4),
         "bias(0.5)": [0, 2, 5, 10, 0.5],
         "pool(2)": [4.25],
         " subtract(1) , bias(2) ": [-1, 1, 4, 9, 2],
@@ -91,6 +92,7 @@ def test_a_named_transform_is_its_steps() -> None:
     rows = np.random.default_rng(0).normal(size=(5, 9))
     assert np.array_equal(apply("centred-unit", rows, None), apply("squash(1),centre,unit,bias(0.3)", rows, None))
     assert np.array_equal(apply("centred-unit", rows, None), centred_unit(rows, None))
+    assert np.array_equal(apply("standard", rows, None), apply("squash(1),centre,rms", rows, None))
 
 
 def test_pooling_averages_squares_of_pixels() -> None:

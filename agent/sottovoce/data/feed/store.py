@@ -152,13 +152,17 @@ def read_windows(path: Path, since: int = 0) -> Windows:
         return Windows(tuple(name for _, name in meters), first, seconds, wh)
 
 
-def summary(path: Path) -> Summary:
+def summary(path: Path, *, untouched: bool = False) -> Summary:
     """Counts and times of a store, also while the feed writes it.
+
+    Args:
+        path: of the store.
+        untouched: leave no file of SQLite's beside a store that nobody has open.
 
     Raises:
         DataError: there is no such store, or it is damaged.
     """
-    with _Reading(path) as connection:
+    with _Reading(path, still=untouched and not path.with_name(path.name + "-wal").exists()) as connection:
         found = connection.execute(
             "SELECT name, COUNT(*), MIN(window.number), MAX(window.number) FROM window JOIN meter "
             "ON meter.number = window.meter GROUP BY name ORDER BY name"
@@ -172,16 +176,17 @@ def summary(path: Path) -> Summary:
 
 
 class _Reading:
-    """A store opened for reading; whatever fails inside the `with` is one clear error."""
+    """A store opened for reading, `still` if nobody else has it open; what fails in the `with` is one clear error."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, still: bool = False) -> None:
         self._path = path
+        self._mode = "mode=ro&immutable=1" if still else "mode=ro"
 
     def __enter__(self) -> sqlite3.Connection:
         if not self._path.exists():
             raise DataError(f"{self._path}: there are no windows yet; start `sottovoce feed run --config FILE`")
         try:
-            uri = f"{self._path.absolute().as_uri()}?mode=ro"
+            uri = f"{self._path.absolute().as_uri()}?{self._mode}"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)
         except sqlite3.DatabaseError as error:
             raise _unusable(self._path, error) from error

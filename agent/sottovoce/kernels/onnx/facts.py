@@ -12,11 +12,8 @@ KEY = "sottovoce.model"
 """Where in the file's metadata the facts are, as JSON."""
 
 MOST_PARAMETERS = 2**25
-MOST_RECORDS = 2**20
-"""In one sum: beyond it the stated error of a sum would not hold."""
-
 SUM_ERROR = 2.0**-12
-"""In clips: how far a computed sum over at most MOST_RECORDS examples may be from the sum of the clipped gradients."""
+"""In clips: how far a computed sum over at most MOST_SUMMED examples may be from the sum of the clipped gradients."""
 
 _Count = Annotated[int, Meta(ge=1, le=2**25)]
 

@@ -1,5 +1,6 @@
 """Sums of clipped gradients, with noise: push-sum and every other learner of gradients."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,8 +49,7 @@ class GradientTerms:
         if kernel is None:
             raise InternalError("a vault of gradient sums needs a kernel: report this defect")
         budget = ledger.budget
-        by_kernel = self._clip is not None and summed(kernel, budget, records)
-        mechanism, program = self.program(kernel, budget, kernel.size, summed=by_kernel)
+        mechanism, program = self.program(kernel, budget, kernel.size, summed=summed(kernel, budget, records))
         statement = guarantee(budget, mechanism, self._clip, self.sampling)
         return Room(unit_records(records, budget.unit), program, ledger, noise, statement)
 
@@ -69,8 +69,9 @@ class GradientTerms:
             check_unit(self.learner, budget)
         mechanism, event = self._mechanism(budget, self._clip, size, kernel.sum_error if summed else None)
         units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
+        clip = math.inf if self._clip is None else self._clip
         return mechanism, GradientSum(
-            kernel, mechanism, budget.unit, units, event, self._batches(), self.clip if summed else None
+            kernel, mechanism, budget.unit, units, event, self._batches(), clip if summed else None
         )
 
     @property

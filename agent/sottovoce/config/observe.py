@@ -1,0 +1,53 @@
+"""The section of the schema about who may watch a device at work."""
+
+from ipaddress import ip_address
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from sottovoce.config.transport import HOST_AND_PORT
+from sottovoce.config.wrong import wrong
+
+
+class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[observe]`: metrics and health over HTTP, for whoever can reach the address."""
+
+    metrics: Annotated[
+        Annotated[str, Meta(pattern=HOST_AND_PORT)] | None,
+        Meta(
+            description="host:port, for example 127.0.0.1:9464, for /metrics, /livez and /readyz; without it nobody "
+            "listens; needs sottovoce[metrics]"
+        ),
+    ] = None
+    allow_remote: Annotated[
+        bool, Meta(description="allow an address that others than this machine can reach; nobody is asked who they are")
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Others see nothing unless that is said."""
+        if self.metrics is None:
+            return
+        host, port = self.address
+        if not 1 <= port <= 65_535:
+            raise wrong("metrics", "the port must lie between 1 and 65535")
+        try:
+            ip_address(host)
+        except ValueError:
+            raise wrong("metrics", "before the port goes an IP address, [IPv6] in brackets") from None
+        if not self.local and not self.allow_remote:
+            raise wrong(
+                "metrics",
+                "other machines could reach this address; choose 127.0.0.1, or say allow_remote = true and let a "
+                "firewall decide who may",
+            )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port; empty and 0 without them."""
+        host, _, port = (self.metrics or ":0").rpartition(":")
+        return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
+
+    @property
+    def local(self) -> bool:
+        """Whether nobody but this machine can reach the address."""
+        return ip_address(self.address[0]).is_loopback

@@ -1,0 +1,108 @@
+"""The part of a graph that leads to some of its outputs.
+
+ONNX Runtime computes all of a graph, whichever outputs are asked for: the gradient too, where a model only predicts. So
+the nodes that do not lead there are cut out of the file's bytes, by the protocol buffers' own framing and the field
+numbers of onnx.proto, which never change; the library for that is not on a device.
+"""
+
+from collections.abc import Collection, Iterator
+
+from sottovoce.errors import ConfigError
+
+_GRAPH = 7  # of a model
+_NODE, _OUTPUT = 1, 12  # of a graph
+_READS, _WRITES, _ATTRIBUTE = 1, 2, 5  # of a node
+_NAME = 1  # of an output
+_INNER_GRAPH, _INNER_GRAPHS = 6, 11  # of an attribute
+
+
+def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
+    """The model without the nodes and the outputs that do not lead to these outputs.
+
+    Args:
+        model: a file that ONNX Runtime has loaded.
+        outputs: names, each of an output.
+
+    Raises:
+        ConfigError: it is framed in a way that no builder of ours uses.
+    """
+    parts = []
+    for number, whole, value in _fields(model):
+        parts.append(_framed(_GRAPH, _cut(value, outputs)) if number == _GRAPH else whole)
+    return b"".join(parts)
+
+
+def _cut(graph: bytes, outputs: Collection[str]) -> bytes:
+    fields = list(_fields(graph))
+    needed, kept = {name.encode() for name in outputs}, set()
+    for place, (number, _, value) in reversed(list(enumerate(fields))):  # every node stands behind those it reads from
+        if number == _OUTPUT and _texts(value, _NAME) & needed:
+            kept.add(place)
+        if number == _NODE and _texts(value, _WRITES) & needed:
+            kept.add(place)
+            needed |= _texts(value, _READS) - {b""}  # that is what an optional input is called where there is none
+            if any(_has_graph(attribute) for field, _, attribute in _fields(value) if field == _ATTRIBUTE):
+                return graph  # an inner graph reads what it names nowhere outside: all stays
+    return b"".join(
+        whole for place, (number, whole, _) in enumerate(fields) if number not in (_NODE, _OUTPUT) or place in kept
+    )
+
+
+def _texts(message: bytes, field: int) -> set[bytes]:
+    return {value for number, _, value in _fields(message) if number == field}
+
+
+def _has_graph(attribute: bytes) -> bool:
+    return any(number in (_INNER_GRAPH, _INNER_GRAPHS) for number, _, _ in _fields(attribute))
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Number, the whole field with its key, and its value, of each field of a message."""
+    at = 0
+    while at < len(message):
+        key, value = _varint(message, at)
+        match key & 7:
+            case 0:
+                end = _varint(message, value)[1]
+            case 1:
+                end = value + 8
+            case 2:
+                length, value = _varint(message, value)
+                end = value + length
+            case 5:
+                end = value + 4
+            case _:
+                raise _unreadable()
+        if end > len(message):
+            raise _unreadable()
+        yield key >> 3, message[at:end], message[value:end]
+        at = end
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number, and the place behind it."""
+    number = shift = 0
+    while at < len(message) and shift < 64:
+        byte = message[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return number, at
+    raise _unreadable()
+
+
+def _framed(field: int, value: bytes) -> bytes:
+    """A field of bytes."""
+    return _written(field << 3 | 2) + _written(len(value)) + value
+
+
+def _written(number: int) -> bytes:
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])
+
+
+def _unreadable() -> ConfigError:
+    return ConfigError("learner.model: the graph cannot be taken apart: make it with `sottovoce model build`")

@@ -1,0 +1,153 @@
+"""A model whose gradient is in its graph: what leaves the graph are sums of clipped gradients, not gradients."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import DataError, InternalError
+from sottovoce.kernels.kernel import MOST_SUMMED, Features, Labels, Parameters
+from sottovoce.kernels.onnx.facts import SUM_ERROR
+from sottovoce.kernels.onnx.session import Chunk, GraphSession
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxKernel:
+    """The model of a graph; see Kernel. N is the number of nodes, B and M of examples, P of parameters.
+
+    Every call of the graph is of the same shape: what an example adds then depends on that example and the parameters
+    alone, which the probe has seen to on this machine. What is missing in the last chunk is rows of zeros that are
+    masked. Numbers enter as float32; a number beyond its range becomes infinite, and such an example adds nothing.
+
+    In a regression the features of an example have its target as their last column, and its label says nothing.
+
+    Attributes:
+        session: the graph, loaded.
+        chunk: examples in one call.
+    """
+
+    session: GraphSession
+    chunk: int
+
+    @property
+    def features(self) -> int:
+        """Columns of an example, the target of a regression included."""
+        return self.session.facts.features + (self.classes == 1)
+
+    @property
+    def classes(self) -> int:
+        """Labels are 0 … classes - 1; 1 for a regression."""
+        return self.session.facts.classes
+
+    @property
+    def size(self) -> int:
+        """P."""
+        return self.session.facts.size
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """See Kernel.shapes."""
+        return {tensor.name: tensor.shape for tensor in self.session.facts.parameters}
+
+    @property
+    def sum_error(self) -> float:
+        """See Kernel.sum_error."""
+        return SUM_ERROR
+
+    @property
+    def precision(self) -> type[np.float32]:
+        """See Kernel.precision."""
+        return np.float32
+
+    def initial(self, seed: int) -> Floats:
+        """Each tensor by its law: see ParameterFacts. The draws are those of Perceptron.initial. See Kernel."""
+        words = np.random.PCG64(seed).random_raw(self.size)
+        start = np.asarray(words >> np.uint64(11), dtype=np.float64) * 2.0**-52 - 1
+        at = 0
+        for tensor in self.session.facts.parameters:
+            values = start[at : at + tensor.size]
+            if tensor.law == "uniform":
+                values *= tensor.value
+            else:
+                values[:] = tensor.value
+            at += tensor.size
+        return start
+
+    def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
+        """Per-example gradients, float64[N, B, P], one call of the graph for each. See Kernel.gradients."""
+        gradients = np.empty((*labels.shape, self.size))
+        for node, point in enumerate(self._points(parameters)):
+            for i, chunk in enumerate(self._chunks(features[node], labels[node], 1)):
+                gradients[node, i] = self.session.gradient_sum(point, chunk, np.inf)
+        return gradients
+
+    def clipped_gradient_sum(self, parameters: Parameters, features: Features, labels: Labels, clip: float) -> Floats:
+        """See Kernel.clipped_gradient_sum.
+
+        Raises:
+            DataError: more than MOST_SUMMED examples.
+            InternalError: a parameter that is not finite, or a clip that is not positive.
+        """
+        if not np.isfinite(parameters).all():
+            raise InternalError("a gradient was asked for at a point that is not finite: report this")
+        if not clip > 0:
+            raise InternalError(f"a gradient was asked for with a clip of {clip}: report this")
+        if len(labels) > MOST_SUMMED:
+            raise DataError(f"a sum is of at most {MOST_SUMMED} records: give this device fewer, or sample them")
+        (point,), total = self._points(parameters[np.newaxis]), np.zeros(self.size)
+        for chunk in self._chunks(features, labels, self.chunk):
+            total += self.session.gradient_sum(point, chunk, clip)
+        return total
+
+    def predict(self, parameters: Parameters, features: Features) -> Labels:
+        """The most likely label, int64[N, M]; zeros in a regression, where there is nothing to be told apart."""
+        if self.classes == 1:
+            return np.zeros((len(parameters), len(features)), dtype=np.int64)
+        return self._predicted(parameters, features).astype(np.int64, copy=False)
+
+    def values(self, parameters: Parameters, features: Features) -> Floats:
+        """The predicted targets of a regression, float64[N, M], of features float64[M, d]."""
+        return self._predicted(parameters, features).astype(np.float64, copy=False)
+
+    def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
+        """Mean loss float64[N]. See Model."""
+        points, losses = self._points(parameters), np.zeros(len(parameters))
+        for chunk in self._chunks(features, labels, self.chunk):
+            losses += [self.session.loss(point, chunk) for point in points]
+        return losses / len(features)
+
+    def _predicted(self, parameters: Parameters, features: Features) -> NDArray[Any]:
+        points, at = self._points(parameters), 0
+        kind = np.float64 if self.classes == 1 else np.int64
+        found: NDArray[Any] = np.empty((len(points), len(features)), dtype=kind)
+        for chunk in self._chunks(features, np.zeros(len(features), dtype=np.int64), self.chunk):
+            here = found[:, at : at + self.chunk]
+            for row, point in zip(here, points, strict=True):
+                row[:] = self.session.predictions(point, chunk)[: len(row)]
+            at += self.chunk
+        return found
+
+    def _chunks(self, features: Features, labels: Labels, size: int) -> Iterator[Chunk]:
+        """The examples, so many at a time. Chunks share their arrays: each is gone when the next is made."""
+        regression, d = self.classes == 1, self.session.facts.features
+        x = np.zeros((size, d), dtype=np.float32)
+        y: NDArray[Any] = np.zeros(size, dtype=np.float32 if regression else np.int64)
+        mask = np.zeros(size, dtype=np.bool_)
+        for start in range(0, len(features), size):
+            rows = features[start : start + size]
+            count = len(rows)
+            x[count:], y[count:], mask[:] = 0, 0, np.arange(size) < count
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+                x[:count] = rows[:, :d]
+                y[:count] = rows[:, d] if regression else labels[start : start + size]
+            yield Chunk(x, y, mask)
+
+    @staticmethod
+    def _points(parameters: Parameters) -> NDArray[np.float32]:
+        """Parameter vectors as the graph takes them, float32[N, P]."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(parameters, dtype=np.float32)

@@ -1,0 +1,45 @@
+"""From a name in the configuration to a graph that may be trained here, or to one clear error."""
+
+from collections.abc import Iterable, Sequence
+
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.allowed import Graph, allowed_graph, is_graph, stock_hashes
+from sottovoce.kernels.onnx.kernel import OnnxKernel
+from sottovoce.kernels.onnx.probe import probed
+from sottovoce.kernels.onnx.session import GraphSession
+
+
+def graph_kernel(
+    name: str, features: int, classes: int, graphs: Sequence[str], threads: int, *, others: Iterable[str] = ()
+) -> OnnxKernel:
+    """The kernel of a graph, once it was tried on this machine. See sottovoce.kernels.kernel_named.
+
+    Args:
+        others: names of models that have no graph, for an error.
+    """
+    graph, chunk = tried(name, graphs, threads, others)
+    kernel = OnnxKernel(GraphSession(graph.model, graph.origin, threads), chunk)
+    if (kernel.features, kernel.classes) != (features, classes):
+        raise ConfigError(
+            f"learner.model: {name} takes {kernel.features} features of {kernel.classes} classes; the data has "
+            f"{features} of {classes}, as data.transform makes them: choose another model, data or transform"
+        )
+    return kernel
+
+
+def tried(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] = ()) -> tuple[Graph, int]:
+    """Try a graph on this machine, in a process of its own; a kernel of it then needs no other process any more.
+
+    Returns:
+        the graph, and the examples that one call of it may take.
+
+    Raises:
+        ConfigError: there is none of this name, it may not be loaded, or ONNX Runtime does not run it here.
+    """
+    if not is_graph(name):
+        raise ConfigError(
+            f"no model called {name!r} is trained by its gradient: choose one of "
+            f"{', '.join([*others, *stock_hashes()])}, or a file that ends in .onnx"
+        )
+    graph = allowed_graph(name, graphs)
+    return graph, probed(graph, threads)

@@ -1,0 +1,166 @@
+"""What ONNX Runtime does with a graph on this machine, seen from outside: in a process of its own, before any other.
+
+It has crashed on some boards with an illegal instruction, which no `except` catches. And the privacy of a sum rests on
+what arithmetic libraries do not promise: that what one example adds has the same bits whatever the others are. So both
+are tried here, on numbers drawn by chance, and a vault loads the graph only if they hold.
+
+The child is `python -m sottovoce.kernels.onnx.probe THREADS`, with the graph as its input.
+"""
+
+import hashlib
+import json
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.allowed import Graph
+from sottovoce.kernels.onnx.facts import SUM_ERROR
+from sottovoce.kernels.onnx.session import Chunk, GraphSession
+
+DEADLINE_SECONDS = 60.0
+_CLIP = 2.0**-3  # shorter than gradients usually are, so that clipping is tried too
+_MODULE = "sottovoce.kernels.onnx.probe"
+_STDIN = "<the graph>"
+_REMEDY = "choose a model without a graph, such as mlp, or another build of onnxruntime"
+
+_log = logging.getLogger(__name__)
+_found: dict[tuple[str, int], int] = {}  # of a graph by its digest and threads: a process asks once
+
+
+def probed(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -> int:
+    """Try a graph in a process of its own.
+
+    Args:
+        graph: which may be loaded.
+        threads: 1 or 2.
+        deadline: seconds that it may take.
+
+    Returns:
+        the examples that one call of it may take: as many as it says, or 1 where an example's place changes its bits.
+
+    Raises:
+        ConfigError: ONNX Runtime crashes here, or takes too long; the graph cannot be loaded; or what one example adds
+            is not bounded by the clip, is not the same twice, or depends on other examples.
+    """
+    key = graph.digest, threads
+    if key not in _found:
+        answer = _answer(graph, threads, deadline)
+        _found[key] = int(answer["chunk"])
+        if answer["by_place"]:
+            _log.warning("graph-one-by-one %s: its rows' bits depend on their places on this machine", graph.origin)
+    return _found[key]
+
+
+def _answer(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
+    where = f"learner.model: {graph.origin}: ONNX Runtime"
+    command = [sys.executable, "-P", "-m", _MODULE, str(threads)]
+    try:
+        done = subprocess.run(command, input=graph.model, capture_output=True, timeout=deadline, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"{where} did not finish a first call within {deadline:g} s here: {_REMEDY}") from error
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        raise ConfigError(f"{where} crashes on this machine ({name}): {_REMEDY}")
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise ConfigError(
+            f"{where} ended with exit code {done.returncode} here ({lines[-1][:200]}): {_REMEDY}"
+        ) from None
+    if "refused" in answer:
+        raise ConfigError(str(answer["refused"]).replace(_STDIN, graph.origin))
+    return answer
+
+
+def _tried(session: GraphSession) -> dict[str, Any]:
+    """The answer about a graph that loads.
+
+    Raises:
+        ConfigError: it must not be used.
+    """
+    trial, chunk = _Trial(session), session.facts.chunk
+    for size in {1, chunk}:
+        if _bits(trial.sum({0: 0}, size)) != _bits(trial.sum({0: 0}, size)):
+            raise ConfigError(_fault("the same call gives another answer"))
+    first, last = trial.sum({0: 0}, chunk), chunk - 1
+    if not _length(first) <= _CLIP:
+        raise ConfigError(_fault("an example may add more than the clip"))
+    if chunk == 1:
+        return {"chunk": 1, "by_place": False}
+    alone = [_bits(trial.sum({place: 0}, chunk)) for place in range(chunk)]
+    for place, among in product({0, chunk // 2, last}, ("others", "hostile")):
+        if alone[place] != _bits(trial.sum({place: 0}, chunk, among)):
+            raise ConfigError(_fault("what an example adds depends on other examples"))
+    if not _length(trial.sum({0: 0, last: 1}, chunk) - first - trial.sum({last: 1}, chunk)) <= SUM_ERROR * _CLIP:
+        raise ConfigError(_fault("a sum is not that of what its examples add"))
+    by_place = len(set(alone)) > 1
+    return {"chunk": 1 if by_place else chunk, "by_place": by_place}
+
+
+class _Trial:
+    """Two examples, put anywhere in a chunk of others that do not count."""
+
+    def __init__(self, session: GraphSession) -> None:
+        self._session, facts = session, session.facts
+        random, shape = np.random.default_rng(0), (facts.chunk, facts.features)
+        self._point = random.uniform(-0.1, 0.1, facts.size).astype(np.float32)
+        self._two = random.standard_normal((2, facts.features), dtype=np.float32)
+        extremes = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0], dtype=np.float32)
+        self._rows = {
+            "zeros": np.zeros(shape, dtype=np.float32),
+            "others": random.standard_normal(shape, dtype=np.float32),
+            "hostile": random.choice(extremes, shape),
+        }
+        count = facts.chunk + 2
+        self._labels: NDArray[Any] = random.integers(0, max(2, facts.classes), count)
+        if facts.classes == 1:
+            self._labels = self._labels.astype(np.float32)
+
+    def sum(self, placed: Mapping[int, int], size: int, among: str = "zeros") -> NDArray[np.float64]:
+        """What examples add together.
+
+        Args:
+            placed: of the two, which is at which places of the chunk.
+            size: of the chunk.
+            among: what the rows that do not count hold.
+        """
+        rows, labels = self._rows[among][:size].copy(), self._labels[:size].copy()
+        for place, which in placed.items():
+            rows[place], labels[place] = self._two[which], self._labels[-1 - which]
+        chunk = Chunk(rows, labels, np.isin(np.arange(size), [*placed]))
+        return self._session.gradient_sum(self._point, chunk, _CLIP)
+
+
+def _length(vector: NDArray[np.float64]) -> float:
+    return float(np.sqrt((vector * vector).sum()))
+
+
+def _bits(vector: NDArray[np.float64]) -> bytes:
+    """A digest: many vectors would not fit into the memory of a small device."""
+    return hashlib.sha256(vector.tobytes()).digest()
+
+
+def _fault(what: str) -> str:
+    return f"learner.model: {_STDIN}: on this machine {what}, so that no ε would hold: {_REMEDY}"
+
+
+def main() -> None:
+    """The child: answers one JSON document."""
+    try:
+        answer = _tried(GraphSession(sys.stdin.buffer.read(), _STDIN, int(sys.argv[1])))
+    except ConfigError as error:
+        answer = {"refused": str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""ONNX Runtime: imported when a device has a model for it, and with its telemetry off.
+
+From 1.29 on its builds write an identifier of the device to the home directory and send what they are used for to
+their maker, unless the environment says otherwise before the module is first imported.
+"""
+
+import os
+from importlib import import_module
+from typing import Any
+
+from sottovoce.errors import ConfigError
+
+OLDEST = (1, 24)
+_INSTALL = "install sottovoce[onnx] for this device, or choose a model without a graph, such as mlp"
+
+
+def onnxruntime() -> Any:
+    """The module `onnxruntime`, which nothing else may import.
+
+    Raises:
+        ConfigError: it is missing, cannot be loaded, or is too old.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    try:
+        module = import_module("onnxruntime")
+        version = str(module.__version__)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"learner.model: ONNX Runtime is missing or cannot be loaded ({error}): {_INSTALL}"
+        ) from error
+    if _numbers(version) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ConfigError(f"learner.model: ONNX Runtime {version} is older than {oldest}: {_INSTALL}")
+    module.disable_telemetry_events()
+    return module
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version; zeros where it has none."""
+    words = version.split(".")[:2]
+    return tuple(int(word) if word.isdecimal() else 0 for word in words)

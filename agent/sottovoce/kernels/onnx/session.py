@@ -1,0 +1,167 @@
+"""One graph in ONNX Runtime: loaded from bytes, checked against what it says of itself, run a chunk at a time."""
+
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ConfigError, InternalError
+from sottovoce.kernels.onnx.facts import KEY, GraphFacts, read_facts
+from sottovoce.kernels.onnx.forward import leading_to
+from sottovoce.kernels.onnx.runtime import onnxruntime
+
+_SILENT = 4  # fatal errors alone: the others are raised, and what is printed may tell of a record
+_REMEDY = "make it with `sottovoce model build`"
+_Shape = tuple[int | None, ...]  # None: the number of examples
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Examples for one call of a graph, as many as it takes.
+
+    Attributes:
+        features: float32[B, d].
+        labels: int64[B], or float32[B] in a regression.
+        mask: bool[B]; where it is false the row counts for nothing.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64] | NDArray[np.float32]
+    mask: NDArray[np.bool_]
+
+
+class GraphSession:
+    """Runs one graph.
+
+    Args:
+        model: the file's bytes. Nothing beside them is read: data that a graph keeps in other files is refused.
+        origin: what the configuration calls it, for errors.
+        threads: 1 or 2.
+
+    Raises:
+        ConfigError: ONNX Runtime is missing, or cannot load this, or it is not a graph of this kind.
+    """
+
+    def __init__(self, model: bytes, origin: str, threads: int = 1) -> None:
+        self._model, self._origin, self._threads = model, origin, threads
+        self._session = _opened(model, origin, threads)
+        said = self._session.get_modelmeta().custom_metadata_map.get(KEY)
+        if said is None:
+            raise ConfigError(f"learner.model: {origin}: it does not say what it is ({KEY} is missing): {_REMEDY}")
+        self.facts: GraphFacts = read_facts(said, origin)
+        self._check()
+
+    def loss(self, parameters: NDArray[np.float32], chunk: Chunk) -> float:
+        """The sum of the losses of the chunk's examples."""
+        return float(self._run(self._forward, "loss", parameters, chunk))
+
+    def predictions(self, parameters: NDArray[np.float32], chunk: Chunk) -> NDArray[Any]:
+        """int64[B], labels; in a regression float32[B], values."""
+        found: NDArray[Any] = self._run(self._forward, "predictions", parameters, chunk)
+        return found
+
+    def gradient_sum(self, parameters: NDArray[np.float32], chunk: Chunk, clip: float) -> NDArray[np.float64]:
+        """The sum of the clipped gradients of the chunk's examples, float64[P]."""
+        found: NDArray[np.float64] = self._run(self._session, "gradient_sum", parameters, chunk, clip)
+        if found.shape != (self.facts.size,):
+            raise InternalError(
+                f"learner.model: {self._origin}: its gradient has another shape than it says: report this"
+            )
+        return found
+
+    @cached_property
+    def _forward(self) -> Any:
+        """The graph without its gradient, which a vault has no use for, and who only predicts needs not wait for."""
+        return _opened(leading_to(self._model, ("loss", "predictions")), self._origin, self._threads)
+
+    def _run(
+        self, session: Any, output: str, parameters: NDArray[np.float32], chunk: Chunk, clip: float = math.inf
+    ) -> Any:
+        inputs = {
+            "parameters": parameters,
+            "features": chunk.features,
+            "labels": chunk.labels,
+            "mask": chunk.mask,
+            "clip": np.array(clip),
+        }
+        try:
+            return session.run([output], inputs)[0]
+        except Exception:  # noqa: BLE001 - the runtime's exceptions share no base of their own
+            # What they say may hold a value computed from a record.
+            raise InternalError(f"learner.model: {self._origin} failed while it ran: report this") from None
+
+    def _check(self) -> None:
+        """Inputs and outputs are those of this kind of graph, and of the sizes that the graph says."""
+        facts, origin = self.facts, self._origin
+        label = "float" if facts.classes == 1 else "int64"
+        inputs: dict[str, tuple[str, _Shape]] = {
+            "parameters": ("float", (facts.size,)),
+            "features": ("float", (None, facts.features)),
+            "labels": (label, (None,)),
+            "mask": ("bool", (None,)),
+            "clip": ("double", ()),
+        }
+        outputs: dict[str, tuple[str, _Shape]] = {
+            "loss": ("double", ()),
+            "predictions": (label, (None,)),
+            "gradient_sum": ("double", (facts.size,)),
+        }
+        for what, expected, found in (
+            ("input", inputs, self._session.get_inputs()),
+            ("output", outputs, self._session.get_outputs()),
+        ):
+            there = {tensor.name: (_kind(tensor.type), _shape(tensor.shape)) for tensor in found}
+            for name in [*expected, *there]:
+                if there.get(name) != expected.get(name):
+                    raise ConfigError(
+                        f"learner.model: {origin}: its {what} {name} is {_words(there.get(name))}, not "
+                        f"{_words(expected.get(name))}: {_REMEDY}"
+                    )
+
+
+def _opened(model: bytes, origin: str, threads: int) -> Any:
+    """A session of ONNX Runtime.
+
+    Raises:
+        ConfigError: it is missing, or cannot load this.
+    """
+    runtime = onnxruntime()
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
+    options.use_deterministic_compute = True
+    options.enable_mem_pattern = False  # it costs memory and saves no time
+    options.log_severity_level = _SILENT
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
+    try:
+        return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ConfigError(
+            f"learner.model: {origin}: ONNX Runtime cannot load it ({_first_line(error)}): {_REMEDY}"
+        ) from error
+
+
+def _kind(words: str) -> str:
+    """`float` of `tensor(float)`."""
+    return words.removeprefix("tensor(").removesuffix(")")
+
+
+def _shape(dimensions: list[Any]) -> _Shape:
+    return tuple(size if isinstance(size, int) else None for size in dimensions)
+
+
+def _words(tensor: tuple[str, _Shape] | None) -> str:
+    if tensor is None:
+        return "missing"
+    sizes = ", ".join("any" if size is None else str(size) for size in tensor[1])
+    return f"{tensor[0]}[{sizes}]"
+
+
+def _first_line(error: Exception) -> str:
+    """What is wrong, without the runtime's own source lines."""
+    return str(error).strip().split("\n")[0][:300]

@@ -1,0 +1,131 @@
+"""From a declaration to the graph that a device trains with, and to one that only predicts."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from onnx import ModelProto, helper
+
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.facts import KEY, GraphFacts, write_facts
+from sottovoce.models.clipping import Contribution, clipped_sum
+from sottovoce.models.declaration import Declaration
+from sottovoce.models.layers.network import Weights
+from sottovoce.models.losses import LOSSES, predictions
+from sottovoce.models.tape import Tape, Value
+
+CHUNK_BYTES = 2**24
+"""What the tensors of a call of the graph may take, about."""
+MOST_EXAMPLES = 64
+"""Of a call."""
+MOST_PLACES = 1024
+"""Of a call's factored gradients: examples times places."""
+
+
+def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
+    """The graph whose outputs are a batch's loss, its predictions and the sum of its clipped gradients.
+
+    Inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (of a regression: targets real[B]), `mask`
+    bool[B] and `clip` float64[]; outputs are `loss` float64[], `predictions` int64[B] (of a regression: real[B]) and
+    `gradient_sum` float64[P]. What else a device must know is in its metadata. The same declaration gives the same
+    bytes.
+
+    Args:
+        declaration: what to build.
+        real: float32, which is what devices take; float64 for comparing with finite differences.
+    """
+    tape = Tape(real)
+    size = sum(tensor.size for tensor in declaration.network.parameters)
+    flat = tape.input("parameters", tape.real, [size])
+    features = tape.input("features", tape.real, ["B", declaration.features])
+    target = tape.real if declaration.classes == 1 else np.int64
+    labels = tape.input("labels", target, ["B"])
+    mask = tape.input("mask", np.bool_, ["B"])
+    clip = tape.input("clip", np.float64, [])
+
+    scores, back = declaration.network.apply(tape, _shaped(tape, features, declaration), _cut(tape, flat, declaration))
+    measured = LOSSES[declaration.loss](tape, scores, labels, declaration.classes)
+    _, contributions = back(measured.slopes)
+    losses = tape.op("Where", mask, tape.cast(measured.losses, np.float64), tape.constant(0, np.float64))
+    model = tape.model(
+        [
+            ("loss", tape.op("ReduceSum", losses, keepdims=0), np.float64, []),
+            ("predictions", predictions(tape, scores, declaration.classes, declaration.outputs), target, ["B"]),
+            ("gradient_sum", clipped_sum(tape, contributions, mask, clip), np.float64, [size]),
+        ]
+    )
+    facts = GraphFacts(
+        version=1,
+        name=declaration.name,
+        features=declaration.features,
+        classes=declaration.classes,
+        loss=declaration.loss,
+        chunk=_chunk(declaration, contributions),
+        parameters=declaration.network.parameters,
+        declaration=declaration.text,
+    )
+    helper.set_model_props(model, {KEY: write_facts(facts)})
+    return model
+
+
+def graph_bytes(declaration: Declaration) -> bytes:
+    """The file of a declaration's graph. See `build`."""
+    return build(declaration).SerializeToString(deterministic=True)
+
+
+def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> ModelProto:
+    """An ordinary model that predicts, with its parameters inside.
+
+    Its input is `features` float32[B, d]; its outputs are `scores` float32[B, outputs] and `predictions`, as above.
+
+    Args:
+        declaration: of the model.
+        parameters: float64[P].
+
+    Raises:
+        ConfigError: they are not as many as the model has.
+    """
+    tensors = declaration.network.parameters
+    sizes = [tensor.size for tensor in tensors]
+    if parameters.shape != (sum(sizes),):
+        raise ConfigError(
+            f"{declaration.name}: has {sum(sizes)} parameters, not {parameters.size}: choose its own model"
+        )
+    tape = Tape()
+    features = tape.input("features", tape.real, ["B", declaration.features])
+    parts = np.split(parameters, np.cumsum(sizes)[:-1])
+    weights = {
+        tensor.name: tape.constant(part.reshape(tensor.shape), name=tensor.name)
+        for tensor, part in zip(tensors, parts, strict=True)
+    }
+    scores, _ = declaration.network.apply(tape, _shaped(tape, features, declaration), weights)
+    predicted = predictions(tape, scores, declaration.classes, declaration.outputs)
+    return tape.model(
+        [
+            ("scores", scores, tape.real, ["B", declaration.outputs]),
+            ("predictions", predicted, tape.real if declaration.classes == 1 else np.int64, ["B"]),
+        ]
+    )
+
+
+def _shaped(tape: Tape, features: Value, declaration: Declaration) -> Value:
+    shape = declaration.network.input
+    return features if len(shape) == 1 else tape.reshape(features, -1, *shape)
+
+
+def _cut(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
+    """The flat parameter vector as tensors."""
+    tensors = declaration.network.parameters
+    sizes = tape.integers(*(tensor.size for tensor in tensors))
+    parts = tape.ops("Split", len(tensors), flat, sizes, axis=0)
+    return {tensor.name: tape.reshape(part, *tensor.shape) for tensor, part in zip(tensors, parts, strict=True)}
+
+
+def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> int:
+    """How many examples a call takes: a power of two."""
+    passed = sum(prod(shape) for shape in declaration.network.shapes)
+    floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
+    places = max(part.places for part in contributions)
+    most = min(MOST_EXAMPLES, MOST_PLACES // places, CHUNK_BYTES // (4 * floats))
+    return 1 << max(0, most.bit_length() - 1)

@@ -1,0 +1,222 @@
+"""What must hold of a model file before ONNX Runtime sees it, whoever made it.
+
+The bytes are counted, then parsed, then looked at: nothing in the file may name another file, claim more numbers than
+it brings, call what is no operator of ONNX, or hold a program of its own. `onnx` itself has the last word.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, TensorProto, ValueInfoProto, checker, defs, shape_inference
+
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.facts import KEY, GraphFacts, read_facts
+from sottovoce.models.scan import read
+from sottovoce.models.tape import OPSET
+from sottovoce.models.tensors import check_finite, check_tensors
+
+MOST_GRAPH_BYTES = 2**26
+"""Of a file made by `sottovoce model build`: parameters are no part of it."""
+
+MOST_FORWARD_BYTES = 2**28
+"""Of a file with weights: as many of them as a model may have, in float64."""
+
+OLDEST_OPSET = 13
+
+_OLDEST_IR = 4
+_MOST_NODES = 2**15
+_MOST_IN_A_TENSOR = 2**28
+_MOST_IN_AN_ATTRIBUTE = 2**12
+_DOMAINS = ("", "ai.onnx")
+_CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_CHANCE = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"}
+)
+_CONTRACT = {  # inputs and outputs of a graph: the type, and how many dimensions
+    "parameters": (TensorProto.FLOAT, 1),
+    "features": (TensorProto.FLOAT, 2),
+    "mask": (TensorProto.BOOL, 1),
+    "clip": (TensorProto.DOUBLE, 0),
+    "loss": (TensorProto.DOUBLE, 0),
+    "gradient_sum": (TensorProto.DOUBLE, 1),
+}
+_INPUTS = ("parameters", "features", "labels", "mask", "clip")
+_OUTPUTS = ("loss", "predictions", "gradient_sum")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    """A checked graph for training.
+
+    Attributes:
+        facts: what it says of itself.
+        digest: SHA-256 of the file, hexadecimal.
+        raw: the file.
+    """
+
+    facts: GraphFacts
+    digest: str
+    raw: bytes
+
+
+def graph_file(path: Path) -> GraphFile:
+    """Read and check a graph made by `sottovoce model build`.
+
+    Raises:
+        ConfigError: it is none, or not one to be trusted with records.
+    """
+    return graph_bytes(read(path, MOST_GRAPH_BYTES), str(path))
+
+
+def graph_bytes(raw: bytes, file: str) -> GraphFile:
+    """The same of a file's bytes, whose outline is checked.
+
+    Raises:
+        ConfigError: see `graph_file`.
+    """
+    model = checked(raw, file, lambda opset: opset == OPSET)
+    texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
+    if len(texts) != 1:
+        raise ConfigError(
+            f"{file}: does not say what it computes, as graphs for training do; make it with `sottovoce model build`"
+        )
+    facts = read_facts(texts[0], file)
+    _check_contract(model, facts, file)
+    return GraphFile(facts, hashlib.sha256(raw).hexdigest(), raw)
+
+
+def forward_file(path: Path) -> ModelProto:
+    """Read and check an ordinary model with its weights, from any program.
+
+    Raises:
+        ConfigError: it is damaged, hostile, or none that is read here.
+    """
+    return forward_bytes(read(path, MOST_FORWARD_BYTES), str(path))
+
+
+def forward_bytes(raw: bytes, file: str) -> ModelProto:
+    """The same of a file's bytes, whose outline is checked.
+
+    Raises:
+        ConfigError: see `forward_file`.
+    """
+    model = checked(raw, file, lambda opset: OLDEST_OPSET <= opset <= defs.onnx_opset_version())
+    if any(entry.key == KEY for entry in model.metadata_props):
+        raise ConfigError(
+            f"{file}: is a graph for training, without weights: name an ordinary model, such as one that "
+            "`sottovoce model export` writes"
+        )
+    check_finite(model, file)
+    return model
+
+
+def checked(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> ModelProto:
+    """Parse a model and check all that holds for every kind of file.
+
+    Args:
+        raw: bytes whose outline is checked.
+        file: whose they are, for the error.
+        opset_is_read: whether a version of the operators is.
+
+    Raises:
+        ConfigError: names the thing and what to do.
+    """
+    try:
+        model = ModelProto.FromString(raw)
+    except DecodeError as error:
+        raise ConfigError(f"{file}: is not an ONNX model, or is damaged; export it again") from error
+    check_tensors(model, file)
+    opset = _check_versions(model, file)
+    if not opset_is_read(opset):
+        raise ConfigError(f"{file}: is written for operators of version {opset}: export it with opset 21")
+    _check_nodes(model, opset, file)
+    _check_by_onnx(model, file)
+    return model
+
+
+def _check_versions(model: ModelProto, file: str) -> int:
+    """The version of the operators."""
+    if not _OLDEST_IR <= model.ir_version <= onnx.IR_VERSION:
+        raise ConfigError(
+            f"{file}: is of version {model.ir_version} of the file format; {_OLDEST_IR} to {onnx.IR_VERSION} are read: "
+            "export it again"
+        )
+    if model.functions or model.training_info or model.graph.sparse_initializer:
+        raise ConfigError(f"{file}: brings functions or a training program of its own: export it with them inlined")
+    versions = {entry.version for entry in model.opset_import if entry.domain in _DOMAINS}
+    if len(versions) != 1:
+        raise ConfigError(f"{file}: does not say, once, which version of ONNX's operators it uses: export it again")
+    return versions.pop()
+
+
+def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
+    """Operators of ONNX alone, and none that runs another graph."""
+    if len(model.graph.node) > _MOST_NODES:
+        raise ConfigError(f"{file}: has more than {_MOST_NODES} operations: make a smaller model")
+    for node in model.graph.node:
+        which = f"operator {node.op_type[:40]!r} of node {(node.name or ', '.join(node.output))[:80]!r}"
+        if node.domain not in _DOMAINS:
+            raise ConfigError(
+                f"{file}: {which} is custom, of domain {node.domain[:40]!r}; only ONNX's own are run: rewrite it"
+            )
+        if node.op_type in _CONTROL or any(entry.HasField("g") or entry.graphs for entry in node.attribute):
+            raise ConfigError(f"{file}: {which} runs a graph of its own (control flow): unroll it")
+        if node.op_type in _CHANCE:
+            raise ConfigError(f"{file}: {which} draws at random, which no model here may: leave it out")
+        if any(max(len(entry.ints), len(entry.floats)) > _MOST_IN_AN_ATTRIBUTE for entry in node.attribute):
+            raise ConfigError(f"{file}: {which} has more numbers in an attribute than any needs: export it again")
+        if any(entry.ref_attr_name for entry in node.attribute):
+            raise ConfigError(f"{file}: {which} refers to attributes of a function, and there is none: export it again")
+        if not defs.has(node.op_type, max_inclusive_version=opset):
+            raise ConfigError(f"{file}: {which} is not known in version {opset} of ONNX: export it with opset 21")
+
+
+def _check_by_onnx(model: ModelProto, file: str) -> None:
+    """ONNX's own checks, and that no tensor inside is larger than what a device could hold."""
+    try:
+        checker.check_model(model, full_check=True)
+        inferred = shape_inference.infer_shapes(model)
+    except (checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(f"{file}: is no valid ONNX model ({reason}); export it again") from error
+    for value in [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]:
+        known = [length for length in lengths(value) if length is not None]
+        if prod(known) > _MOST_IN_A_TENSOR:
+            raise ConfigError(
+                f"{file}: tensor {value.name[:80]!r} inside of it would have {prod(known)} numbers an example, more "
+                "than a device holds: make a smaller model"
+            )
+
+
+def lengths(value: ValueInfoProto) -> list[int | None]:
+    """The dimensions of an input, an output or a tensor between; None for one of any length."""
+    dims = value.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+
+
+def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
+    """Inputs and outputs are those that a vault gives and takes, of the sizes that the file says of itself."""
+    graph = model.graph
+    kind = TensorProto.FLOAT if facts.classes == 1 else TensorProto.INT64
+    sizes = {"parameters": facts.size, "gradient_sum": facts.size, "features": facts.features}
+    contract = {**_CONTRACT, "labels": (kind, 1), "predictions": (kind, 1)}
+    for names, values in ((_INPUTS, graph.input), (_OUTPUTS, graph.output)):
+        if [value.name for value in values] != [*names]:
+            raise ConfigError(
+                f"{file}: its inputs or outputs are not {', '.join(names)}; make it with `sottovoce model build`"
+            )
+        for value in values:
+            shape, (wanted, rank) = lengths(value), contract[value.name]
+            right = value.type.tensor_type.elem_type == wanted and len(shape) == rank
+            if not right or (value.name in sizes and shape[-1] != sizes[value.name]):
+                raise ConfigError(
+                    f"{file}: {value.name} has not the type and shape that its description says; make it with "
+                    "`sottovoce model build`"
+                )
+    if {tensor.name for tensor in graph.initializer} & {*_INPUTS}:
+        raise ConfigError(f"{file}: brings values for its own inputs; make it with `sottovoce model build`")

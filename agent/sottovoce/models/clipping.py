@@ -1,0 +1,208 @@
+"""From examples' gradients to the sum of the clipped ones: the arithmetic that a proof of privacy rests on.
+
+Each example's gradient is made of float32 numbers that depend on that example and on the parameters alone. From there
+on all is float64: its norm, by what it is scaled, and the sum (docs/decisions/0024-onnx-kernels.md).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+import numpy as np
+
+from sottovoce.kernels.kernel import SAFETY
+from sottovoce.models.tape import Tape, Value
+
+CANCELLATION = 2.0**-20
+"""How much of the sum of the norms of a gradient's parts counts for its norm, beside the norm itself."""
+MOST_PLACES = 64
+"""Places L of a factored gradient."""
+
+
+class Contribution(Protocol):
+    """The gradients of the examples of a batch with respect to one parameter tensor."""
+
+    @property
+    def floats(self) -> int:
+        """Numbers of four bytes that an example takes here at its most, about."""
+        ...
+
+    @property
+    def places(self) -> int:
+        """L where products of an example's places are taken, else 1."""
+        ...
+
+    def squared_norm(self, tape: Tape) -> Value:
+        """float64[B], never less than the squared norm of an example's gradient but for rounding."""
+        ...
+
+    def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
+        """float64[size], flat: the sum of the gradients of the examples that are ok, by their weights.
+
+        Args:
+            tape: to write on.
+            ok: bool[B, 1]; the gradients of others may be anything.
+            weight: float64[B, 1], 0 where not ok.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Materialised:
+    """Gradients that are there.
+
+    Attributes:
+        gradient: float32[B, size].
+        size: of the tensor.
+        work: numbers that an example takes in making them.
+    """
+
+    gradient: Value
+    size: int
+    work: int = 0
+
+    @property
+    def floats(self) -> int:
+        """See Contribution. As they are, and in float64."""
+        return 3 * self.size + self.work
+
+    @property
+    def places(self) -> int:
+        """See Contribution."""
+        return 1
+
+    def squared_norm(self, tape: Tape) -> Value:
+        """See Contribution."""
+        return _squares(tape, tape.cast(self.gradient, np.float64), -1)
+
+    def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
+        """See Contribution."""
+        gradient = _kept(tape, ok, tape.cast(self.gradient, np.float64))
+        return tape.reshape(tape.op("Gemm", weight, gradient, transA=1), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Gradients D ⊗ A of a weight float[M, K].
+
+    Attributes:
+        D: float32[B, M].
+        A: float32[B, K].
+        sizes: M and K.
+    """
+
+    D: Value
+    A: Value
+    sizes: tuple[int, int]
+
+    @property
+    def floats(self) -> int:
+        """See Contribution. The factors in float64."""
+        return 2 * sum(self.sizes)
+
+    @property
+    def places(self) -> int:
+        """See Contribution."""
+        return 1
+
+    def squared_norm(self, tape: Tape) -> Value:
+        """See Contribution. ‖D‖² ‖A‖²."""
+        D, A = (_squares(tape, tape.cast(factor, np.float64), -1) for factor in (self.D, self.A))
+        return tape.op("Mul", D, A)
+
+    def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
+        """See Contribution."""
+        D, A = (_kept(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
+        return tape.reshape(tape.op("Gemm", tape.op("Mul", D, weight), A, transA=1), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Factored:
+    """Gradients Σ D_l ⊗ A_l over places l, of a weight float[M, K].
+
+    Attributes:
+        D: float32[B, M, L].
+        A: float32[B, K, L].
+        sizes: M, K and L.
+    """
+
+    D: Value
+    A: Value
+    sizes: tuple[int, int, int]
+
+    @staticmethod
+    def pays(M: int, K: int, L: int) -> bool:
+        """Whether the products of all pairs of places are fewer than the weights."""
+        return 2 * L**2 < M * K and L <= MOST_PLACES
+
+    @property
+    def floats(self) -> int:
+        """See Contribution. The factors as they are, in float64, and turned."""
+        M, K, L = self.sizes
+        return 5 * L * (M + K) + 6 * L**2
+
+    @property
+    def places(self) -> int:
+        """See Contribution."""
+        return self.sizes[2]
+
+    def squared_norm(self, tape: Tape) -> Value:
+        """See Contribution.
+
+        Σ_l Σ_l' (A_l·A_l') (D_l·D_l'), and some of (Σ_l ‖A_l‖ ‖D_l‖)², beside which rounding in the first sum, whose
+        terms may cancel, is nothing.
+        """
+        factors = [tape.cast(factor, np.float64) for factor in (self.D, self.A)]
+        products = [tape.op("MatMul", tape.op("Transpose", factor, perm=[0, 2, 1]), factor) for factor in factors]
+        exact = tape.op("ReduceSum", tape.op("Mul", *products), tape.integers(1, 2), keepdims=0)
+        lengths = [tape.op("Sqrt", _squares(tape, factor, 1)) for factor in factors]
+        parts = tape.op("ReduceSum", tape.op("Mul", *lengths), tape.integers(1), keepdims=0)
+        allowance = tape.op("Mul", tape.op("Mul", parts, parts), tape.constant(CANCELLATION, np.float64))
+        return tape.op("Add", exact, allowance)
+
+    def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
+        """See Contribution."""
+        M, K, _ = self.sizes
+        ok, weight = (tape.reshape(value, -1, 1, 1) for value in (ok, weight))
+        D, A = (_kept(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
+        D = tape.reshape(tape.op("Transpose", tape.op("Mul", D, weight), perm=[1, 0, 2]), M, -1)
+        A = tape.reshape(tape.op("Transpose", A, perm=[0, 2, 1]), -1, K)
+        return tape.reshape(tape.op("MatMul", D, A), -1)
+
+
+def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, clip: Value) -> Value:
+    """The sum of the examples' gradients, each scaled down to a norm of at most SAFETY · clip.
+
+    An example that the mask leaves out, or whose gradient is not finite, adds exactly nothing.
+
+    Args:
+        tape: to write on.
+        contributions: one a parameter tensor.
+        mask: bool[B].
+        clip: float64[], more than 0.
+
+    Returns:
+        float64[P].
+    """
+    squared = tape.op("Sum", *(part.squared_norm(tape) for part in contributions))
+    ok = tape.op("And", mask, tape.op("Less", squared, tape.constant(inf, np.float64)))
+    norm = tape.op("Sqrt", squared)
+    bound = tape.op("Mul", clip, tape.constant(SAFETY, np.float64))
+    scale = tape.op(
+        "Where",
+        tape.op("LessOrEqual", norm, bound),
+        tape.constant(1, np.float64),
+        tape.op("Div", bound, norm),
+    )
+    ok, weight = (tape.reshape(value, -1, 1) for value in (ok, _kept(tape, ok, scale)))
+    return tape.op("Concat", *(part.weighted_sum(tape, ok, weight) for part in contributions), axis=0)
+
+
+def _squares(tape: Tape, value: Value, axis: int) -> Value:
+    return tape.op("ReduceSumSquare", value, tape.integers(axis), keepdims=0)
+
+
+def _kept(tape: Tape, ok: Value, value: Value) -> Value:
+    """0 in the rows that are not ok, where a product with 0 could be NaN."""
+    return tape.op("Where", ok, value, tape.constant(0, np.float64))

@@ -1,0 +1,113 @@
+"""The file that declares a model: TOML, small and readable."""
+
+import tomllib
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.facts import MOST_PARAMETERS
+from sottovoce.models.layers.layer import Count, Shape, text
+from sottovoce.models.layers.network import Chain
+from sottovoce.models.layers.reading import read_chain
+from sottovoce.models.losses import outputs
+
+_MOST_NUMBERS = 2**25
+_MOST_TENSORS = 4096
+_MOST_CHARACTERS = 65_536
+"""What a graph file can say of itself."""
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    input: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=3)]
+    classes: Count
+    loss: Literal["softmax", "binary", "hinge", "squared"]
+    layers: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A model that can be built.
+
+    Attributes:
+        name: of the model.
+        classes: labels are 0 … classes - 1; 1 for a regression.
+        loss: its name.
+        network: the layers at their places.
+        text: of the file.
+    """
+
+    name: str
+    classes: int
+    loss: Literal["softmax", "binary", "hinge", "squared"]
+    network: Chain
+    text: str
+
+    @property
+    def features(self) -> int:
+        """d: an example's features are the network's input in C order."""
+        return prod(self.network.input)
+
+    @property
+    def outputs(self) -> int:
+        """Scores of an example."""
+        return outputs(self.loss, self.classes)
+
+
+def read_declaration(path: Path) -> Declaration:
+    """The model that a file declares.
+
+    Raises:
+        ConfigError: there is no such file, or it declares none.
+    """
+    try:
+        return parse_declaration(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+
+
+def parse_declaration(text: str, file: str) -> Declaration:
+    """The model that a text declares.
+
+    Args:
+        text: TOML.
+        file: what it is from, for errors.
+
+    Raises:
+        ConfigError: it declares none; says which key of which layer is at fault.
+    """
+    try:
+        return _declaration(text)
+    except (tomllib.TOMLDecodeError, ValueError) as error:  # msgspec's are ValueErrors
+        raise ConfigError(f"{file}: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{file}: holds tables in one another, deeper than a model needs: declare fewer") from error
+
+
+def _declaration(source: str) -> Declaration:
+    declared = msgspec.convert(tomllib.loads(source), _File)
+    network = read_chain(declared.layers, declared.input)
+    expected: Shape = (outputs(declared.loss, declared.classes),)
+    if network.output != expected:
+        raise ValueError(
+            f"layer {len(declared.layers)}: the last layer gives {text(network.output)} numbers, "
+            f"but {declared.loss} with classes = {declared.classes} needs {text(expected)}"
+        )
+    parameters = network.parameters
+    sizes = {
+        "characters": (len(source), _MOST_CHARACTERS),
+        "parameter tensors": (len(parameters), _MOST_TENSORS),
+        "parameters": (sum(parameter.size for parameter in parameters), MOST_PARAMETERS),
+        "numbers of an example in one tensor": (max(map(prod, (network.input, *network.shapes))), _MOST_NUMBERS),
+    }
+    for what, (size, most) in sizes.items():
+        if not 1 <= size <= most:
+            raise ValueError(
+                f"layers: {size} {what}; a model has 1 … {most}: make it smaller, or give it a dense layer"
+            )
+    return Declaration(declared.name, declared.classes, declared.loss, network, source)

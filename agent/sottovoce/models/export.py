@@ -1,0 +1,174 @@
+"""A public model as others take it: an ordinary ONNX model, or the coefficients of a linear one.
+
+Everything here is made of the model that the device has published, and of what is declared about it.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, checker, compose, helper
+
+from sottovoce.errors import ConfigError
+from sottovoce.models.build import build_forward
+from sottovoce.models.declaration import Declaration
+from sottovoce.models.losses import predictions
+from sottovoce.models.prelude import Bounds, Steps, has_prelude, prelude
+from sottovoce.models.tape import Tape, Value
+
+KEY = "sottovoce.export"
+"""Where in an exported file's metadata its description is, as JSON."""
+
+LINEAR = ("softmax", "logistic", "pegasos", "ridge")
+
+_ESTIMATORS = {"softmax": "LogisticRegression", "logistic": "LogisticRegression", "pegasos": "LinearSVC"}
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicModel:
+    """A model and what it is of.
+
+    Attributes:
+        name: `softmax`, `logistic`, `pegasos`, `ridge`, `mlp`, or that of a graph.
+        parameters: float64[P].
+        columns: features after the transform, d.
+        classes: labels are 0 … classes - 1; 1 for a regression.
+        hidden: units of the hidden layer of `mlp`.
+        declaration: of a graph.
+    """
+
+    name: str
+    parameters: Floats
+    columns: int
+    classes: int
+    hidden: int = 0
+    declaration: Declaration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear model: scores are xᵀW.
+
+    Attributes:
+        weights: float64[k, d], one row a score.
+        classes: as of PublicModel; with two classes and one row, a score above 0 is class 1.
+    """
+
+    weights: Floats
+    classes: int
+
+
+def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dict[str, Any]) -> ModelProto:
+    """An ordinary model: `features` float32[B, d] to `scores` float32[B, k] and `predictions`.
+
+    `predictions` are int64[B], labels, or float32[B], values of a regression. The transform is inside when it can be
+    written as a graph and its ranges are known; then `features` are as they are measured.
+
+    Args:
+        model: to export.
+        steps: of the declared transform.
+        bounds: the declared ranges, or None.
+        facts: JSON-ready, for the metadata; `transform_included` is added.
+
+    Raises:
+        ConfigError: it is no model that predicts, or its parameters are not its own.
+    """
+    core = _core(model)
+    included = facts["ranges"] != "unknown" and has_prelude(steps)
+    whole = _joined(_before(facts["features"], steps, bounds), core) if included and (steps or bounds) else core
+    meaning = "as they are measured" if included else "after the transform"
+    described = {**facts, "transform_included": included, "input": f"features {meaning}"}
+    helper.set_model_props(whole, {KEY: json.dumps(described, ensure_ascii=False)})
+    checker.check_model(whole, full_check=True)
+    return whole
+
+
+def coefficients(model: PublicModel) -> dict[str, Any]:
+    """The attributes of scikit-learn's estimator that predicts alike, JSON-ready.
+
+    Raises:
+        ConfigError: the model is not linear.
+    """
+    if model.name not in LINEAR:
+        raise ConfigError(f"{model.name}: is no linear model, which has coefficients: export it with --format onnx")
+    linear = _linear(model)
+    if linear.classes == 1:
+        return {"estimator": "Ridge", "coef_": linear.weights[0].tolist(), "intercept_": 0.0}
+    rows = linear.weights
+    if linear.classes == 2 and len(rows) == 2:
+        rows = rows[1:] - rows[:1]
+    return {
+        "estimator": _ESTIMATORS.get(model.name, "LinearSVC"),
+        "coef_": rows.tolist(),
+        "intercept_": [0.0] * len(rows),
+        "classes_": [*range(linear.classes)],
+    }
+
+
+def _core(model: PublicModel) -> ModelProto:
+    if model.declaration is not None:
+        return build_forward(model.declaration, model.parameters)
+    tape = Tape()
+    features = tape.input("features", tape.real, ["B", model.columns])
+    if model.name == "mlp":
+        scores, width = _perceptron(tape, features, model), model.classes
+    elif model.name in LINEAR:
+        linear = _linear(model)
+        width = len(linear.weights)
+        scores = tape.op("Gemm", features, tape.constant(linear.weights, name="weight"), transB=1)
+    else:
+        raise ConfigError(f"{model.name}: predicts nothing that could be exported: it is what a fleet has in common")
+    predicted = predictions(tape, scores, model.classes, width)
+    kind = tape.real if model.classes == 1 else np.int64
+    return tape.model([("scores", scores, tape.real, ["B", width]), ("predictions", predicted, kind, ["B"])])
+
+
+def _linear(model: PublicModel) -> Linear:
+    """The weights, one row a score, of a flat vector."""
+    d, classes = model.columns, model.classes
+    shape = (d, classes) if model.name == "softmax" else (1 if classes <= 2 else classes, d)
+    if model.parameters.size != shape[0] * shape[1]:
+        raise _not_its_own(model)
+    weights = model.parameters.reshape(shape)
+    return Linear(weights.T if model.name == "softmax" else weights, classes)
+
+
+def _perceptron(tape: Tape, features: Value, model: PublicModel) -> Value:
+    d, h, classes = model.columns, model.hidden, model.classes
+    if model.parameters.size != h * (d + 1) + classes * (h + 1):
+        raise _not_its_own(model)
+    U, a, V, b = np.split(model.parameters, np.cumsum([h * d, h, classes * h]))
+    weights = {"weight1": U.reshape(h, d), "bias1": a, "weight2": V.reshape(classes, h), "bias2": b}
+    first, shift, second, last = (tape.constant(value, name=name) for name, value in weights.items())
+    units = tape.op("Tanh", tape.op("Gemm", features, first, shift, transB=1))
+    return tape.op("Gemm", units, second, last, transB=1)
+
+
+def _before(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
+    tape = Tape()
+    given = tape.input("features", tape.real, ["B", features])
+    return tape.model([("transformed", prelude(tape, given, steps, bounds), tape.real, ["B", "columns"])])
+
+
+def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
+    """One model after another, with the first one's input."""
+    whole = compose.merge_models(
+        before, core, io_map=[("transformed", "features")], prefix1="transform.", producer_name="sottovoce"
+    )
+    del whole.opset_import[1:]
+    old, new = "transform.features", "features"
+    for node in whole.graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+    whole.graph.input[0].name = new
+    return whole
+
+
+def _not_its_own(model: PublicModel) -> ConfigError:
+    return ConfigError(
+        f"{model.name}: {model.parameters.size} parameters do not fit {model.columns} features and {model.classes} "
+        "classes: give the configuration that the agent runs with"
+    )

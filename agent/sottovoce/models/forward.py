@@ -1,0 +1,299 @@
+"""From a model of any program, in ONNX, to a declaration and parameters in our order.
+
+The graph is read from its input on: of each node it is told which layer it is, or what shape it computes. Two ways that
+meet in an Add, from the last point that they share, are a residual block.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+import tomlkit
+from numpy.typing import NDArray
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from sottovoce.errors import ConfigError
+from sottovoce.models import forward_layers as layers
+from sottovoce.models.checks import lengths
+from sottovoce.models.declaration import Declaration, parse_declaration
+from sottovoce.models.reading import BATCH, Layer, Node, Point, Table, Value, Vector, reshaped
+
+LossName = Literal["softmax", "binary", "hinge", "squared"]
+
+_LAYERS: dict[str, Callable[[Node], Point]] = {
+    "Add": layers.add,
+    "AveragePool": layers.pool("average-pool"),
+    "BatchNormalization": layers.batch_norm,
+    "Conv": layers.conv,
+    "Gemm": layers.gemm,
+    "GlobalAveragePool": layers.global_average,
+    "GroupNormalization": layers.group_norm,
+    "InstanceNormalization": layers.instance_norm,
+    "LayerNormalization": layers.layer_norm,
+    "LogSoftmax": layers.softmax,
+    "MatMul": layers.matmul,
+    "MaxPool": layers.pool("max-pool"),
+    "Mul": layers.mul,
+    "ReduceMean": layers.reduce_mean,
+    "Relu": layers.elementwise("relu"),
+    "Sigmoid": layers.elementwise("sigmoid"),
+    "Softmax": layers.softmax,
+    "Tanh": layers.elementwise("tanh"),
+}
+_THROUGH = ("Identity", "Dropout", "Cast")
+_RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+_LONGEST = 8
+_MOST_FEATURES = 2**25
+_MOST_NODES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What a forward graph computes.
+
+    Attributes:
+        declaration: of the same model, to be trained here.
+        parameters: its weights, float64[P], in the order of the declaration's.
+    """
+
+    declaration: Declaration
+    parameters: NDArray[np.float64]
+
+
+def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None = None) -> Forward:
+    """Read a forward graph.
+
+    Args:
+        model: checked.
+        file: whose it is, for errors.
+        name: of the model from now on.
+        loss: that it will be trained with. Without it: softmax; binary of one score that ends in a sigmoid, squared of
+            one that does not.
+
+    Raises:
+        ConfigError: an operator is no supported layer; names it, its node and what to do.
+    """
+    reader = _Reader(model.graph, file)
+    chain = reader.chain()
+    last = chain[-1].table["kind"] if chain else ""
+    softened = last == "softmax" or (last == "sigmoid" and loss != "squared")
+    kept, width = (chain[:-1] if softened else chain), prod(reader.output.shape)
+    if any(layer.table["kind"] == "softmax" for layer in _all(kept)):
+        raise ConfigError(f"{file}: has a softmax before its end, which is no layer here: declare the model in TOML")
+    if len({id(layer) for layer in _all(kept)}) < len(_all(kept)):
+        raise ConfigError(
+            f"{file}: a layer's result is used in two places that do not end in one Add, which is no residual block: "
+            "declare the model in TOML"
+        )
+    loss = loss or ("softmax" if width > 1 else "binary" if last == "sigmoid" else "squared")
+    one = 1 if loss == "squared" else 2
+    document: Table = {
+        "name": name,
+        "input": [*layers.image(reader.start.shape)],
+        "classes": width if width > 1 else one,
+        "loss": loss,
+        "layers": [_table(layer) for layer in kept],
+    }
+    declaration = parse_declaration(tomlkit.dumps(document), file)
+    return Forward(declaration, _flat(declaration, _all(kept), file))
+
+
+class _Reader:
+    """The values of a graph, one node after the other."""
+
+    def __init__(self, graph: GraphProto, file: str) -> None:
+        self._file = file
+        self._values: dict[str, Value] = {}
+        for tensor in graph.initializer:
+            self._values[tensor.name] = numpy_helper.to_array(tensor)
+        if len(graph.node) > _MOST_NODES:
+            raise ConfigError(f"{file}: has more than {_MOST_NODES} operations: make a smaller model")
+        inputs = [value for value in graph.input if value.name not in self._values]
+        outputs = [value.name for value in graph.output]
+        wanted = outputs[0] if len(outputs) == 1 else "scores"
+        if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or wanted not in outputs:
+            raise ConfigError(f"{file}: has not one float32 input and one output: export the scores of one input alone")
+        self._batch, *shape = lengths(inputs[0]) or [0]
+        sizes = [size for size in shape if size is not None]
+        if not 1 <= len(sizes) == len(shape) <= 3 or min(sizes) < 1 or prod(sizes) > _MOST_FEATURES:
+            raise ConfigError(
+                f"{file}: its input is not the batch and one to three fixed dimensions: export it with fixed ones"
+            )
+        self.start = Point(tuple(sizes))
+        self._values[inputs[0].name] = self.start
+        for proto in _leading_to(wanted, graph.node):
+            self._read(proto)
+        output = self._values.get(wanted)
+        if not isinstance(output, Point) or output.part is not None or len(output.shape) > 1:
+            raise ConfigError(f"{file}: its output is not one row of scores an example: flatten it, and export again")
+        self.output = output
+
+    def chain(self) -> tuple[Layer, ...]:
+        """The layers from the input to the output."""
+        return self.output.layers_since(self.start)
+
+    def _read(self, proto: NodeProto) -> None:
+        inputs = [self._values[name] if name else None for name in proto.input]
+        node = Node(proto, inputs, self._file)
+        if any(isinstance(value, Point) for value in inputs):
+            value: Value = self._of_points(node)
+        else:
+            value = self._of_constants(node)
+        self._values[proto.output[0]] = value
+
+    def _of_points(self, node: Node) -> Value:
+        kind, first = node.proto.op_type, node.inputs[0]
+        if kind in _THROUGH:
+            return node.point()
+        if kind in _RESHAPES and isinstance(first, Point):
+            return self._reshape(node, first)
+        if kind == "Shape" and isinstance(first, Point):
+            shape: Vector = (BATCH, *first.shape)
+            return shape[node.attributes.get("start", 0) : node.attributes.get("end")]
+        if kind not in _LAYERS:
+            able = ", ".join(name for name in _LAYERS if name != "BatchNormalization")
+            raise node.refused("is no layer here", f"replace it by what is: {able}")
+        return _LAYERS[kind](node)
+
+    def _reshape(self, node: Node, point: Point) -> Point:
+        target = self._target(node, point)
+        shape = reshaped(node, point, target, self._batch)
+        if (norm := layers.grouped(node, point, shape)) is not None:
+            return norm
+        if point.part is not None:
+            raise node.refused("is used in a way that no supported layer is")
+        if shape == point.shape:
+            return point
+        if point is self.start:
+            self.start = Point(shape, before=point)
+            return self.start
+        if len(shape) == 1:
+            return Point(shape, before=point, layer=Layer({"kind": "flatten"}))
+        raise node.refused("changes the shape of what is inside of the model", "reshape the input alone, and flatten")
+
+    def _target(self, node: Node, point: Point) -> Vector:
+        kind, rank = node.proto.op_type, len(point.shape) + 1
+        whole: list[int | None] = [BATCH, *point.shape]
+        if kind == "Flatten":
+            if node.attributes.get("axis", 1) % rank != 1:
+                raise node.refused("it mixes examples")
+            return (BATCH, -1)
+        if kind == "Reshape":
+            return _vector(node, 1)
+        axes = node.numbers("axes", 1)
+        if kind == "Squeeze":
+            gone = [place for place in range(1, rank) if whole[place] == 1] if axes is None else axes
+            gone = [axis % rank for axis in gone]
+            if any(whole[axis] != 1 for axis in gone):
+                raise node.refused("it leaves out what is not of size 1")
+            kept = [length for place, length in enumerate(whole) if place not in gone]
+            return tuple(kept) if len(kept) > 1 else (BATCH, 1)
+        for axis in sorted(axis % (rank + len(axes or ())) for axis in axes or ()):
+            whole.insert(axis, 1)
+        return tuple(whole)
+
+    def _of_constants(self, node: Node) -> Value:
+        """Constants that are rearranged, and shapes that are computed."""
+        kind, values = node.proto.op_type, node.inputs
+        if kind == "Constant":
+            return _constant(node)
+        if any(isinstance(value, tuple) for value in values):
+            return self._of_vectors(node)
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        if kind in ("Identity", "Cast") and arrays:
+            return arrays[0]
+        if kind == "Transpose" and arrays:
+            return np.transpose(arrays[0], node.attributes.get("perm"))
+        if kind in ("Reshape", "Unsqueeze", "Squeeze") and arrays:
+            return _rearranged(node, arrays[0])
+        if kind in ("Concat", "Gather"):
+            return self._of_vectors(node)
+        raise node.refused("computes with constants alone", "let the exporter fold constants")
+
+    def _of_vectors(self, node: Node) -> Value:
+        kind = node.proto.op_type
+        if kind in ("Identity", "Cast", "Unsqueeze", "Squeeze"):
+            return _vector(node, 0)
+        if kind == "Concat":
+            return tuple(length for place in range(len(node.inputs)) for length in _vector(node, place))[: _LONGEST + 1]
+        if kind == "Gather":
+            whole, places = _vector(node, 0), _vector(node, 1)
+            if all(place is not None and -len(whole) <= place < len(whole) for place in places):
+                return tuple(whole[place] for place in places if place is not None)
+        if kind == "Slice":
+            whole, starts, ends = (_vector(node, place) for place in range(3))
+            if len(starts) == len(ends) == 1 and (len(node.inputs) < 5 or _vector(node, 4) == (1,)):
+                return whole[starts[0] : ends[0]]
+        raise node.refused("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
+
+
+def _leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
+    """The nodes that an output needs, in order."""
+    needed, found = {output}, []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.output):
+            needed.update(node.input)
+            found.append(node)
+    return found[::-1]
+
+
+def _constant(node: Node) -> NDArray[Any]:
+    for name in ("value_float", "value_floats", "value_int", "value_ints"):
+        if name in node.attributes:
+            kind = np.float32 if "float" in name else np.int64
+            return np.asarray(node.attributes[name], dtype=kind)
+    if isinstance(tensor := node.attributes.get("value"), TensorProto):
+        return numpy_helper.to_array(tensor)
+    raise node.refused("is of a kind that is not read")
+
+
+def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
+    """A constant in another shape; the numbers stay."""
+    kind = node.proto.op_type
+    try:
+        if kind == "Reshape":
+            target = [length for length in _vector(node, 1) if length is not None]
+            return array.reshape([array.shape[place] if length == 0 else length for place, length in enumerate(target)])
+        axes = node.numbers("axes", 1)
+        if kind == "Unsqueeze":
+            return np.expand_dims(array, tuple(axes or ()))
+        return np.squeeze(array, None if axes is None else tuple(axes))
+    except (ValueError, IndexError) as error:
+        raise node.refused("does not fit its constant", "export the model again") from error
+
+
+def _vector(node: Node, place: int) -> Vector:
+    """A short vector of integers, known or not."""
+    value = node.inputs[place] if place < len(node.inputs) else None
+    if isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.size <= _LONGEST:
+        return tuple(int(number) for number in value.ravel())
+    if isinstance(value, tuple):
+        return value
+    raise node.refused("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
+
+
+def _all(chain: Sequence[Layer]) -> list[Layer]:
+    """Layers, those of blocks in their places: the body's, then the shortcut's."""
+    found = []
+    for layer in chain:
+        found += [layer, *_all(layer.body), *_all(layer.shortcut)]
+    return found
+
+
+def _table(layer: Layer) -> Table:
+    table = {**layer.table}
+    for key, inside in (("layers", layer.body), ("shortcut", layer.shortcut)):
+        if inside:
+            table[key] = [_table(one) for one in inside]
+    return table
+
+
+def _flat(declaration: Declaration, found: Sequence[Layer], file: str) -> NDArray[np.float64]:
+    """The tensors, in the order of the declaration, as one vector."""
+    tensors = [tensor for layer in found for tensor in layer.tensors]
+    expected = [tensor.shape for tensor in declaration.network.parameters]
+    if [tensor.shape for tensor in tensors] != expected:
+        raise ConfigError(f"{file}: its weights do not fit its layers: export it again")
+    return np.concatenate([tensor.ravel().astype(np.float64) for tensor in tensors])

@@ -1,0 +1,285 @@
+"""Which operators are which layers: from a node of a forward graph to the layer that it is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.models.reading import Layer, Node, Point, Shape, Table
+
+EPSILON = 1e-5
+"""What our norms add to a variance."""
+
+Floats = NDArray[np.float32]
+
+_MOST_DEEP = 8
+_BATCH_NORM = (
+    "batch norm mixes the examples of a batch, so that no example's gradient is its own to clip",
+    "use group norm: torch.nn.GroupNorm(groups, channels)",
+)
+
+
+def conv(node: Node) -> Point:
+    """Conv."""
+    point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
+    if weight is None or weight.ndim != len(point.shape) + 1:
+        raise node.refused("convolves over one or two dimensions")
+    if node.attributes.get("group", 1) != 1:
+        raise node.refused("grouped convolutions are no layer here")
+    table = _window(node, point, kernel=[*weight.shape[2:]])
+    shape = (weight.shape[0], *_places(node, point, [*weight.shape[2:]]))
+    tensors = [weight if weight.ndim == 4 else weight[:, :, np.newaxis]]
+    tensors += [] if bias is None else [_vector(node, bias, weight.shape[0])]
+    return _next(
+        point, shape, {"kind": "conv2d", "filters": weight.shape[0], **table, "bias": bias is not None}, tensors
+    )
+
+
+def gemm(node: Node) -> Point:
+    """Gemm."""
+    point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
+    if weight is None or len(point.shape) != 1 or node.attributes.get("transA", 0):
+        raise node.refused("a dense layer takes one row an example", "flatten before it")
+    weight = (weight if node.attributes.get("transB", 0) else weight.T) * np.float32(node.attributes.get("alpha", 1))
+    scale = np.float32(node.attributes.get("beta", 1))
+    return _dense(node, point, weight, None if bias is None else _vector(node, bias, len(weight)) * scale)
+
+
+def matmul(node: Node) -> Point:
+    """MatMul with a constant."""
+    point, weight = node.point(), _floats(node, 1)
+    if weight is None or weight.ndim != 2 or len(point.shape) != 1:
+        raise node.refused("a dense layer takes one row an example", "flatten before it")
+    return _dense(node, point, weight.T, None)
+
+
+def add(node: Node) -> Point:
+    """Add: a bias, or the end of a residual block."""
+    if all(isinstance(value, Point) for value in node.inputs):
+        return _residual(node, node.point(0), node.point(1))
+    place = 0 if isinstance(node.inputs[0], Point) else 1
+    return _biased(node, node.point(place), _floats(node, 1 - place))
+
+
+def mul(node: Node) -> Point:
+    """Mul: the weight of a norm."""
+    place = 0 if isinstance(node.inputs[0], Point) else 1
+    point, factor = node.point(place), _floats(node, 1 - place)
+    if factor is None or point.layer is None or point.layer.table["kind"] != "group-norm":
+        raise node.refused("numbers are multiplied where no norm is")
+    weight, bias = point.layer.tensors
+    by = _channels(node, factor, point.shape)
+    return replace(point, layer=replace(point.layer, tensors=(weight * by, bias * by)))
+
+
+def elementwise(kind: str) -> Callable[[Node], Point]:
+    """Relu, Tanh, Sigmoid."""
+    return lambda node: _next(node.point(), node.point().shape, {"kind": kind})
+
+
+def softmax(node: Node) -> Point:
+    """Softmax and LogSoftmax; they are left out at the end, and refused elsewhere."""
+    point = node.point()
+    if len(point.shape) != 1 or node.attributes.get("axis", -1) not in (1, -1):
+        raise node.refused("is no layer here but over the scores, at the end")
+    return _next(point, point.shape, {"kind": "softmax"})
+
+
+def pool(kind: str) -> Callable[[Node], Point]:
+    """MaxPool, AveragePool."""
+
+    def read(node: Node) -> Point:
+        point, kernel = node.point(), [*node.attributes["kernel_shape"]]
+        if len(node.proto.output) > 1 or node.attributes.get("storage_order", 0):
+            raise node.refused("gives the places of what it pools too")
+        table, places = _window(node, point, kernel), _places(node, point, kernel)
+        padded = any(node.attributes.get("pads", ()))
+        if kind == "average-pool" and padded and not node.attributes.get("count_include_pad", 0):
+            raise node.refused("leaves the padding out of the average", "set count_include_pad=True, or pad nothing")
+        return _next(point, (point.shape[0], *places), {"kind": kind, **table})
+
+    return read
+
+
+def global_average(node: Node) -> Point:
+    """GlobalAveragePool."""
+    point = node.point()
+    if len(point.shape) < 2:
+        raise node.refused("there is nothing to average over")
+    return _averaged(point, keep=True)
+
+
+def reduce_mean(node: Node) -> Point:
+    """ReduceMean over height and width."""
+    point, axes = node.point(), node.numbers("axes", 1) or []
+    rank = len(point.shape) + 1
+    if sorted(axis % rank for axis in axes) != [*range(2, rank)] or rank < 3:
+        raise node.refused("averages over something else than height and width")
+    return _averaged(point, keep=bool(node.attributes.get("keepdims", 1)))
+
+
+def group_norm(node: Node) -> Point:
+    """GroupNormalization, of opset 21: weight and bias are those of channels."""
+    point, groups = node.point(), node.attributes["num_groups"]
+    weight, bias = _floats(node, 1), _floats(node, 2)
+    if weight is None or bias is None or weight.shape != point.shape[:1] or bias.shape != weight.shape:
+        raise node.refused("its weights are those of groups, not of channels", "export the model with opset 21")
+    return _group_normalised(node, point, groups, weight, bias)
+
+
+def instance_norm(node: Node) -> Point:
+    """InstanceNormalization: a group for each channel, or the inside of a group norm."""
+    inside = node.inputs[0]
+    weight, bias = _floats(node, 1), _floats(node, 2)
+    if weight is None or bias is None:
+        raise node.refused("has no weights")
+    if isinstance(inside, Point) and inside.part == (inside.shape[0], False):
+        if not ((weight == 1).all() and (bias == 0).all()):
+            raise node.refused("its weights are those of groups, not of channels")
+        _check_epsilon(node)
+        return replace(inside, before=inside, part=(inside.shape[0], True))
+    point = node.point()
+    return _group_normalised(node, point, point.shape[0], weight, bias)
+
+
+def layer_norm(node: Node) -> Point:
+    """LayerNormalization over all of an example."""
+    point, weight, bias = node.point(), _floats(node, 1), _floats(node, 2)
+    _check_epsilon(node)
+    if node.attributes.get("axis", -1) not in (1, -len(point.shape)) or len(node.proto.output) > 1 or weight is None:
+        raise node.refused("is over a part of an example only", "use torch.nn.LayerNorm of all its dimensions")
+    shift = np.zeros_like(weight) if bias is None else bias
+    return _next(point, point.shape, {"kind": "layer-norm"}, [_image(weight), _image(shift)])
+
+
+def batch_norm(node: Node) -> Point:
+    """BatchNormalization."""
+    raise node.refused(*_BATCH_NORM)
+
+
+def grouped(node: Node, point: Point, shape: Shape) -> Point | None:
+    """A Reshape on the way into a group norm, or out of it; None where it is neither."""
+    if point.part is not None and point.part[1]:
+        source, groups = next(earlier for earlier in point.back() if earlier.part is None), point.part[0]
+        if shape == source.shape:
+            ones = np.ones(shape[0], dtype=np.float32)
+            return _group_normalised(node, source, groups, ones, np.zeros_like(ones))
+        return None
+    if len(shape) == 2 and len(point.shape) > 1 and shape != point.shape and point.shape[0] % shape[0] == 0:
+        return Point(shape, before=point, part=(shape[0], False))
+    return None
+
+
+def image(shape: Shape) -> Shape:
+    """A sequence, channels × length, as an image of one row."""
+    return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
+
+
+def _image(tensor: Floats) -> Floats:
+    return tensor[:, np.newaxis] if tensor.ndim == 2 else tensor
+
+
+def _next(point: Point, shape: Shape, table: Table, tensors: list[Floats] | None = None) -> Point:
+    return Point(shape, before=point, layer=Layer(table, tuple(tensors or ())))
+
+
+def _dense(node: Node, point: Point, weight: Floats, bias: Floats | None) -> Point:
+    if weight.shape[1] != point.shape[0]:
+        raise node.refused("its weights do not fit what comes in")
+    tensors = [np.ascontiguousarray(weight)] + ([] if bias is None else [bias])
+    table = {"kind": "dense", "units": len(weight), "bias": bias is not None}
+    return _next(point, (len(weight),), table, tensors)
+
+
+def _biased(node: Node, point: Point, bias: Floats | None) -> Point:
+    kinds = ("conv2d", "dense", "group-norm")
+    if bias is None or point.layer is None or point.layer.table["kind"] not in kinds:
+        raise node.refused("a constant is added where no dense layer, convolution or group norm is")
+    shift, (weight, *before) = _channels(node, bias, point.shape), point.layer.tensors
+    tensors = (weight, before[0] + shift if before else shift)
+    table = point.layer.table if len(before) else {**point.layer.table, "bias": True}
+    return replace(point, layer=Layer(table, tensors))
+
+
+def _residual(node: Node, one: Point, other: Point) -> Point:
+    earlier = {id(point) for point in one.back()}
+    start = next(point for point in other.back() if id(point) in earlier)  # the input, at the latest
+    body, shortcut = one.layers_since(start), other.layers_since(start)
+    if one.shape != other.shape or not (body or shortcut):
+        raise node.refused("adds what is of different shapes, or the same thing twice")
+    if len(shortcut) > len(body):
+        body, shortcut = shortcut, body
+    block = Layer({"kind": "residual"}, (), body, shortcut)
+    if block.depth > _MOST_DEEP:
+        raise node.refused(f"is a residual block {_MOST_DEEP} blocks deep in others")
+    return Point(one.shape, before=start, layer=block)
+
+
+def _averaged(point: Point, *, keep: bool) -> Point:
+    ones = (1,) * (len(point.shape) - 1)
+    pooled = _next(point, (point.shape[0], *ones), {"kind": "average-pool", "kernel": "all"})
+    return pooled if keep else _next(pooled, point.shape[:1], {"kind": "flatten"})
+
+
+def _group_normalised(node: Node, point: Point, groups: int, weight: Floats, bias: Floats) -> Point:
+    _check_epsilon(node)
+    if len(point.shape) < 2 or point.shape[0] % max(1, groups) or len(weight) != point.shape[0]:
+        raise node.refused("its groups do not fit the channels")
+    return _next(point, point.shape, {"kind": "group-norm", "groups": int(groups)}, [weight, bias])
+
+
+def _check_epsilon(node: Node) -> None:
+    """A Reshape has none: the norm inside was looked at."""
+    epsilon = node.attributes.get("epsilon", EPSILON)
+    if abs(epsilon - EPSILON) > 1e-3 * EPSILON:
+        raise node.refused(
+            f"adds {epsilon:g} to the variance; here that is {EPSILON:g}", f"train it with eps={EPSILON:g}"
+        )
+
+
+def _window(node: Node, point: Point, kernel: list[int]) -> Table:
+    """Kernel, stride and padding, as a declaration has them."""
+    axes = len(point.shape) - 1
+    if axes not in (1, 2) or len(kernel) != axes:
+        raise node.refused("its windows slide over one or two dimensions")
+    pads = [*node.attributes.get("pads", [0] * 2 * axes)]
+    if node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or pads[:axes] != pads[axes:]:
+        raise node.refused("pads one side more than the other", "pad alike on both sides, with explicit numbers")
+    if any(number != 1 for number in node.attributes.get("dilations", ())):
+        raise node.refused("dilated windows are no layer here")
+    strides = [*node.attributes.get("strides", [1] * axes)]
+    if len(pads) != 2 * axes or len(strides) != axes:
+        raise node.refused("its windows have more dimensions than what they slide over")
+    fill = {"kernel": (kernel, 1), "stride": (strides, 1), "padding": (pads[:axes], 0)}
+    return {name: [absent] * (2 - axes) + numbers for name, (numbers, absent) in fill.items()}
+
+
+def _places(node: Node, point: Point, kernel: list[int]) -> Shape:
+    axes = len(kernel)
+    strides, pads = node.attributes.get("strides", [1] * axes), node.attributes.get("pads", [0] * 2 * axes)
+    room = [size + 2 * pad - width for size, pad, width in zip(point.shape[1:], pads[:axes], kernel, strict=True)]
+    if min(room) < 0 or min(strides) < 1:
+        raise node.refused("its windows are larger than what they slide over")
+    if node.attributes.get("ceil_mode", 0) and any(space % step for space, step in zip(room, strides, strict=True)):
+        raise node.refused("its last window is not whole", "set ceil_mode=False")
+    return tuple(space // step + 1 for space, step in zip(room, strides, strict=True))
+
+
+def _floats(node: Node, place: int) -> Floats | None:
+    value = node.constant(place)
+    return None if value is None else value.astype(np.float32)
+
+
+def _vector(node: Node, value: NDArray[np.generic], size: int) -> Floats:
+    if value.size not in (1, size):
+        raise node.refused("its bias does not fit its weights")
+    return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (size,)), dtype=np.float32)
+
+
+def _channels(node: Node, value: Floats, shape: Shape) -> Floats:
+    """One number for each channel of what has the shape of an example."""
+    per_channel = (shape[0], *(1 for _ in shape[1:]))
+    if value.size == 1 or value.shape in (per_channel, (1, *per_channel)):
+        return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (shape[0],)))
+    raise node.refused("adds or multiplies what is not one number a channel")

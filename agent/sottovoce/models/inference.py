@@ -1,0 +1,101 @@
+"""An ordinary model in ONNX Runtime, with one input and one or two outputs: what it predicts of rows."""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto
+
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.runtime import onnxruntime
+from sottovoce.models.checks import lengths
+from sottovoce.models.export import KEY
+
+_SILENT = 4
+_ROWS = 256
+
+
+class Inference:
+    """A model that predicts.
+
+    Args:
+        model: checked, of one float32 input whose first dimension is the batch. Its output is `predictions`; or scores
+            of classes, of which the largest counts; or one number, a value.
+        file: whose it is, for errors.
+
+    Raises:
+        ConfigError: it is none, or ONNX Runtime cannot load it.
+    """
+
+    def __init__(self, model: ModelProto, file: str) -> None:
+        self._file = file
+        weights = {tensor.name for tensor in model.graph.initializer}
+        inputs = [value for value in model.graph.input if value.name not in weights]
+        if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or not lengths(inputs[0]):
+            raise ConfigError(f"{file}: has not one float32 input of a batch: name an ordinary model that predicts")
+        self._input, (self._batch, *shape) = inputs[0].name, lengths(inputs[0])
+        self._shape = [-1 if size is None else size for size in shape]
+        names = [value.name for value in model.graph.output]
+        self._output = "predictions" if "predictions" in names else names[0]
+        self._session = _loaded(model, file)
+        self.facts = _facts(model, file)
+
+    def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
+        """int64[M], labels, or float64[M], values.
+
+        Args:
+            rows: float64[M, d], as the model takes them.
+
+        Raises:
+            ConfigError: they do not fit, or the model fails.
+        """
+        size = self._batch or _ROWS
+        parts = [self._call(rows[start : start + size], size) for start in range(0, len(rows), size)]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def _call(self, rows: NDArray[np.float64], size: int) -> NDArray[Any]:
+        count, d = rows.shape
+        batch = np.zeros((size if self._batch else count, d), dtype=np.float32)
+        batch[:count] = rows
+        try:
+            given = batch.reshape(len(batch), *self._shape)
+            found = np.asarray(self._session.run([self._output], {self._input: given})[0])[:count]
+        except Exception as error:
+            wanted = " × ".join("any" if size == -1 else str(size) for size in self._shape)
+            raise ConfigError(
+                f"{self._file}: does not take these records, of {d} features each; its input is {wanted}: give the "
+                "--transform that the model was trained with"
+            ) from error
+        if found.dtype.kind == "i":
+            return found.reshape(count).astype(np.int64)
+        scores = found.reshape(count, -1)
+        return scores[:, 0].astype(np.float64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+
+def _loaded(model: ModelProto, file: str) -> Any:
+    runtime = onnxruntime()
+    options = runtime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = _SILENT, 1
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
+    try:
+        return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(f"{file}: ONNX Runtime cannot load it ({reason}): export it again") from error
+
+
+def _facts(model: ModelProto, file: str) -> dict[str, Any]:
+    """What `sottovoce model export` has said about it; nothing about another model."""
+    texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
+    if not texts:
+        return {}
+    try:
+        facts = json.loads(texts[0])
+        kinds = {"transform": str, "transform_included": bool, "classes": int}
+        if all(isinstance(facts[key], kind) for key, kind in kinds.items()):
+            return dict(facts)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    raise ConfigError(f"{file}: what it says of itself cannot be read: export it again")

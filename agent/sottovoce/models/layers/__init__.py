@@ -1,0 +1,1 @@
+"""Layers: each with its declaration, its shapes, its forward pass and, beside it, its backward pass."""

@@ -1,0 +1,63 @@
+"""What is done to each number, and flatten: layers without parameters."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+from sottovoce.kernels.onnx.facts import ParameterFacts
+from sottovoce.models.layers.layer import Declared, Pullback, Shape
+from sottovoce.models.tape import Tape, Value
+
+
+class _Elementwise(Declared, frozen=True):
+    name: ClassVar[str] = ""
+    passes: ClassVar[bool] = False
+
+    def output(self, shape: Shape) -> Shape:
+        """See Layer. As it is."""
+        return shape
+
+    def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
+        """See Layer."""
+        return ()
+
+
+class Relu(_Elementwise, frozen=True, tag="relu"):
+    """y = max(0, x)."""
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. The slope at 0 is 0."""
+        y = tape.op("Relu", x)
+        return y, lambda D: (tape.op("Mul", D, tape.op("Sign", y)), ())
+
+
+class Tanh(_Elementwise, frozen=True, tag="tanh"):
+    """y = tanh x."""
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. The slope is 1 - y²."""
+        y = tape.op("Tanh", x)
+        return y, lambda D: (tape.op("Mul", D, tape.op("Sub", tape.constant(1), tape.op("Mul", y, y))), ())
+
+
+class Sigmoid(_Elementwise, frozen=True, tag="sigmoid"):
+    """y = 1 / (1 + exp(-x))."""
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. The slope is y (1 - y)."""
+        y = tape.op("Sigmoid", x)
+        return y, lambda D: (tape.op("Mul", D, tape.op("Mul", y, tape.op("Sub", tape.constant(1), y))), ())
+
+
+class Flatten(_Elementwise, frozen=True, tag="flatten"):
+    """The same numbers in C order."""
+
+    passes: ClassVar[bool] = True
+
+    def output(self, shape: Shape) -> Shape:
+        """See Layer."""
+        return (prod(shape),)
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer."""
+        return tape.reshape(x, -1, prod(shape)), lambda D: (tape.reshape(D, -1, *shape), ())

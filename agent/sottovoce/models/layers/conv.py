@@ -1,0 +1,87 @@
+"""Convolutions."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+from sottovoce.kernels.onnx.facts import ParameterFacts
+from sottovoce.models.clipping import Contribution, Factored, Materialised
+from sottovoce.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn
+from sottovoce.models.layers.windows import Border, Pair, Windows, windows
+from sottovoce.models.tape import Tape, Value
+
+
+class Conv2d(Declared, frozen=True, tag="conv2d"):
+    """y_m = Σ_c w_mc * x_c + b_m, w[filters, channels, height, width].
+
+    Attributes:
+        filters: channels of y.
+        kernel: size of a filter, one number or height and width.
+        stride: from one place to the next.
+        padding: zeros on each side.
+        bias: whether there is a b.
+    """
+
+    filters: Count
+    kernel: Pair
+    stride: Pair = 1
+    padding: Border = 0
+    bias: bool = True
+
+    name: ClassVar[str] = "conv"
+    passes: ClassVar[bool] = False
+
+    def output(self, shape: Shape) -> Shape:
+        """See Layer."""
+        return (self.filters, *self._windows(shape).places)
+
+    def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
+        """See Layer."""
+        seen = self._windows(shape)
+        area = prod(seen.kernel)
+        weight = drawn(
+            (self.filters, seen.channels, *seen.kernel),
+            seen.channels * area,
+            self.filters * area,
+            rectified=rectified,
+        )
+        return (weight, constant("bias", (self.filters,), 0)) if self.bias else (weight,)
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. By w: Σ_l D_l ⊗ A_l over places l, where A_l is what the filter sees; by b: Σ_l D_l."""
+        seen = self._windows(shape)
+
+        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            by = [self._by_weight(tape, tape.reshape(D, -1, self.filters, prod(seen.places)), x, seen)]
+            if self.bias:
+                by.append(Materialised(tape.op("ReduceSum", D, tape.integers(2, 3), keepdims=0), self.filters))
+            return seen.spread(tape, D, weights[0]), by
+
+        return tape.op("Conv", x, *weights, **seen.attributes), back
+
+    def _by_weight(self, tape: Tape, D: Value, x: Value, seen: Windows) -> Contribution:
+        high, wide = seen.kernel
+        M, K, L = self.filters, seen.channels * high * wide, prod(seen.places)
+        rows = seen.rows(tape, x)
+        if Factored.pays(M, K, L):
+            return Factored(D, _side_by_side(tape, rows, seen.channels, wide * L, (K, L)), (M, K, L))
+        products = [tape.op("MatMul", D, tape.op("Transpose", row, perm=[0, 2, 1])) for row in rows]
+        gradient = _side_by_side(tape, products, M * seen.channels, wide, (M * K,))
+        return Materialised(gradient, M * K, work=2 * K * L // high)
+
+    def _windows(self, shape: Shape) -> Windows:
+        return windows("conv2d", shape, self.kernel, self.stride, self.padding)
+
+
+def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: Shape) -> Value:
+    """What belongs to the rows of a kernel, put in the order of its tensor: count × kernel height × inner.
+
+    Args:
+        tape: to write on.
+        rows: one a row of the kernel, each real[B, count × inner].
+        count: of what is outside of the kernel.
+        inner: of what is inside of its rows.
+        shape: of what comes out, of one example.
+    """
+    parts = [tape.reshape(row, -1, count, 1, inner) for row in rows]
+    return tape.reshape(tape.op("Concat", *parts, axis=2), -1, *shape)

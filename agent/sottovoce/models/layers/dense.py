@@ -1,0 +1,45 @@
+"""Dense layers."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sottovoce.kernels.onnx.facts import ParameterFacts
+from sottovoce.models.clipping import Contribution, Materialised, Outer
+from sottovoce.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn, text
+from sottovoce.models.tape import Tape, Value
+
+
+class Dense(Declared, frozen=True, tag="dense"):
+    """y = Wx + b, W[units, inputs].
+
+    Attributes:
+        units: numbers in y.
+        bias: whether there is a b.
+    """
+
+    units: Count
+    bias: bool = True
+
+    name: ClassVar[str] = "dense"
+    passes: ClassVar[bool] = False
+
+    def output(self, shape: Shape) -> Shape:
+        """See Layer."""
+        if len(shape) != 1:
+            raise ValueError(f"kind: dense needs a flat input, but its own is {text(shape)}: put flatten before it")
+        return (self.units,)
+
+    def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
+        """See Layer."""
+        weight = drawn((self.units, *shape), shape[0], self.units, rectified=rectified)
+        return (weight, constant("bias", (self.units,), 0)) if self.bias else (weight,)
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. By W: D ⊗ x; by b: D; by x: W'D."""
+
+        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            by_weight = Outer(D, x, (self.units, shape[0]))
+            by = (by_weight, Materialised(D, self.units)) if self.bias else (by_weight,)
+            return tape.op("MatMul", D, weights[0]), by
+
+        return tape.op("Gemm", x, *weights, transB=1), back

@@ -1,0 +1,87 @@
+"""What a layer must say of itself."""
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from typing import Annotated, ClassVar, Protocol
+
+from msgspec import Meta, Struct
+
+from sottovoce.kernels.onnx.facts import ParameterFacts
+from sottovoce.models.clipping import Contribution
+from sottovoce.models.tape import Tape, Value
+
+Shape = tuple[int, ...]
+"""Of one example's tensor: features, or channels × height × width."""
+Count = Annotated[int, Meta(ge=1, le=65_536)]
+Pullback = Callable[[Value], tuple[Value, Sequence[Contribution]]]
+"""From the gradient of each example's loss by a layer's output to that by its input, and those by its parameters."""
+
+
+class Layer(Protocol):
+    """A layer as it is declared. The input's shape is that of one example, without the batch."""
+
+    name: ClassVar[str]
+    """What its parameters are called after, with a number: `conv`. Empty: it has none."""
+    passes: ClassVar[bool]
+    """Whether weights before it start for the activation after it, since it is neither an activation nor a product."""
+
+    def output(self, shape: Shape) -> Shape:
+        """The shape of what it gives.
+
+        Raises:
+            ValueError: it does not take such an input; begins with the key to change.
+        """
+        ...
+
+    def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
+        """Its tensors, named `weight` and `bias`.
+
+        Args:
+            shape: of the input.
+            rectified: a ReLU follows.
+        """
+        ...
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """Writes the forward pass; what it returns writes the backward pass.
+
+        Args:
+            tape: to write on.
+            x: real[B, *shape].
+            shape: of the input.
+            weights: as `parameters` has them.
+        """
+        ...
+
+
+class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """A table of a declaration's `layers`."""
+
+
+def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
+    """A weight that starts uniform in ±√(6 / fan_in) before a ReLU (He et al. 2015), else ±√(6 / (fan_in + fan_out))
+    (Glorot & Bengio 2010, equation 16)."""
+    fan = fan_in if rectified else fan_in + fan_out
+    return ParameterFacts("weight", shape, "uniform", sqrt(6 / fan))
+
+
+def constant(name: str, shape: Shape, value: float) -> ParameterFacts:
+    """A tensor that starts as one number."""
+    return ParameterFacts(name, shape, "constant", value)
+
+
+def pixels(shape: Shape, kind: str) -> tuple[int, int, int]:
+    """Channels, height and width of the input of a layer that needs them.
+
+    Raises:
+        ValueError: it is of another rank.
+    """
+    if len(shape) != 3:
+        raise ValueError(f"kind: {kind} needs channels, height and width, but its input is {text(shape)}")
+    channels, height, width = shape
+    return channels, height, width
+
+
+def text(shape: Shape) -> str:
+    """A shape as it is read: 16 × 28 × 28."""
+    return " × ".join(str(size) for size in shape)

@@ -1,0 +1,118 @@
+"""Layers one after the other, and residual blocks of them, each at its place: with its name and its shapes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sottovoce.kernels.onnx.facts import ParameterFacts
+from sottovoce.models.clipping import Contribution
+from sottovoce.models.layers.layer import Layer, Pullback, Shape
+from sottovoce.models.tape import Tape, Value
+
+Weights = Mapping[str, Value]
+"""Every parameter tensor of a model, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A layer of a model.
+
+    Attributes:
+        layer: what it does.
+        input: shape of its input.
+        output: shape of what it gives.
+        parameters: its tensors, by their full names.
+    """
+
+    layer: Layer
+    input: Shape
+    output: Shape
+    parameters: tuple[ParameterFacts, ...]
+
+    def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
+        """See Layer.apply."""
+        return self.layer.apply(tape, x, self.input, [weights[parameter.name] for parameter in self.parameters])
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Layers of which each takes what the one before it gives; without any, what comes in goes out.
+
+    Attributes:
+        stages: in order.
+        input: shape of the first one's input.
+    """
+
+    stages: tuple["Placed | Residual", ...]
+    input: Shape
+
+    @property
+    def output(self) -> Shape:
+        """Shape of what the last one gives."""
+        return self.stages[-1].output if self.stages else self.input
+
+    @property
+    def parameters(self) -> tuple[ParameterFacts, ...]:
+        """Of all stages, in order."""
+        return tuple(parameter for stage in self.stages for parameter in stage.parameters)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Of everything that is computed on the way."""
+        inner = (shape for stage in self.stages if isinstance(stage, Residual) for shape in stage.shapes)
+        return (*(stage.output for stage in self.stages), *inner)
+
+    def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
+        """See Layer.apply. The chain rule, from the last stage to the first."""
+        pullbacks = []
+        for stage in self.stages:
+            x, pullback = stage.apply(tape, x, weights)
+            pullbacks.append(pullback)
+
+        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            contributions: list[Contribution] = []
+            for pullback in reversed(pullbacks):
+                D, by = pullback(D)
+                contributions[:0] = by
+            return D, contributions
+
+        return x, back
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """y = body(x) + shortcut(x) (He et al. 2016).
+
+    Attributes:
+        body: the one chain.
+        shortcut: the other, from the same input to the same shape.
+    """
+
+    body: Chain
+    shortcut: Chain
+
+    @property
+    def output(self) -> Shape:
+        """Shape of the sum."""
+        return self.body.output
+
+    @property
+    def parameters(self) -> tuple[ParameterFacts, ...]:
+        """The body's, then the shortcut's."""
+        return self.body.parameters + self.shortcut.parameters
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Of everything that is computed on the way."""
+        return self.body.shapes + self.shortcut.shapes
+
+    def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
+        """See Layer.apply."""
+        y, by_body = self.body.apply(tape, x, weights)
+        short, by_shortcut = self.shortcut.apply(tape, x, weights)
+
+        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            through, first = by_body(D)
+            beside, second = by_shortcut(D)
+            return tape.op("Add", through, beside), (*first, *second)
+
+        return tape.op("Add", y, short), back

@@ -1,0 +1,96 @@
+"""Norms within an example: groups of channels (Wu & He 2018), or all of it (Ba, Kiros & Hinton 2016).
+
+Batch norm is not here: it mixes the examples of a batch, so that no example has a gradient of its own to be clipped.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+from sottovoce.kernels.onnx.facts import ParameterFacts
+from sottovoce.models.clipping import Contribution, Materialised
+from sottovoce.models.layers.layer import Count, Declared, Pullback, Shape, constant
+from sottovoce.models.tape import Tape, Value
+
+_EPSILON = 1e-5
+
+
+class _Norm(Declared, frozen=True):
+    """y = γ (x - mean) / √(variance + ε) + β, mean and variance of each group; γ is `weight`, β is `bias`."""
+
+    name: ClassVar[str] = "norm"
+    passes: ClassVar[bool] = True
+
+    def output(self, shape: Shape) -> Shape:
+        """See Layer. As it is."""
+        return shape
+
+    def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
+        """See Layer."""
+        scaled, _ = self._scaled(shape)
+        return constant("weight", scaled, 1), constant("bias", scaled, 0)
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. With u of mean 0 and variance 1: by γ: Du; by β: D; by u: γD, and by x what is left of that
+        beside its mean and its part along u."""
+        scaled, groups = self._scaled(shape)
+        channels, size = prod(scaled), prod(shape)
+
+        def grouped(value: Value) -> Value:
+            return tape.reshape(value, -1, groups, size // groups)
+
+        def ungrouped(value: Value) -> Value:
+            return tape.reshape(value, -1, channels, size // channels)
+
+        def mean(value: Value) -> Value:
+            return tape.op("ReduceMean", value, tape.integers(2), keepdims=1)
+
+        centred = tape.op("Sub", grouped(x), mean(grouped(x)))
+        variance = mean(tape.op("Mul", centred, centred))
+        scale = tape.op("Reciprocal", tape.op("Sqrt", tape.op("Add", variance, tape.constant(_EPSILON))))
+        u = tape.op("Mul", centred, scale)
+        gamma, beta = (tape.reshape(weight, channels, 1) for weight in weights)
+        y = tape.op("Add", tape.op("Mul", ungrouped(u), gamma), beta)
+
+        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            D = ungrouped(D)
+            by = [
+                Materialised(tape.op("ReduceSum", part, tape.integers(2), keepdims=0), channels)
+                for part in (tape.op("Mul", D, ungrouped(u)), D)
+            ]
+            by_u = grouped(tape.op("Mul", D, gamma))
+            along = tape.op("Mul", u, mean(tape.op("Mul", by_u, u)))
+            left = tape.op("Sub", tape.op("Sub", by_u, mean(by_u)), along)
+            return tape.reshape(tape.op("Mul", left, scale), -1, *shape), by
+
+        return tape.reshape(y, -1, *shape), back
+
+    def _scaled(self, shape: Shape) -> tuple[Shape, int]:
+        """The shape of γ and β, and the number of groups."""
+        raise NotImplementedError
+
+
+class GroupNorm(_Norm, frozen=True, tag="group-norm"):
+    """Groups of channels; γ and β are of each channel.
+
+    Attributes:
+        groups: how many there are, of equally many channels.
+    """
+
+    groups: Count
+
+    def output(self, shape: Shape) -> Shape:
+        """See Layer."""
+        if shape[0] % self.groups:
+            raise ValueError(f"groups: {self.groups} does not divide the {shape[0]} channels")
+        return shape
+
+    def _scaled(self, shape: Shape) -> tuple[Shape, int]:
+        return shape[:1], self.groups
+
+
+class LayerNorm(_Norm, frozen=True, tag="layer-norm"):
+    """The whole example is one group; γ and β are of each number."""
+
+    def _scaled(self, shape: Shape) -> tuple[Shape, int]:
+        return shape, 1

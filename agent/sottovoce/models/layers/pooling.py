@@ -1,0 +1,110 @@
+"""Pooling: of each window of each channel, one number."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar, Literal
+
+import numpy as np
+from onnx import numpy_helper
+
+from sottovoce.kernels.onnx.facts import ParameterFacts
+from sottovoce.models.layers.layer import Declared, Pullback, Shape, pixels
+from sottovoce.models.layers.windows import Border, Pair, Windows, windows
+from sottovoce.models.tape import Tape, Value
+
+_HUGE = 1e30
+
+
+class _Pool(Declared, frozen=True, kw_only=True):
+    """Without parameters."""
+
+    stride: Pair | None = None
+    padding: Border = 0
+
+    name: ClassVar[str] = ""
+    passes: ClassVar[bool] = True
+
+    def output(self, shape: Shape) -> Shape:
+        """See Layer."""
+        return (shape[0], *self._windows(shape).places)
+
+    def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
+        """See Layer."""
+        return ()
+
+    def _windows(self, shape: Shape) -> Windows:
+        raise NotImplementedError
+
+    def _over(self, shape: Shape, kernel: Pair) -> Windows:
+        """All of them have something of the image inside, or the largest number of one would be none."""
+        seen = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
+        for axis in seen.axes:
+            if axis.padding >= axis.kernel:
+                raise ValueError(f"padding: {axis.padding} is not below kernel = {axis.kernel}")
+        return seen
+
+
+class MaxPool(_Pool, frozen=True, tag="max-pool"):
+    """The largest number of each window.
+
+    Attributes:
+        kernel: size of a window, one number or height and width.
+        stride: from one window to the next; the kernel unless it is said.
+        padding: what is added on each side, and is never the largest.
+    """
+
+    kernel: Pair
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. The first of the largest numbers takes all that comes back.
+
+        NaN is in no place of a window, and what comes back needs one: it counts as 0 here, and infinities as 10³⁰.
+        """
+        seen = self._windows(shape)
+        number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
+        bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))
+        y, places = tape.ops("MaxPool", 2, bounded, kernel_shape=list(seen.kernel), **seen.attributes)
+
+        def back(D: Value) -> tuple[Value, tuple[()]]:
+            if seen.tiled:
+                return tape.op("MaxUnpool", D, places, kernel_shape=list(seen.kernel), **seen.attributes), ()
+            flat = [tape.reshape(tensor, -1) for tensor in (x, places, D)]
+            zero = numpy_helper.from_array(np.zeros(1, tape.real))
+            nothing = tape.op("ConstantOfShape", tape.op("Shape", flat[0]), value=zero)
+            spread = tape.op("ScatterElements", nothing, *flat[1:], axis=0, reduction="add")
+            return tape.reshape(spread, -1, *shape), ()
+
+        return y, back
+
+    def _windows(self, shape: Shape) -> Windows:
+        return self._over(shape, self.kernel)
+
+
+class AveragePool(_Pool, frozen=True, tag="average-pool"):
+    """The mean of each window, padding included.
+
+    Attributes:
+        kernel: size of a window, one number or height and width; `all` is one window over the whole image.
+        stride: from one window to the next; the kernel unless it is said.
+        padding: zeros on each side.
+    """
+
+    kernel: Pair | Literal["all"]
+
+    def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
+        """See Layer. What comes back is shared out evenly: each channel is an image of its own."""
+        seen = self._windows(shape)
+        y = tape.op("AveragePool", x, kernel_shape=list(seen.kernel), count_include_pad=1, **seen.attributes)
+
+        def back(D: Value) -> tuple[Value, tuple[()]]:
+            share = tape.constant(np.full((1, 1, *seen.kernel), 1 / prod(seen.kernel)))
+            spread = seen.spread(tape, tape.reshape(D, -1, 1, *seen.places), share)
+            return tape.reshape(spread, -1, *shape), ()
+
+        return y, back
+
+    def _windows(self, shape: Shape) -> Windows:
+        if self.kernel == "all":
+            _, high, wide = pixels(shape, "average-pool")
+            return windows("average-pool", shape, (high, wide), 1, 0)
+        return self._over(shape, self.kernel)

@@ -1,0 +1,104 @@
+"""From the tables of a declaration to layers at their places."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sottovoce.models.layers.activations import Flatten, Relu, Sigmoid, Tanh
+from sottovoce.models.layers.conv import Conv2d
+from sottovoce.models.layers.dense import Dense
+from sottovoce.models.layers.layer import Declared, Layer, Shape, text
+from sottovoce.models.layers.network import Chain, Placed, Residual
+from sottovoce.models.layers.norms import GroupNorm, LayerNorm
+from sottovoce.models.layers.pooling import AveragePool, MaxPool
+
+Table = dict[str, Any]
+"""As TOML gives it."""
+
+
+class Block(Declared, frozen=True, tag="residual"):
+    """y = body(x) + shortcut(x).
+
+    Attributes:
+        layers: of the body.
+        shortcut: layers of the other way, none where x goes as it is.
+    """
+
+    layers: tuple[Table, ...]
+    shortcut: tuple[Table, ...] = ()
+
+
+_Kind = AveragePool | Conv2d | Dense | Flatten | GroupNorm | LayerNorm | MaxPool | Relu | Sigmoid | Tanh
+
+
+def read_chain(
+    tables: Sequence[Table], shape: Shape, *, rectified: bool = False, scope: str = "", where: str = ""
+) -> Chain:
+    """Layers at their places.
+
+    Args:
+        tables: one a layer.
+        shape: of the first one's input.
+        rectified: a ReLU follows on the last.
+        scope: what names of parameters begin with.
+        where: in which layer they are, for errors.
+
+    Raises:
+        ValueError: one of them is wrong; says which one and what of it.
+    """
+    count: Counter[str] = Counter()
+    stages: list[Placed | Residual] = []
+    layers = [_parsed(table, f"{where}layer {number}") for number, table in enumerate(tables, 1)]
+    first = shape
+    for number, layer in enumerate(layers, 1):
+        here = f"{where}layer {number}"
+        after = _rectified(layers[number:], last=rectified)
+        if isinstance(layer, Block):
+            count["block"] += 1
+            stage: Placed | Residual = _block(layer, shape, after, f"{scope}block{count['block']}.", f"{here}, ")
+        else:
+            count[layer.name] += 1
+            stage = _placed(layer, shape, after, f"{scope}{layer.name}{count[layer.name]}.", here)
+        stages.append(stage)
+        shape = stage.output
+    return Chain(tuple(stages), first)
+
+
+def _parsed(table: Table, here: str) -> _Kind | Block:
+    try:
+        parsed: _Kind | Block = msgspec.convert(table, _Kind | Block)
+        return parsed
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{here}: {error}") from error
+
+
+def _rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
+    """Whether the next layer that is no norm, pool or flatten is a ReLU."""
+    for layer in following:
+        if isinstance(layer, Block) or not layer.passes:
+            return isinstance(layer, Relu)
+    return last
+
+
+def _placed(layer: Layer, shape: Shape, rectified: bool, prefix: str, here: str) -> Placed:
+    try:
+        output = layer.output(shape)
+    except ValueError as error:
+        raise ValueError(f"{here}: {error}") from error
+    tensors = layer.parameters(shape, rectified=rectified)
+    named = tuple(msgspec.structs.replace(tensor, name=prefix + tensor.name) for tensor in tensors)
+    return Placed(layer, shape, output, named)
+
+
+def _block(block: Block, shape: Shape, rectified: bool, scope: str, here: str) -> Residual:
+    body = read_chain(block.layers, shape, rectified=rectified, scope=scope, where=here)
+    shortcut = read_chain(
+        block.shortcut, shape, rectified=rectified, scope=f"{scope}shortcut.", where=f"{here}shortcut, "
+    )
+    if body.output != shortcut.output:
+        raise ValueError(
+            f"{here}shortcut: gives {text(shortcut.output)}, but layers give {text(body.output)}: make them equal"
+        )
+    return Residual(body, shortcut)

@@ -1,0 +1,141 @@
+"""Windows that slide over images: their places, and what is in them."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated
+
+from msgspec import Meta
+
+from sottovoce.models.layers.layer import Count, Shape, pixels
+from sottovoce.models.tape import Tape, Value
+
+_TWO = Meta(min_length=2, max_length=2)  # a tuple[Count, Count] in a union makes msgspec 0.22 crash
+Pair = Count | Annotated[tuple[Count, ...], _TWO]
+"""Of height and width; one number is both."""
+_Border = Annotated[int, Meta(ge=0, le=65_536)]
+Border = _Border | Annotated[tuple[_Border, ...], _TWO]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Windows along the height or the width.
+
+    Attributes:
+        size: of the image.
+        kernel: of a window.
+        stride: from one window to the next.
+        padding: what is added on each side.
+    """
+
+    size: int
+    kernel: int
+    stride: int
+    padding: int
+
+    @property
+    def places(self) -> int:
+        """How many windows there are."""
+        return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
+
+    @property
+    def rest(self) -> int:
+        """What of the padded image is behind the last window."""
+        return (self.size + 2 * self.padding - self.kernel) % self.stride
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows over an image.
+
+    Attributes:
+        channels: of the image.
+        axes: its height and width.
+    """
+
+    channels: int
+    axes: tuple[Axis, Axis]
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Size of a window."""
+        return self.axes[0].kernel, self.axes[1].kernel
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Of the windows."""
+        return self.axes[0].places, self.axes[1].places
+
+    @property
+    def tiled(self) -> bool:
+        """Whether every number of the image is in one window."""
+        return all(axis.stride == axis.kernel and not axis.padding and not axis.rest for axis in self.axes)
+
+    @property
+    def attributes(self) -> dict[str, list[int]]:
+        """As operators take them."""
+        padding = [axis.padding for axis in self.axes]
+        return {"strides": [axis.stride for axis in self.axes], "pads": [*padding, *padding]}
+
+    def rows(self, tape: Tape, x: Value) -> list[Value]:
+        """What windows see, one row of the kernel after the other: each real[B, channels · kernel width, places].
+
+        Args:
+            tape: to write on.
+            x: the image, real[B, channels, height, width].
+        """
+        high, wide = self.axes
+        if high.padding or wide.padding:
+            borders = (0, 0, high.padding, wide.padding)
+            x = tape.op("Pad", x, tape.integers(*borders, *borders))
+        deep = high.size + 2 * high.padding
+        across = [
+            tape.reshape(_every(tape, x, 3, wide, column), -1, self.channels, 1, deep, wide.places)
+            for column in range(wide.kernel)
+        ]
+        seen = tape.op("Concat", *across, axis=2)
+        parts = (_every(tape, seen, 3, high, row) for row in range(high.kernel))
+        return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
+
+    def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
+        """An image real[B, channels, height, width] of what windows say of it, added up where they overlap.
+
+        Args:
+            tape: to write on.
+            D: real[B, M, *places].
+            weight: real[M, channels, *kernel].
+        """
+        rest = [axis.rest for axis in self.axes]
+        return tape.op("ConvTranspose", D, weight, output_padding=rest, **self.attributes)
+
+
+def _every(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
+    """Of a dimension, what is at the same place of each window."""
+    numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
+    return tape.op("Slice", x, *(tape.integers(number) for number in numbers))
+
+
+def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border) -> Windows:
+    """The windows over an input.
+
+    Args:
+        kind: of the layer, for errors.
+        shape: of its input.
+        kernel: size of a window.
+        stride: from one to the next.
+        padding: on each side.
+
+    Raises:
+        ValueError: there are none; begins with the key to change.
+    """
+    channels, *sizes = pixels(shape, kind)
+    high, wide = (Axis(*numbers) for numbers in zip(sizes, _both(kernel), _both(stride), _both(padding), strict=True))
+    for axis in (high, wide):
+        if axis.kernel > axis.size + 2 * axis.padding:
+            raise ValueError(
+                f"kernel: {axis.kernel} is more than the {axis.size + 2 * axis.padding} of the padded input"
+            )
+    return Windows(channels, (high, wide))
+
+
+def _both(pair: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (pair, pair) if isinstance(pair, int) else pair

@@ -1,0 +1,105 @@
+"""Losses: of an example's scores and label, with the slope by each score, and what the scores predict."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.models.tape import Tape, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a loss makes of a batch.
+
+    Attributes:
+        losses: real[B].
+        slopes: real[B, outputs], of each loss by its scores.
+    """
+
+    losses: Value
+    slopes: Value
+
+
+Loss = Callable[[Tape, Value, Value, int], Measured]
+"""Of scores real[B, outputs], labels int64[B] (of a regression: targets real[B]) and classes."""
+
+
+def outputs(loss: str, classes: int) -> int:
+    """How many scores a loss takes.
+
+    Raises:
+        ValueError: it cannot have so many classes; begins with the key to change.
+    """
+    if loss == "binary" and classes != 2:
+        raise ValueError(f"loss: binary tells 2 classes apart, not {classes}")
+    if classes == 1 and loss != "squared":
+        raise ValueError(f"loss: a regression (classes = 1) has the loss squared, not {loss}")
+    return 1 if loss == "binary" or (loss == "hinge" and classes == 2) else classes
+
+
+def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
+    """What scores mean: int64[B] labels (a score of exactly 0 is class 0), or of a regression the score, real[B].
+
+    Args:
+        tape: to write on.
+        scores: real[B, width].
+        classes: of the model.
+        width: see `outputs`.
+    """
+    if classes == 1:
+        return tape.reshape(scores, -1)
+    if width == 1:
+        return tape.cast(tape.reshape(tape.op("Greater", scores, tape.constant(0)), -1), np.int64)
+    return tape.op("ArgMax", scores, axis=1, keepdims=0)
+
+
+def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+    """-ln softmax(s)_y, in nats."""
+    logarithms = tape.op("LogSoftmax", scores, axis=1)
+    seen = _seen(tape, labels, classes)
+    losses = tape.op("Neg", _over_scores(tape, tape.op("Where", seen, logarithms, tape.constant(0))))
+    return Measured(losses, tape.op("Sub", tape.op("Exp", logarithms), tape.cast(seen, tape.real)))
+
+
+def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+    """ln(1 + exp(-s)) of class 1, ln(1 + exp(s)) of class 0: with |s|, of which no exponential overflows."""
+    target = tape.cast(tape.reshape(labels, -1, 1), tape.real)
+    small = tape.op("Softplus", tape.op("Neg", tape.op("Abs", scores)))
+    straight = tape.op("Sub", tape.op("Relu", scores), tape.op("Mul", scores, target))
+    return Measured(
+        tape.reshape(tape.op("Add", straight, small), -1), tape.op("Sub", tape.op("Sigmoid", scores), target)
+    )
+
+
+def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+    """Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 for the others; one score tells two apart."""
+    seen = _seen(tape, labels, classes, first=1 if classes == 2 else 0)
+    sign = tape.op("Where", seen, tape.constant(1), tape.constant(-1))
+    margin = tape.op("Sub", tape.constant(1), tape.op("Mul", sign, scores))
+    inside = tape.op("Greater", margin, tape.constant(0))
+    return Measured(
+        _over_scores(tape, tape.op("Relu", margin)),
+        tape.op("Where", inside, tape.op("Neg", sign), tape.constant(0)),
+    )
+
+
+def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+    """‖s - y‖² / 2, where y is the target, or 1 for the class and 0 for the others."""
+    one = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_seen(tape, labels, classes), tape.real)
+    error = tape.op("Sub", scores, one)
+    half = tape.op("Mul", tape.op("Mul", error, error), tape.constant(0.5))
+    return Measured(_over_scores(tape, half), error)
+
+
+LOSSES: Mapping[str, Loss] = {"softmax": _softmax, "binary": _binary, "hinge": _hinge, "squared": _squared}
+
+
+def _seen(tape: Tape, labels: Value, classes: int, first: int = 0) -> Value:
+    """bool[B, classes - first]: which class each example is of. A label that is no class is of none."""
+    known = tape.constant(np.arange(first, classes), np.int64)
+    return tape.op("Equal", tape.reshape(labels, -1, 1), known)
+
+
+def _over_scores(tape: Tape, values: Value) -> Value:
+    return tape.op("ReduceSum", values, tape.integers(1), keepdims=0)

@@ -1,0 +1,90 @@
+"""The declared transform as the beginning of a graph, so that a model takes features as they are measured.
+
+The steps are those of sottovoce.data.transform, in float32. `pool` and `dct` are not among them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.models.tape import Tape, Value
+
+Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
+Steps = Sequence[tuple[str, float]]
+
+
+def has_prelude(steps: Steps) -> bool:
+    """Whether a transform can be written as one."""
+    return all(name in _STEPS for name, _ in steps)
+
+
+def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None) -> Value:
+    """Features as the model sees them, real[B, columns].
+
+    Args:
+        tape: to write on.
+        features: real[B, d], as they are measured.
+        steps: of the transform, each with its number.
+        bounds: the declared ranges, float64[d] twice, or None.
+    """
+    if bounds is not None:
+        low, high = (tape.constant(side) for side in bounds)
+        features = tape.op("Min", tape.op("Max", features, low), high)
+    for name, number in steps:
+        features = _STEPS[name](tape, features, bounds, number)
+    return features
+
+
+def _squash(tape: Tape, x: Value, bounds: Bounds | None, scale: float) -> Value:
+    if bounds is None:
+        return _log(tape, x, bounds, scale)
+    low, high = bounds
+    span = high - low
+    factor = np.divide(1.0, span, out=np.zeros_like(span), where=span > 0)
+    return tape.op("Mul", tape.op("Sub", x, tape.constant(low)), tape.constant(factor))
+
+
+def _log(tape: Tape, x: Value, bounds: Bounds | None, scale: float) -> Value:
+    magnitude = tape.op("Div", tape.op("Abs", x), tape.constant(scale))
+    return tape.op("Mul", tape.op("Sign", x), tape.op("Log", tape.op("Add", tape.constant(1), magnitude)))
+
+
+def _subtract(tape: Tape, x: Value, bounds: Bounds | None, constant: float) -> Value:
+    return tape.op("Sub", x, tape.constant(constant))
+
+
+def _centre(tape: Tape, x: Value, bounds: Bounds | None, number: float) -> Value:
+    shifted = tape.op("Sub", x, tape.op("Slice", x, *(tape.integers(place) for place in (0, 1, 1))))
+    return tape.op("Sub", shifted, tape.op("ReduceMean", shifted, tape.integers(1), keepdims=1))
+
+
+def _unit(tape: Tape, x: Value, bounds: Bounds | None, number: float) -> Value:
+    largest = tape.op("ReduceMax", tape.op("Abs", x), tape.integers(1), keepdims=1)
+    scaled = tape.op("Div", x, _nonzero(tape, largest))
+    return tape.op("Div", scaled, _nonzero(tape, tape.op("ReduceL2", scaled, tape.integers(1), keepdims=1)))
+
+
+def _rms(tape: Tape, x: Value, bounds: Bounds | None, number: float) -> Value:
+    u = _unit(tape, x, bounds, number)
+    mean = tape.op("ReduceMean", tape.op("Mul", u, u), tape.integers(1), keepdims=1)
+    return tape.op("Div", u, tape.op("Sqrt", _nonzero(tape, mean)))
+
+
+def _bias(tape: Tape, x: Value, bounds: Bounds | None, value: float) -> Value:
+    return tape.op("Pad", x, tape.integers(0, 0, 0, 1), tape.constant(value))
+
+
+def _nonzero(tape: Tape, divisor: Value) -> Value:
+    return tape.op("Where", tape.op("Greater", divisor, tape.constant(0)), divisor, tape.constant(1))
+
+
+_STEPS: dict[str, Callable[[Tape, Value, Bounds | None, float], Value]] = {
+    "squash": _squash,
+    "log": _log,
+    "subtract": _subtract,
+    "centre": _centre,
+    "unit": _unit,
+    "rms": _rms,
+    "bias": _bias,
+}

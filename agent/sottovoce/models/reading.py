@@ -1,0 +1,165 @@
+"""Values of a forward graph, as they are read: constants, shapes, and tensors that layers have given."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import NodeProto, helper
+
+from sottovoce.errors import ConfigError
+
+BATCH = None
+"""In a shape: the number of examples."""
+
+Table = dict[str, Any]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer that was found.
+
+    Attributes:
+        table: as a declaration has it; of a residual block without what is inside.
+        tensors: its parameters, in order.
+        body: of a residual block.
+        shortcut: of a residual block.
+    """
+
+    table: Table
+    tensors: tuple[NDArray[np.float32], ...] = ()
+    body: "tuple[Layer, ...]" = ()
+    shortcut: "tuple[Layer, ...]" = ()
+
+    @property
+    def depth(self) -> int:
+        """How many blocks are inside of one another here."""
+        return 1 + max(layer.depth for layer in self.body + self.shortcut) if self.body else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """A tensor that depends on the examples.
+
+    Attributes:
+        shape: of one example.
+        before: what its layer was given; None for the input.
+        layer: that gave it; None where its shape alone is another, or for the input.
+        part: it is the inside of a group norm: groups, and whether they are normalised already.
+    """
+
+    shape: Shape
+    before: "Point | None" = None
+    layer: Layer | None = None
+    part: tuple[int, bool] | None = None
+
+    def back(self) -> "Iterator[Point]":
+        """Itself, and what it was made of, back to the input; the insides of blocks are left out."""
+        point: Point | None = self
+        while point is not None:
+            yield point
+            point = point.before
+
+    def layers_since(self, start: "Point") -> tuple[Layer, ...]:
+        """The layers from an earlier point to this one."""
+        found: list[Layer] = []
+        for point in self.back():
+            if point is start:
+                break
+            found += [] if point.layer is None else [point.layer]
+        return tuple(found[::-1])
+
+
+Vector = tuple[int | None, ...]
+"""A shape, or one number of it, that is computed in the graph; BATCH stands for the number of examples."""
+
+Value = Point | Vector | NDArray[Any]
+
+
+@dataclass(slots=True)
+class Node:
+    """A node with its inputs.
+
+    Attributes:
+        proto: as it is in the file.
+        inputs: what they are; None for one that is left out.
+        file: whose it is.
+    """
+
+    proto: NodeProto
+    inputs: list[Value | None]
+    file: str
+    attributes: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Attributes as Python values."""
+        self.attributes = {entry.name: helper.get_attribute_value(entry) for entry in self.proto.attribute}
+
+    def refused(
+        self, why: str, remedy: str = "declare the model in TOML, or change the layer and export again"
+    ) -> ConfigError:
+        """The error that names this node."""
+        name = self.proto.name or ", ".join(self.proto.output)
+        return ConfigError(f"{self.file}: operator {self.proto.op_type} of node {name[:80]!r}: {why}: {remedy}")
+
+    def point(self, place: int = 0) -> Point:
+        """An input that is a tensor of examples, and no inside of a norm."""
+        value = self.inputs[place] if place < len(self.inputs) else None
+        if not isinstance(value, Point) or value.part is not None:
+            raise self.refused("is used in a way that no supported layer is")
+        return value
+
+    def constant(self, place: int) -> NDArray[Any] | None:
+        """An input that is constant; None where it is left out.
+
+        Raises:
+            ConfigError: it is not constant.
+        """
+        value = self.inputs[place] if place < len(self.inputs) else None
+        if value is None or isinstance(value, np.ndarray):
+            return value
+        raise self.refused("its weights are computed from the example")
+
+    def numbers(self, name: str, place: int) -> list[int] | None:
+        """Integers that newer versions take as an input and older ones as an attribute."""
+        if name in self.attributes:
+            return [int(number) for number in self.attributes[name]]
+        given = self.constant(place)
+        return None if given is None else [int(number) for number in given.ravel()]
+
+
+def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Shape:
+    """The shape of one example after a Reshape.
+
+    Args:
+        node: for the error.
+        point: what is reshaped.
+        target: the new shape; 0 keeps a dimension, one -1 is what is left.
+        batch: how many examples the file is made for; None for any number.
+
+    Raises:
+        ConfigError: examples would be mixed, or it is not known that they are not.
+    """
+    total, keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
+    if not target or len(target) > 8:
+        raise node.refused("it has no such shape")
+    first, rest = target[0], [*target[1:]]
+    for place, length in enumerate(rest):
+        if length == 0 and keeps and place < len(point.shape):
+            rest[place] = point.shape[place]
+        if length is BATCH:
+            raise node.refused("it mixes examples")
+    shape = [length for length in rest if length is not None]
+    known = prod(length for length in shape if length != -1)
+    if shape.count(-1) == 1 and known > 0 and total % known == 0:
+        shape[shape.index(-1)] = total // known
+    follows = first is BATCH or first == -1 or (first == 0 and keeps) or (batch is not None and first == batch)
+    if not follows or prod(shape) != total or min(shape, default=1) < 1:
+        raise node.refused(
+            "it fixes the number of examples, or mixes them",
+            "export the model with a dynamic batch dimension, and flatten with Flatten(1)",
+        )
+    return tuple(shape)

@@ -1,0 +1,129 @@
+"""Writing a graph down, one operation after the other."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from onnx import ModelProto, NodeProto, ValueInfoProto, checker, helper, numpy_helper
+
+OPSET = 21
+IR_VERSION = 10
+"""Old enough for the ONNX Runtimes that devices have had since 2024."""
+
+Value = str
+"""A tensor's name in the graph."""
+
+
+class Tape:
+    """Operations in the order in which they are asked for; the same one asked for twice is written once.
+
+    The same calls give the same bytes. What no output needs is left out.
+
+    Args:
+        real: the type in which a model computes its scores and its examples' gradients: float32 in every file; float64
+            is for comparing rules with finite differences.
+    """
+
+    def __init__(self, real: DTypeLike = np.float32) -> None:
+        self.real = np.dtype(real)
+        self._nodes: list[NodeProto] = []
+        self._known: dict[object, tuple[Value, ...]] = {}
+        self._constants: dict[Value, NDArray[Any]] = {}
+        self._inputs: list[ValueInfoProto] = []
+
+    def input(self, name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> Value:
+        """An input of the graph; a dimension with a name is of any size."""
+        self._inputs.append(_declared(name, dtype, shape))
+        return name
+
+    def constant(self, value: Any, dtype: DTypeLike | None = None, name: Value | None = None) -> Value:
+        """A constant tensor.
+
+        Args:
+            value: numbers or arrays.
+            dtype: `real` unless it is said.
+            name: one of its own; equal constants without one are the same.
+        """
+        array = np.asarray(value, dtype=self.real if dtype is None else dtype)
+        if name is None:
+            key = (array.dtype.str, array.shape, array.tobytes())
+            name = self._known.setdefault(key, (f"constant{len(self._constants)}",))[0]
+        self._constants[name] = array
+        return name
+
+    def integers(self, *values: int) -> Value:
+        """A constant int64 vector."""
+        return self.constant(values, np.int64)
+
+    def op(self, kind: str, *inputs: Value, **attributes: Any) -> Value:
+        """The first output of an operation. See `ops`."""
+        return self.ops(kind, 1, *inputs, **attributes)[0]
+
+    def ops(self, kind: str, count: int, *inputs: Value, **attributes: Any) -> tuple[Value, ...]:
+        """The outputs of an operation.
+
+        Args:
+            kind: an operator of the default domain.
+            count: of its outputs.
+            inputs: in order; an empty name leaves an optional one out.
+            attributes: of the operator.
+        """
+        key = (kind, count, inputs, repr(sorted(attributes.items())))
+        if key not in self._known:
+            place = len(self._nodes)
+            outputs = [f"{kind}{place}" + (f".{number}" if number else "") for number in range(count)]
+            self._nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
+            self._known[key] = tuple(outputs)
+        return self._known[key]
+
+    def cast(self, value: Value, dtype: DTypeLike) -> Value:
+        """The same numbers in another type."""
+        return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def reshape(self, value: Value, *shape: int) -> Value:
+        """The same numbers, in C order, in another shape: 0 keeps a dimension, -1 is what is left."""
+        return self.op("Reshape", value, self.integers(*shape))
+
+    def model(self, outputs: Iterable[tuple[Value, Value, DTypeLike, Iterable[int | str]]]) -> ModelProto:
+        """The graph.
+
+        Args:
+            outputs: for each its name in the file, the tensor, its type and its shape.
+        """
+        declared = []
+        for name, value, dtype, shape in outputs:
+            self._nodes.append(helper.make_node("Identity", [value], [name]))
+            declared.append(_declared(name, dtype, shape))
+        nodes, needed = self._alive({output.name for output in declared})
+        graph = helper.make_graph(
+            nodes,
+            "sottovoce",
+            self._inputs,
+            declared,
+            [numpy_helper.from_array(value, name) for name, value in self._constants.items() if name in needed],
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="sottovoce",
+        )
+        checker.check_model(model, full_check=True)
+        return model
+
+    def _alive(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
+        """The operations that lead to tensors, without outputs at their ends that nothing uses; all tensors used."""
+        alive = []
+        for node in reversed(self._nodes):
+            if needed.isdisjoint(node.output):
+                continue
+            while node.output[-1] not in needed:
+                del node.output[-1]
+            needed.update(node.input)
+            alive.append(node)
+        return alive[::-1], needed
+
+
+def _declared(name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))

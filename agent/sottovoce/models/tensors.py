@@ -1,0 +1,142 @@
+"""The tensors that a model file brings along: all in the file itself, as large as they say, of plain numbers."""
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import PurePosixPath, PureWindowsPath
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from sottovoce.errors import ConfigError
+
+MOST_NUMBERS = 2**25
+"""Of all tensors together: as many parameters as a model may have."""
+
+_MOST_TENSORS = 2**14
+_MOST_DIMENSIONS = 8
+_KINDS: dict[int, tuple[str, int]] = {  # the field that holds them one by one, and bytes of each where they are raw
+    TensorProto.FLOAT: ("float_data", 4),
+    TensorProto.DOUBLE: ("double_data", 8),
+    TensorProto.INT32: ("int32_data", 4),
+    TensorProto.INT64: ("int64_data", 8),
+    TensorProto.BOOL: ("int32_data", 1),
+}
+
+
+def check_tensors(model: ModelProto, file: str) -> None:
+    """Refuse tensors that are elsewhere, or not what they say they are. Nothing of the claimed size is allocated.
+
+    Args:
+        model: parsed, otherwise unchecked.
+        file: whose it is, for the error.
+
+    Raises:
+        ConfigError: names the tensor and what to do.
+    """
+    found = [*_tensors(model)]
+    for tensor in found:
+        if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
+            raise ConfigError(f"{file}: {_external(tensor)}")
+    for sparse in _sparse(model):
+        raise ConfigError(f"{file}: tensor {_named(sparse)} is sparse: store it as a dense one")
+    if len(found) > _MOST_TENSORS:
+        raise ConfigError(f"{file}: has {len(found)} tensors; at most {_MOST_TENSORS} are read")
+    if sum(_numbers(tensor, file) for tensor in found) > MOST_NUMBERS:
+        raise ConfigError(f"{file}: has more than {MOST_NUMBERS} numbers in its tensors: make a smaller model")
+
+
+def check_finite(model: ModelProto, file: str) -> None:
+    """Refuse weights that are infinite or no numbers; the tensors are checked otherwise.
+
+    Raises:
+        ConfigError: names the tensor.
+    """
+    for tensor in _tensors(model):
+        if not np.isfinite(numpy_helper.to_array(tensor)).all():
+            raise ConfigError(
+                f"{file}: tensor {_named(tensor)} holds a number that is not finite: train the model again"
+            )
+
+
+def _numbers(tensor: TensorProto, file: str) -> int:
+    """How many it holds, which is what its dimensions say."""
+    if tensor.data_type not in _KINDS:
+        kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
+        raise ConfigError(
+            f"{file}: tensor {_named(tensor)} is of type {kind}; float32, float64, int32, int64 and bool are read: "
+            "export the model as float32"
+        )
+    if len(tensor.dims) > _MOST_DIMENSIONS or any(length < 0 for length in tensor.dims) or tensor.HasField("segment"):
+        raise ConfigError(f"{file}: tensor {_named(tensor)} has impossible dimensions: export the model again")
+    field, size = _KINDS[tensor.data_type]
+    claimed = prod(tensor.dims)
+    raw = tensor.HasField("raw_data")
+    if (len(tensor.raw_data) != claimed * size) if raw else (len(getattr(tensor, field)) != claimed):
+        raise ConfigError(
+            f"{file}: tensor {_named(tensor)} says that it has {claimed} numbers, which are not in the file: export "
+            "the model again"
+        )
+    if tensor.data_type == TensorProto.BOOL and max(tensor.raw_data, default=0) > 1:
+        raise ConfigError(f"{file}: tensor {_named(tensor)} is neither true nor false: export the model again")
+    return claimed
+
+
+def _external(tensor: TensorProto) -> str:
+    location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+    climbs = ".." in PurePosixPath(location).parts or ".." in PureWindowsPath(location).parts
+    if climbs or PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive:
+        return (
+            f"tensor {_named(tensor)} wants the file {location[:80]!r}, outside of the model's own directory (path "
+            "traversal): do not trust this file"
+        )
+    return (
+        f"tensor {_named(tensor)} is in another file (external data): store the model in one file, with "
+        "onnx.save_model(model, FILE, save_as_external_data=False)"
+    )
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    for part in _bodies(model):
+        if isinstance(part, GraphProto):
+            yield from part.initializer
+            for sparse in part.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+        for attribute in _attributes(part):
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (part for part in (sparse.values, sparse.indices) if part.ByteSize())
+
+
+def _sparse(model: ModelProto) -> Iterator[TensorProto]:
+    """The values of each tensor that is sparse."""
+    for part in _bodies(model):
+        if isinstance(part, GraphProto):
+            yield from (sparse.values for sparse in part.sparse_initializer)
+        for attribute in _attributes(part):
+            if attribute.HasField("sparse_tensor"):
+                yield attribute.sparse_tensor.values
+            yield from (sparse.values for sparse in attribute.sparse_tensors)
+
+
+def _bodies(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+    """The graph, those inside of it, those of training, and functions."""
+    waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    for training in model.training_info:
+        waiting += [training.initialization, training.algorithm]
+    while waiting:
+        yield (part := waiting.pop())
+        for attribute in _attributes(part):
+            waiting += [attribute.g] if attribute.HasField("g") else []
+            waiting += attribute.graphs
+
+
+def _attributes(part: GraphProto | FunctionProto) -> Iterator[AttributeProto]:
+    nodes: list[NodeProto] = [*part.node]
+    for node in nodes:
+        yield from node.attribute
+
+
+def _named(tensor: TensorProto) -> str:
+    return repr(tensor.name[:80]) if tensor.name else "without a name"

@@ -1,0 +1,226 @@
+"""The papers' MNIST network on a device: a step of it beside PyTorch's, and the memory of agents that learn it.
+
+A step is the sum of the clipped gradients of 256 examples, on one thread. The floor, measured in the same run, is
+PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Each is a process of its own, and
+they take turns. Time is of the processor, the fewest of all repetitions; memory is the most that a process ever held.
+Both must find the same sum.
+
+The agents are two `sottovoce agent run` processes that are each other's peers and learn from 5,000 images each; what
+they hold is the median over some seconds of learning. Exits with 1 when a step takes more time than the floor or more
+than a fifth of its memory, or when an agent holds more than its limit. Without PyTorch there is no floor: it says so.
+
+    python benchmarks/onnx_step.py [--limit MIB] [--smoke]
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.errors import NetworkError
+from sottovoce.kernels import SAFETY, kernel_named
+
+MODEL, FEATURES, CLASSES = "mnist-cnn", 784, 10
+EXAMPLES, CLIP, REPETITIONS = 256, 0.5, 6
+LIMIT_MIB, MOST_TIME, MOST_MEMORY, CLOSE = 200.0, 1.0, 0.2, 1e-4
+NAMES, RECORDS = ("one", "two"), 5000  # a twelfth of MNIST
+READY_SECONDS = 180.0
+
+Floats = NDArray[np.float64]
+
+
+def examples() -> tuple[Floats, NDArray[np.int64]]:
+    """Features within [0, 1], and labels: the same in each process."""
+    random = np.random.default_rng(0)
+    return random.uniform(0, 1, (EXAMPLES, FEATURES)), random.integers(0, CLASSES, EXAMPLES)
+
+
+def our_step() -> Any:
+    """A step as a device takes it, ready to be called."""
+    kernel, (features, labels) = kernel_named(MODEL, FEATURES, CLASSES, 0), examples()
+    start = kernel.initial(0)
+    return lambda: kernel.clipped_gradient_sum(start, features, labels, CLIP)
+
+
+def torch_step() -> Any:
+    """The same step in PyTorch, ready to be called."""
+    import torch
+    from torch.nn.functional import conv2d, cross_entropy, max_pool2d, relu
+
+    torch.set_num_threads(1)
+    shapes, start = json.loads(sys.argv[3]), np.frombuffer(sys.stdin.buffer.read())
+    whole: Any = torch.from_numpy(start.astype(np.float32))
+    pieces = whole.split([int(np.prod(shape)) for shape in shapes.values()])
+    parameters = {name: piece.reshape(shapes[name]) for name, piece in zip(shapes, pieces, strict=True)}
+    features, labels = examples()
+    x = torch.from_numpy(features.astype(np.float32)).reshape(EXAMPLES, 1, 28, 28)
+    y = torch.from_numpy(labels)
+
+    def loss(parameters: Any, x: Any, y: Any) -> Any:
+        at = x[None]
+        for layer in ("conv1", "conv2"):
+            at = conv2d(at, parameters[f"{layer}.weight"], parameters[f"{layer}.bias"], padding=2)
+            at = max_pool2d(relu(at), 2)
+        scores = at.flatten(1) @ parameters["dense1.weight"].T + parameters["dense1.bias"]
+        return cross_entropy(scores, y[None])
+
+    gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+
+    def step() -> Any:
+        rows = [one.flatten(1) for one in gradients(parameters, x, y).values()]
+        norms = torch.stack([row.square().sum(1) for row in rows]).sum(0).sqrt()
+        factors = (SAFETY * CLIP / norms).clamp(max=1)
+        return torch.cat([factors @ row for row in rows]).double().numpy()
+
+    return step
+
+
+def measure(which: str, repetitions: int) -> None:
+    """In a process of its own: print what a step takes, in seconds and MiB, and its sum."""
+    step = our_step() if which == "ours" else torch_step()
+    total, seconds = step(), []
+    for _ in range(repetitions):
+        began = time.process_time()
+        step()
+        seconds.append(time.process_time() - began)
+    print(json.dumps({"seconds": min(seconds), "mib": resident_mib(os.getpid(), "VmHWM"), "sum": total.tolist()}))
+
+
+def measured(which: str) -> dict[str, Any]:
+    """What `measure` says."""
+    kernel = kernel_named(MODEL, FEATURES, CLASSES, 0)
+    command = [sys.executable, __file__, "--measure", which, json.dumps(kernel.shapes), str(REPETITIONS)]
+    said = subprocess.run(command, input=kernel.initial(0).tobytes(), stdout=subprocess.PIPE, check=True).stdout
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+def resident_mib(pid: int, what: str = "VmRSS") -> float:
+    """Resident memory of a process, now or (VmHWM) at most, from /proc."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{what}:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"process {pid} has ended")
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def configure(directory: Path) -> None:
+    """Two devices of one fleet, each the other's peer."""
+    from sottovoce.agent.join import join  # which a process that takes a step has no use for
+    from sottovoce.identity import create_fleet
+    from sottovoce.vault import Budget
+
+    fleet = create_fleet(directory / "fleet", "step")
+    ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]
+    ports = [free_port() for _ in NAMES]
+    random = np.random.default_rng(0)
+    for i, name in enumerate(NAMES):
+        features, labels = random.integers(0, 256, (RECORDS, FEATURES)), random.integers(0, CLASSES, RECORDS)
+        bounds = np.stack([np.zeros(FEATURES), np.full(FEATURES, 255.0)])
+        np.savez(directory / f"{name}.npz", X=features, y=labels, classes=np.array(CLASSES), bounds=bounds)
+        (directory / f"{name}.toml").write_text(
+            f'[agent]\nstate = "{name}"\n'
+            f'[data]\nsource = "npz:{directory / name}.npz"\n'
+            f"features = {FEATURES}\nclasses = {CLASSES}\nexpected_records = {RECORDS}\n"
+            f'[learner]\nmodel = "{MODEL}"\nperiod = 1.0\n'
+            '[membership]\nsampling = "static"\n'
+            f'[transport]\nlisten = "127.0.0.1:{ports[i]}"\n'
+            f'peers = [{{ id = "{ids[1 - i]}", address = "127.0.0.1:{ports[1 - i]}" }}]\n'
+        )
+
+
+def agents_mib(directory: Path, seconds: float) -> list[float]:
+    """Resident memory of the two agents while they learn, the median over some seconds."""
+    with ExitStack() as stack:
+        processes = []
+        for name in NAMES:
+            command = [sys.executable, "-m", "sottovoce", "agent", "run", "--config", str(directory / f"{name}.toml")]
+            processes.append(stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL)))
+            stack.callback(processes[-1].terminate)
+        deadline = time.monotonic() + READY_SECONDS
+        for name in NAMES:
+            while not learns(directory / name):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"agent {name} took no step within {READY_SECONDS:g} s")
+                time.sleep(0.1)
+        held: list[list[float]] = [[] for _ in processes]
+        for _ in range(max(1, round(seconds / 0.2))):
+            time.sleep(0.2)
+            for process, mib in zip(processes, held, strict=True):
+                mib.append(resident_mib(process.pid))
+        return [statistics.median(mib) for mib in held]
+
+
+def learns(state: Path) -> bool:
+    """Whether the agent of a state directory has taken two private steps."""
+    from sottovoce.agent.control import ask
+
+    try:
+        return bool(ask(state, "status")["steps_done"] >= 2)
+    except NetworkError:
+        return False
+
+
+def best(turns: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fewest seconds, and the most memory, of some turns."""
+    return {**turns[0], "seconds": min(turn["seconds"] for turn in turns), "mib": max(turn["mib"] for turn in turns)}
+
+
+def compare(turns: int) -> bool:
+    """A step beside the floor's; whether it keeps to its limits."""
+    kinds = ["ours"] if importlib.util.find_spec("torch") is None else ["ours", "torch"]
+    said = [[measured(kind) for kind in kinds] for _ in range(turns)]
+    ours, *floors = (best([turn[i] for turn in said]) for i in range(len(kinds)))
+    print(f"step       {ours['seconds'] * 1e3:7.1f} ms   {ours['mib']:6.1f} MiB  {EXAMPLES} examples, one thread")
+    if not floors:
+        print("floor      PyTorch is not installed: there is nothing to compare with")
+        return True
+    (floor,) = floors
+    one, other = np.array(ours["sum"]), np.array(floor["sum"])
+    apart = float(np.linalg.norm(one - other) / np.linalg.norm(other))
+    times, memory = ours["seconds"] / floor["seconds"], ours["mib"] / floor["mib"]
+    kept = times <= MOST_TIME and memory <= MOST_MEMORY and apart <= CLOSE
+    print(f"floor      {floor['seconds'] * 1e3:7.1f} ms   {floor['mib']:6.1f} MiB  PyTorch, vmap of grad")
+    print(f"ratio      {times:7.2f}      {memory:6.2f}      apart by {apart:.1e} of the sum")
+    print(f"limit      {MOST_TIME:7.2f}      {MOST_MEMORY:6.2f}      {'kept' if kept else 'EXCEEDED'}")
+    return kept
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--measure"]:
+        measure(sys.argv[2], int(sys.argv[4]))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="MiB of an agent above which to fail")
+    parser.add_argument("--smoke", action="store_true", help="one turn each")
+    options = parser.parse_args()
+    kept = compare(turns=1 if options.smoke else 4)
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        configure(Path(directory))
+        largest = max(agents_mib(Path(directory), seconds=2.0 if options.smoke else 10.0))
+    small = largest <= options.limit
+    print(f"agent      {largest:6.1f} MiB  {MODEL}, {RECORDS} records")
+    print(f"limit      {options.limit:6.1f} MiB  {'kept' if small else 'EXCEEDED'}")
+    return 0 if kept and small else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The rules of the builder, in float64, against finite differences of the loss: no other library's word is needed."""
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from sottovoce.models.build import build
+from sottovoce.models.declaration import parse_declaration
+
+from tests.support.graph_runs import Batch, batch, start
+from tests.support.networks import KINDS, LOSSES, networks, scored
+
+Doubles = NDArray[np.float64]
+examples = settings(max_examples=4)
+STEP = 1e-6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples
+@given(data=st.data())
+def test_a_layer(kind: str, data: st.DataObject) -> None:
+    check(data.draw(networks(kind)), data.draw(st.integers(0, 2**20)))
+
+
+@pytest.mark.parametrize("loss,classes", [(loss, classes) for loss in LOSSES for classes in LOSSES[loss]])
+@examples
+@given(data=st.data())
+def test_a_loss(loss: str, classes: int, data: st.DataObject) -> None:
+    check(data.draw(scored(loss, classes)), data.draw(st.integers(0, 2**20)))
+
+
+class MaxPool(OpRun):
+    """The evaluator's own numbers the places of each image anew where every stride is 1."""
+
+    op_domain = ""
+
+    def _run(self, x: Doubles, kernel_shape: list[int], pads: list[int], strides: list[int], **_: Any) -> Any:
+        """See the operator: the largest of each window, and its place in x."""
+        top, left = pads[:2]
+        places = np.arange(x.size).reshape(x.shape)
+        border = ((0, 0), (0, 0), (top, top), (left, left))
+        x, places = np.pad(x, border, constant_values=-inf), np.pad(places, border)
+        seen, where = (
+            sliding_window_view(array, kernel_shape, (2, 3))[:, :, :: strides[0], :: strides[1]]
+            for array in (x, places)
+        )
+        seen, where = (array.reshape(*array.shape[:4], -1) for array in (seen, where))
+        first = seen.argmax(axis=4)[..., np.newaxis]
+        return tuple(np.take_along_axis(array, first, axis=4)[..., 0] for array in (seen, where))
+
+
+def check(declared: str, seed: int) -> None:
+    """Each tensor's gradient along a direction is the slope of the loss."""
+    model = parse_declaration(declared, "test")
+    evaluator = ReferenceEvaluator(build(model, np.float64), new_ops=[MaxPool])
+    parameters, given = start(model, seed), batch(model, 2, seed)
+    _, gradient = evaluated(evaluator, parameters, given)
+    random, at = np.random.default_rng(seed), 0
+    for tensor in model.network.parameters:
+        nudge = np.zeros(len(parameters))
+        nudge[at : at + tensor.size] = random.normal(size=tensor.size) / np.sqrt(tensor.size)
+        at += tensor.size
+        ahead, behind = (evaluated(evaluator, parameters + step * nudge, given)[0] for step in (STEP, -STEP))
+        assert nudge @ gradient == pytest.approx((ahead - behind) / (2 * STEP), rel=1e-5, abs=1e-8), tensor.name
+
+
+def evaluated(evaluator: ReferenceEvaluator, parameters: Doubles, given: Batch) -> tuple[float, Doubles]:
+    """The loss and its gradient, in float64."""
+    feeds: dict[str, Any] = {
+        "parameters": parameters,
+        "features": given.features.astype(np.float64),
+        "labels": given.labels.astype(np.float64) if given.labels.dtype.kind == "f" else given.labels,
+        "mask": np.ones(len(given.labels), dtype=np.bool_),
+        "clip": np.array(inf),
+    }
+    loss, gradient = (np.asarray(output) for output in evaluator.run(["loss", "gradient_sum"], feeds))
+    return float(loss), gradient

@@ -1,0 +1,68 @@
+"""What the code logs, read from its source: each call's level and the name of its event."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("agent/sottovoce", "coordinator-free-bootstrap/sottovoce_bootstrap")
+_LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One call that logs.
+
+    Attributes:
+        event: the first word of what it says; None where that is an argument.
+        level: as the configuration names it.
+        where: file and line.
+    """
+
+    event: str | None
+    level: str
+    where: str
+
+
+@cache
+def log_lines() -> tuple[LogLine, ...]:
+    """Every one of them."""
+    files = [file for source in SOURCES for file in sorted((ROOT / source).rglob("*.py"))]
+    return tuple(line for file in files for line in _of(file))
+
+
+def _of(file: Path) -> Iterator[LogLine]:
+    text = file.read_text(encoding="utf-8")
+    if not any(sign in text for sign in ("_log.", ".say(", "_note(")):
+        return
+    tree = ast.parse(text)
+    named = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            called = _level_and_text(file, node.func, node.args)
+            if called is not None:
+                level, said = called
+                if isinstance(said, ast.Name):
+                    said = named.get(said.id, said)
+                words = said.value.split() if isinstance(said, ast.Constant) and isinstance(said.value, str) else []
+                event = words[0].rstrip(":") if words and "%" not in words[0] else None
+                yield LogLine(event, level, f"{file.relative_to(ROOT)}:{node.lineno}")
+
+
+def _level_and_text(file: Path, called: ast.Attribute, arguments: list[ast.expr]) -> tuple[str, ast.expr] | None:
+    """Of `_log.warning(text, …)`, `….say(logging.WARNING, cause, text, …)` and the vault server's `_note(text, …)`."""
+    if called.attr in _LEVELS and isinstance(called.value, ast.Name) and called.value.id == "_log":
+        return called.attr, arguments[0]
+    if called.attr == "say" and len(arguments) >= 3 and isinstance(arguments[0], ast.Attribute):
+        return arguments[0].attr.lower(), arguments[2]
+    if called.attr == "_note" and file.match("vault/server.py"):
+        return "warning", arguments[0]
+    return None

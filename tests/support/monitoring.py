@@ -1,0 +1,89 @@
+"""What deploy/ asks of Prometheus: the expressions of alerts and panels, and what they name."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tests.support.log_lines import ROOT
+
+PROMETHEUS = ROOT / "deploy/prometheus"
+DASHBOARDS = ROOT / "deploy/grafana/dashboards"
+TARGET_LABELS = {"instance", "job"}
+"""What Prometheus adds to every series of a target."""
+
+_SELECTOR = re.compile(r"\b(sottovoce_\w+|up|ALERTS)\b(?:\{([^}]*)\})?")
+_MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
+_GROUPING = re.compile(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """One selector of an expression.
+
+    Attributes:
+        metric: its name.
+        matchers: of its labels: name, operator, value.
+    """
+
+    metric: str
+    matchers: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One expression, and where it is.
+
+    Attributes:
+        where: the alert or panel.
+        text: in PromQL.
+        shown: labels that its words name, in summaries and legends.
+    """
+
+    where: str
+    text: str
+    shown: frozenset[str]
+
+    @property
+    def selectors(self) -> list[Selector]:
+        """All of them."""
+        return [Selector(match[1], tuple(_MATCHER.findall(match[2] or ""))) for match in _SELECTOR.finditer(self.text)]
+
+    @property
+    def grouped(self) -> set[str]:
+        """Labels by which, or without which, it adds up."""
+        return {label.strip() for match in _GROUPING.finditer(self.text) for label in match[1].split(",")}
+
+
+def alerts() -> list[dict[str, Any]]:
+    """The rules of alerts.yml, as they are there."""
+    groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def panels() -> list[dict[str, Any]]:
+    """The panels of all dashboards, rows included."""
+    found = []
+    for file in sorted(DASHBOARDS.glob("*.json")):
+        found += json.loads(file.read_text(encoding="utf-8"))["panels"]
+    return found
+
+
+def expressions() -> list[Expression]:
+    """Every one of them."""
+    of_alerts = [
+        Expression(
+            rule["alert"],
+            rule["expr"],
+            frozenset(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values()))),
+        )
+        for rule in alerts()
+    ]
+    of_panels = [
+        Expression(panel["title"], target["expr"], frozenset(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])))
+        for panel in panels()
+        for target in panel.get("targets", ())
+    ]
+    return of_alerts + of_panels

@@ -1,0 +1,38 @@
+"""`[observe]`: nobody but this machine may watch, unless that is said."""
+
+import pytest
+from sottovoce.config import ObserveSection
+
+
+@pytest.mark.parametrize(
+    "metrics, address",
+    [("127.0.0.1:9464", ("127.0.0.1", 9464)), ("127.8.0.1:1", ("127.8.0.1", 1)), ("[::1]:99", ("::1", 99))],
+)
+def test_addresses_of_this_machine(metrics: str, address: tuple[str, int]) -> None:
+    section = ObserveSection(metrics=metrics)
+    assert (section.address, section.local) == (address, True)
+
+
+@pytest.mark.parametrize("metrics", ["0.0.0.0:9464", "[::]:9464", "192.0.2.7:9464", "[2001:db8::9]:9464"])
+def test_others_only_if_that_is_said(metrics: str) -> None:
+    with pytest.raises(ValueError, match="other machines could reach this address; choose 127"):
+        ObserveSection(metrics=metrics)
+    assert not ObserveSection(metrics=metrics, allow_remote=True).local
+
+
+@pytest.mark.parametrize(
+    "metrics, problem",
+    [
+        ("localhost:9464", "before the port goes an IP address"),
+        ("[127.0.0.1:9464", "before the port goes an IP address"),
+        ("127.0.0.1:0", "the port must lie between 1 and 65535"),
+        ("127.0.0.1:65536", "the port must lie between 1 and 65535"),
+    ],
+)
+def test_what_is_no_address(metrics: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        ObserveSection(metrics=metrics, allow_remote=True)
+
+
+def test_without_an_address_nobody_listens() -> None:
+    assert ObserveSection().metrics is None

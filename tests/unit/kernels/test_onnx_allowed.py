@@ -1,0 +1,97 @@
+"""A vault loads the graphs of the package and those that its owner lists, and no other."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from sottovoce.config.learners import GRAPH_MODELS
+from sottovoce.errors import ConfigError
+from sottovoce.kernels import kernel_named
+from sottovoce.kernels.onnx import allowed
+from sottovoce.kernels.onnx.allowed import MOST_BYTES, STOCK, allowed_graph, digest_of, is_graph, stock_hashes
+
+from tests.support.graphs import graph
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.onnx"
+    path.write_bytes(graph())
+    return path
+
+
+def test_the_package_carries_the_hash_of_each_of_its_graphs() -> None:
+    """Made by `sha256sum *.onnx > SHA256SUMS` in the directory of the graphs."""
+    found = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in STOCK.glob("*.onnx")}
+    assert found
+    assert stock_hashes() == found
+    assert set(found) <= set(GRAPH_MODELS), "the configuration knows them"
+    for name, digest in found.items():
+        assert allowed_graph(name, ()).digest == digest
+
+
+def test_a_graph_of_the_package_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(STOCK, tmp_path / "stock")
+    monkeypatch.setattr(allowed, "STOCK", tmp_path / "stock")
+    changed = tmp_path / "stock" / "mnist-mlp.onnx"
+    changed.write_bytes(changed.read_bytes() + b"\x00")
+    with pytest.raises(ConfigError, match=r"mnist-mlp\.onnx was changed .* install sottovoce again"):
+        allowed_graph("mnist-mlp", ())
+
+
+def test_a_file_is_refused_with_the_line_that_would_allow_it(file: Path) -> None:
+    digest = f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+    assert digest_of(str(file)) == digest
+    for listed in ((), ("sha256:" + "0" * 64,), (digest[:-1],)):
+        with pytest.raises(ConfigError) as refused:
+            allowed_graph(str(file), listed)
+        assert f'graphs = ["{digest}"] under [vault]' in str(refused.value)
+        assert str(file) in str(refused.value)
+    assert allowed_graph(str(file), ("sha256:" + "0" * 64, digest)).model == file.read_bytes()
+
+
+def test_a_file_with_the_name_of_a_graph_of_the_package_is_just_a_file(file: Path) -> None:
+    other = file.with_name("mnist-mlp.onnx")
+    other.write_bytes(file.read_bytes())
+    with pytest.raises(ConfigError, match="not on the list"):
+        allowed_graph(str(other), ())
+
+
+def test_what_cannot_be_a_graph_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    large, pipe, directory = tmp_path / "large.onnx", tmp_path / "pipe.onnx", tmp_path / "directory.onnx"
+    with large.open("wb") as sparse:
+        sparse.truncate(MOST_BYTES + 1)
+    os.mkfifo(pipe)
+    directory.mkdir()
+    for path, why in (
+        (large, "larger than 64 MiB"),
+        (pipe, "not a file"),
+        (directory, "not a file"),
+        (tmp_path / "none.onnx", "cannot be read"),
+        (Path("no\0name.onnx"), "cannot be read"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            allowed_graph(str(path), ())
+
+
+def test_what_is_a_graph() -> None:
+    assert is_graph("mnist-mlp")
+    assert is_graph("/somewhere/else.onnx")
+    assert not is_graph("mlp")
+    assert not is_graph("../mnist-mlp")
+
+
+def test_a_kernel_is_of_the_data_that_it_takes(file: Path) -> None:
+    listed = (digest_of(str(file)),)
+    kernel = kernel_named(str(file), 3, 2, 0, graphs=listed)
+    assert (kernel.size, kernel.predict(kernel.initial(0)[None], kernel.initial(0)[None, :3]).shape) == (8, (1, 1))
+    for features, classes in ((4, 2), (3, 3), (3, 1)):
+        with pytest.raises(ConfigError, match=f"takes 3 features of 2 classes; the data has {features} of {classes}"):
+            kernel_named(str(file), features, classes, 0, graphs=listed)
+
+
+def test_a_model_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"softmax, .*mnist-mlp.*, or a file that ends in \.onnx"):
+        kernel_named("mnist", 784, 10, 0)

@@ -1,0 +1,116 @@
+"""What is not a graph of ours is refused with one error that says what it is and what to do."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from sottovoce.errors import ConfigError, InternalError
+from sottovoce.kernels.onnx.forward import leading_to
+from sottovoce.kernels.onnx.session import Chunk, GraphSession
+
+from tests.support.graphs import checked, facts_of, graph
+
+REMEDY = "make it with `sottovoce model build`"
+
+
+@pytest.mark.parametrize(
+    "model, why",
+    [
+        (b"", "cannot load it"),
+        (b"name = 'mnist-cnn'\n", "cannot load it"),
+        (graph()[:300], "cannot load it"),
+        (graph(extra=[helper.make_node("Steal", ["features"], ["y"], domain="my.own")]), "my.own"),
+        (graph(drop="mask"), "'mask'"),
+        (graph(drop="loss"), r"its output loss is missing, not double\[\]"),
+        (graph(drop="gradient_sum"), r"its output gradient_sum is missing, not double\[8\]"),
+        (graph(facts=""), "it does not say what it is"),
+        (graph(facts="what?"), "cannot be read"),
+        (graph(facts='{"version": 1}'), "cannot be read"),
+        (graph(4, facts=facts_of(3, 2)), r"its input parameters is float\[10\], not float\[8\]"),
+        (graph(3, 2, facts=facts_of(3, 1)), r"its input parameters is float\[8\], not float\[4\]"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(model: bytes, why: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ConfigError, match=why) as refused:
+        GraphSession(model, "theirs.onnx")
+    assert str(refused.value).endswith(REMEDY)
+    assert "theirs.onnx" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert capfd.readouterr() == ("", ""), "nor does the runtime print anything"
+
+
+def test_inputs_and_outputs_are_no_more_than_those(tmp_path: Path) -> None:
+    model = onnx.load_model_from_string(graph())
+    model.graph.output.append(helper.make_tensor_value_info("slopes", TensorProto.FLOAT, ["B", 2]))
+    with pytest.raises(ConfigError, match=r"its output slopes is float\[any, 2\], not missing"):
+        GraphSession(model.SerializeToString(), "theirs.onnx")
+
+
+@pytest.mark.parametrize("where", ["weights.bin", "{}/weights.bin", "../{0.name}/weights.bin"])
+def test_numbers_in_another_file_are_out_of_reach(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.zeros(1, dtype=np.float32).tofile(tmp_path / "weights.bin")
+    model = onnx.load_model_from_string(graph(3, 1))
+    outside = next(tensor for tensor in model.graph.initializer if tensor.name == "half")
+    outside.Clear()
+    outside.name, outside.data_type, outside.data_location = "half", TensorProto.FLOAT, TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value=where.format(tmp_path))
+    with pytest.raises(ConfigError, match="cannot load it"):
+        GraphSession(model.SerializeToString(), "theirs.onnx")
+
+
+def test_what_fails_while_it_runs_says_nothing_of_a_record(capfd: pytest.CaptureFixture[str]) -> None:
+    """The runtime's own message names the number that is out of bounds."""
+    gather = [
+        helper.make_node("Gather", ["parameters", "labels"], ["picked_out"]),
+        helper.make_node("ReduceSum", ["picked_out"], ["found"], keepdims=0),
+        helper.make_node("Cast", ["found"], ["found_double"], to=TensorProto.DOUBLE),
+        helper.make_node("Add", ["gradient_sum_", "found_double"], ["gradient_sum"]),
+    ]
+    model = onnx.load_model_from_string(graph())
+    model.graph.node[-1].output[0] = "gradient_sum_"
+    model.graph.node.extend(gather)
+    session = GraphSession(checked(model.SerializeToString()), "theirs.onnx")
+    rows, mask = np.zeros((2, 3), dtype=np.float32), np.ones(2, dtype=np.bool_)
+    with pytest.raises(InternalError) as failed:
+        session.gradient_sum(np.zeros(8, dtype=np.float32), Chunk(rows, np.array([0, 7351]), mask), 1.0)
+    assert "7351" not in str(failed.value)
+    assert failed.value.__suppress_context__
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_forward_part_has_no_gradient_in_it() -> None:
+    whole = checked(graph())
+    part = onnx.load_model_from_string(checked(leading_to(whole, ("loss", "predictions"))))
+    assert {output.name for output in part.graph.output} == {"loss", "predictions"}
+    assert {"cD", "norms", "gradient_sum"}.isdisjoint(name for node in part.graph.node for name in node.output)
+    assert leading_to(whole, ("loss", "predictions", "gradient_sum")) == whole
+
+
+def test_a_part_with_an_inner_graph_stays_whole() -> None:
+    """What such a graph reads it names nowhere outside."""
+    inner = helper.make_graph(
+        [helper.make_node("Identity", ["predictions_"], ["chosen"])],
+        "inner",
+        [],
+        [helper.make_tensor_value_info("chosen", TensorProto.INT64, ["B"])],
+    )
+    model = onnx.load_model_from_string(graph())
+    node = next(node for node in model.graph.node if node.output[0] == "predictions")
+    node.output[0] = "predictions_"
+    model.graph.node.extend(
+        [
+            helper.make_node("IsInf", ["clip"], ["always"]),
+            helper.make_node("If", ["always"], ["predictions"], then_branch=inner, else_branch=inner),
+        ]
+    )
+    part = onnx.load_model_from_string(checked(leading_to(checked(model.SerializeToString()), ("predictions",))))
+    assert len(part.graph.node) == len(model.graph.node)
+
+
+@pytest.mark.parametrize("bytes_", [b"\x3a\x7f\x00", b"\x3b", b"\xff" * 11, b"\x39\x00"])
+def test_what_cannot_be_taken_apart_is_refused(bytes_: bytes) -> None:
+    with pytest.raises(ConfigError, match="cannot be taken apart"):
+        leading_to(bytes_, ("loss",))

@@ -1,0 +1,98 @@
+"""Graphs that are built: the stock ones from their declarations, byte for byte, and ordinary ones that only predict."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, checker, shape_inference
+from sottovoce.errors import ConfigError
+from sottovoce.models.build import build, build_forward, graph_bytes
+from sottovoce.models.declaration import parse_declaration
+
+from tests.support.graph_runs import STOCK, Run, batch, declared, facts, session, start, stock, stock_names
+
+SMALL: list[dict[str, Any]] = [{"kind": "dense", "units": 4}, {"kind": "tanh"}]
+
+
+@pytest.mark.parametrize("name", stock_names())
+def test_a_stock_graph_is_what_its_declaration_builds(name: str) -> None:
+    assert (STOCK / f"{name}.onnx").read_bytes() == graph_bytes(stock(name))
+
+
+@pytest.mark.parametrize("name", stock_names())
+def test_a_stock_graph_keeps_to_the_standard(name: str) -> None:
+    model = onnx.load(STOCK / f"{name}.onnx", load_external_data=False)
+    checker.check_model(model, full_check=True)
+    shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 21)]
+    assert model.ir_version == 10
+    assert {node.domain for node in model.graph.node} == {""}
+    assert sum(np.prod(constant.dims) for constant in model.graph.initializer) < 10_000
+    assert facts(model).name == name
+
+
+def test_a_graph_has_the_inputs_and_outputs_that_devices_expect() -> None:
+    for classes, label in ((1, TensorProto.FLOAT), (3, TensorProto.INT64)):
+        loss = "squared" if classes == 1 else "softmax"
+        text = declared([*SMALL, {"kind": "dense", "units": classes}], (5,), classes, loss)
+        model = build(parse_declaration(text, "test"))
+        size = 24 + 5 * classes
+        assert signature(model.graph.input) == {
+            "parameters": (TensorProto.FLOAT, [size]),
+            "features": (TensorProto.FLOAT, ["B", 5]),
+            "labels": (label, ["B"]),
+            "mask": (TensorProto.BOOL, ["B"]),
+            "clip": (TensorProto.DOUBLE, []),
+        }
+        assert signature(model.graph.output) == {
+            "loss": (TensorProto.DOUBLE, []),
+            "predictions": (label, ["B"]),
+            "gradient_sum": (TensorProto.DOUBLE, [size]),
+        }
+        told = facts(model)
+        assert (told.features, told.classes, told.loss, told.size, told.declaration) == (5, classes, loss, size, text)
+
+
+def test_calls_of_large_models_take_few_examples() -> None:
+    assert {name: facts(build(stock(name))).chunk for name in stock_names()} == {
+        "cifar-cnn": 8, "har-cnn": 32, "meter-tcn": 64, "mnist-cnn": 16, "mnist-mlp": 64, "resnet-18": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("loss,classes,units", [("softmax", 3, 3), ("binary", 2, 1), ("squared", 1, 1)])
+def test_an_exported_model_predicts_what_the_graph_does(loss: str, classes: int, units: int) -> None:
+    run = Run(declared([*SMALL, {"kind": "dense", "units": units}], (5,), classes, loss))
+    parameters, given = start(run.declaration, seed=0), batch(run.declaration, 9, seed=0)
+    exported = build_forward(run.declaration, parameters)
+    assert {entry.name for entry in exported.graph.initializer} >= {t.name for t in run.declaration.network.parameters}
+    assert [value.name for value in exported.graph.input] == ["features"]
+    scores, predictions = session(exported).run(["scores", "predictions"], {"features": given.features})
+    assert scores.shape == (9, units)
+    np.testing.assert_allclose(predictions, run(parameters, given).predictions, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mnist-cnn", "har-cnn"])
+def test_an_exported_model_has_nothing_of_the_backward_pass(name: str) -> None:
+    model = stock(name)
+    exported = build_forward(model, start(model, seed=0))
+    kinds = {node.op_type for node in exported.graph.node}
+    assert kinds.isdisjoint({"ConvTranspose", "MaxUnpool", "ScatterElements", "ReduceSumSquare"})
+    assert all(len(node.output) == 1 for node in exported.graph.node)
+
+
+def test_parameters_of_another_model_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"mnist-cnn: has 28938 parameters, not 3"):
+        build_forward(stock("mnist-cnn"), np.zeros(3))
+
+
+def signature(values: Iterable[onnx.ValueInfoProto]) -> dict[str, tuple[int, list[int | str]]]:
+    """Names, types and shapes."""
+    return {
+        value.name: (
+            value.type.tensor_type.elem_type,
+            [dimension.dim_param or dimension.dim_value for dimension in value.type.tensor_type.shape.dim],
+        )
+        for value in values
+    }

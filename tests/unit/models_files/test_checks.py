@@ -1,0 +1,238 @@
+"""A model file from anywhere: refused with one clear error before anything trusts it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+from sottovoce.errors import ConfigError
+from sottovoce.kernels.onnx.allowed import STOCK, stock_hashes
+from sottovoce.models.build import graph_bytes as built
+from sottovoce.models.checks import GraphFile, forward_bytes, forward_file, graph_bytes, graph_file
+from sottovoce.models.declaration import parse_declaration
+from sottovoce.models.scan import MOST_LIGHT_BYTES, MOST_PARTS, read, scan
+
+from tests.support.forward_models import cnn
+
+DECLARATION = """
+name = "small"
+input = [4]
+classes = 3
+loss = "softmax"
+layers = [{kind = "dense", units = 3}]
+"""
+MANY = 2**40
+
+
+@pytest.fixture(scope="module")
+def graph() -> bytes:
+    return built(parse_declaration(DECLARATION, "declaration"))
+
+
+def bent(raw: bytes, change: Callable[[ModelProto], object]) -> bytes:
+    model = ModelProto.FromString(raw)
+    change(model)
+    return model.SerializeToString()
+
+
+def external(tensor: TensorProto, location: str) -> None:
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+
+
+def inner(tensor: TensorProto) -> onnx.NodeProto:
+    """A node that keeps a tensor in a graph inside of it."""
+    body = helper.make_graph([], "body", [], [], [tensor])
+    return helper.make_node("If", ["x"], ["never"], then_branch=body, else_branch=body)
+
+
+@pytest.mark.parametrize("name", [*stock_hashes()])
+def test_the_package_s_own_graphs_pass(name: str) -> None:
+    found = graph_file(STOCK / f"{name}.onnx")
+    assert (found.facts.name, found.digest) == (name, stock_hashes()[name])
+
+
+def test_what_a_checked_graph_is(graph: bytes) -> None:
+    found = graph_bytes(graph, "file")
+    assert isinstance(found, GraphFile)
+    assert found.facts.size == 15
+    forward_bytes(cnn().SerializeToString(), "file")
+
+
+FORWARD: dict[str, tuple[Callable[[ModelProto], object], str]] = {
+    "weights in another file": (lambda m: external(m.graph.initializer[0], "weights.bin"), "external data.*one file"),
+    "a path that climbs": (lambda m: external(m.graph.initializer[0], "../../etc/passwd"), "path traversal"),
+    "an absolute path": (lambda m: external(m.graph.initializer[0], "/etc/passwd"), "path traversal"),
+    "a drive": (lambda m: external(m.graph.initializer[0], "C:\\secret"), "path traversal"),
+    "a path in a constant": (
+        lambda m: external(m.graph.node.add(op_type="Constant").attribute.add(name="value", type=4).t, "../x"),
+        "path traversal",
+    ),
+    "a path in an inner graph": (
+        lambda m: m.graph.node.append(inner(TensorProto(external_data=[{"key": "location", "value": "../x"}]))),
+        "path traversal",
+    ),
+    "a path in a function": (
+        lambda m: external(m.functions.add(name="f").node.add().attribute.add(name="value").t, "/x"),
+        "path traversal",
+    ),
+    "a path in sparse weights": (
+        lambda m: external(m.graph.sparse_initializer.add().values, "/x"),
+        "path traversal",
+    ),
+    "sparse weights": (
+        lambda m: m.graph.sparse_initializer.add().values.CopyFrom(
+            numpy_helper.from_array(np.ones(3, dtype=np.float32), "sparse")
+        ),
+        "'sparse' is sparse",
+    ),
+    "huge dimensions": (
+        lambda m: m.graph.initializer.add(name="huge", data_type=1, dims=[MANY, MANY]),
+        f"'huge' says that it has {MANY**2} numbers, which are not in the file",
+    ),
+    "dimensions that are more than the numbers": (
+        lambda m: m.graph.initializer[0].dims.append(1000),
+        "says that it has 36000 numbers",
+    ),
+    "negative dimensions": (lambda m: m.graph.initializer.add(data_type=1, dims=[-1, -1]), "impossible dimensions"),
+    "strings for weights": (
+        lambda m: m.graph.initializer.add(name="words", data_type=TensorProto.STRING),
+        "'words' is of type STRING.*float32",
+    ),
+    "a weight that is no number": (
+        lambda m: m.graph.initializer[0].CopyFrom(
+            numpy_helper.from_array(np.full((4, 1, 3, 3), np.nan, dtype=np.float32), "conv_weight")
+        ),
+        "'conv_weight' holds a number that is not finite",
+    ),
+    "a custom operator": (
+        lambda m: m.graph.node.add(op_type="Steal", domain="com.evil", output=["z"]),
+        "operator 'Steal' of node 'z' is custom, of domain 'com.evil'",
+    ),
+    "an operator that is none": (lambda m: m.graph.node.add(op_type="Relux", output=["z"]), "'Relux'.*not known"),
+    "chance": (lambda m: m.graph.node.add(op_type="RandomUniform", output=["z"]), "draws at random"),
+    "a loop": (lambda m: m.graph.node.add(op_type="Loop", output=["z"]), "control flow"),
+    "a branch": (
+        lambda m: m.graph.node.append(inner(numpy_helper.from_array(np.ones(1), "t"))),
+        "operator 'If'.*control flow",
+    ),
+    "functions": (lambda m: m.functions.add(name="f", domain="d"), "functions.*inlined"),
+    "a training program": (lambda m: m.training_info.add(), "training program"),
+    "an old version": (lambda m: setattr(m.opset_import[0], "version", 9), "version 9.*opset 21"),
+    "two versions": (lambda m: m.opset_import.add(version=18), "once, which version"),
+    "another file format": (lambda m: setattr(m, "ir_version", 3), "version 3 of the file format"),
+    "a node without what it needs": (lambda m: setattr(m.graph.node[0], "op_type", "Gemm"), "no valid ONNX model"),
+    "a missing value": (lambda m: m.graph.node[2].input.__setitem__(0, "nowhere"), "no valid ONNX model"),
+    "nothing": (lambda m: m.Clear(), "version 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_a_hostile_file_is_refused_with_its_name_the_thing_and_a_remedy(name: str) -> None:
+    change, words = FORWARD[name]
+    with pytest.raises(ConfigError, match=words) as refused:
+        forward_bytes(bent(cnn().SerializeToString(), change), "evil.onnx")
+    assert str(refused.value).startswith("evil.onnx: ")
+    assert "\n" not in str(refused.value)
+
+
+GRAPH: dict[str, tuple[Callable[[ModelProto], object], str]] = {
+    "no description": (lambda m: m.ClearField("metadata_props"), "does not say what it computes"),
+    "a description that is none": (lambda m: setattr(m.metadata_props[0], "value", "{}"), "cannot be read"),
+    "other outputs": (lambda m: m.graph.output.pop(), "outputs are not loss, predictions, gradient_sum"),
+    "another number of features": (
+        lambda m: setattr(m.graph.input[1].type.tensor_type.shape.dim[1], "dim_value", 5),
+        "no valid ONNX model",
+    ),
+    "another number of parameters": (
+        lambda m: setattr(m.metadata_props[0], "value", m.metadata_props[0].value.replace("[3,4]", "[3,5]")),
+        "parameters has not the type and shape",
+    ),
+    "another version": (lambda m: setattr(m.opset_import[0], "version", 22), "version 22.*opset 21"),
+    "a tensor inside that no device holds": (
+        lambda m: m.graph.node.extend(
+            [
+                helper.make_node("Constant", [], ["size"], value_ints=[MANY]),
+                helper.make_node("ConstantOfShape", ["size"], ["huge"]),
+            ]
+        ),
+        f"'huge' inside of it would have {MANY} numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_a_graph_that_is_not_what_it_says_is_refused(name: str, graph: bytes) -> None:
+    change, words = GRAPH[name]
+    with pytest.raises(ConfigError, match=words) as refused:
+        graph_bytes(bent(graph, change), "evil.onnx")
+    assert str(refused.value).startswith("evil.onnx: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["a=" + "[" * 30_000, DECLARATION.replace("layers = [", "layers = [" + "{layers = [" * 900)]
+)
+def test_a_declaration_of_tables_in_one_another(text: str) -> None:
+    with pytest.raises(ConfigError, match="file: "):
+        parse_declaration(text, "file")
+
+
+def test_numbers_without_end_in_an_attribute() -> None:
+    def fill(model: ModelProto) -> None:
+        model.graph.node[0].attribute.add(name="pads", type=7).ints.extend([0] * 5000)
+
+    with pytest.raises(ConfigError, match="more numbers in an attribute than any needs"):
+        forward_bytes(bent(cnn().SerializeToString(), fill), "file")
+
+
+def test_a_graph_for_training_is_no_ordinary_model(graph: bytes) -> None:
+    with pytest.raises(ConfigError, match="is a graph for training, without weights"):
+        forward_bytes(graph, "file")
+
+
+@pytest.mark.parametrize("raw", [b"\0", b"\x0a", b"\x0a\xff\xff\xff\xff\x0f", b"<html>", b"\xff" * 40, b"\x0b\x0c"])
+def test_bytes_that_are_no_model(raw: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"file: is not an ONNX model"):
+        scan(raw, "file")
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [b"\x3a\x02\x0a\x00" * (MOST_PARTS // 2 + 1), b"\x32" + b"\x81\x80\x80\x08" + b"x" * (MOST_LIGHT_BYTES + 1)],
+)
+def test_a_file_that_would_cost_more_memory_than_its_length(whole: bytes) -> None:
+    with pytest.raises(ConfigError, match="no model that could be trained here"):
+        scan(whole, "file")
+
+
+def test_messages_inside_of_one_another() -> None:
+    nested = b""
+    for _ in range(60):
+        nested = b"\x22" + _length(b"\x0a" + _length(nested))  # a type: a sequence of a type: …
+    model = b"\x3a" + _length(b"\x5a" + _length(b"\x12" + _length(nested)))
+    with pytest.raises(ConfigError, match="is not an ONNX model"):
+        scan(model, "file")
+    scan(b"\x3a" + _length(b"\x5a" + _length(b"\x12" + _length(b"\x22" + _length(b"\x0a\x00")))), "file")
+
+
+def _length(raw: bytes) -> bytes:
+    size, found = len(raw), b""
+    while size > 127:
+        found, size = found + bytes([size & 127 | 128]), size >> 7
+    return found + bytes([size]) + raw
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.onnx"
+    with path.open("wb") as file:
+        file.truncate(2**30)
+    with pytest.raises(ConfigError, match=r"large\.onnx: is larger than 1 MiB"):
+        read(path, 2**20)
+
+
+@pytest.mark.parametrize("place", ["absent.onnx", "."])
+def test_what_is_no_file(tmp_path: Path, place: str) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        forward_file(tmp_path / place)

@@ -1,0 +1,150 @@
+"""Exported models predict what the kernel predicts, in ONNX Runtime and in scikit-learn."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.data import apply, width
+from sottovoce.data.bounds import Bounds
+from sottovoce.data.transform import parsed
+from sottovoce.errors import ConfigError
+from sottovoce.kernels import LeastSquares, kernel_named
+from sottovoce.models.build import build
+from sottovoce.models.checks import forward_bytes
+from sottovoce.models.declaration import parse_declaration
+from sottovoce.models.export import KEY, PublicModel, coefficients, exported
+from sottovoce.models.inference import Inference
+
+FEATURES = 7
+BOUNDS: Bounds = (np.zeros(FEATURES), np.array([5.0] * (FEATURES - 1) + [0.0]))
+LINEAR = ["softmax", "logistic", "pegasos", "ridge"]
+
+
+def rows(count: int = 60) -> NDArray[np.float64]:
+    """Records in float32's numbers, some beyond the ranges and one of zeros."""
+    found = np.random.default_rng(0).uniform(-1, 6, (count, FEATURES)).astype(np.float32).astype(np.float64)
+    found[0] = 0
+    return found
+
+
+def facts(ranges: str = "declared", features: int = FEATURES) -> dict[str, Any]:
+    return {
+        "ranges": ranges,
+        "features": features,
+        "classes": 3,
+        "transform": "some",
+        "privacy": {"epsilon": 2.0},
+    }
+
+
+def parameters(size: int) -> NDArray[np.float64]:
+    return np.random.default_rng(1).standard_normal(size)
+
+
+@pytest.mark.parametrize("bounds", [BOUNDS, None], ids=["ranges", "no ranges"])
+@pytest.mark.parametrize("transform", ["centred-unit", "standard", "log(2),subtract(1)", "none"])
+@pytest.mark.parametrize("name, classes", [("softmax", 3), ("pegasos", 2), ("ridge", 4), ("mlp", 3)])
+def test_an_onnx_model_takes_records_as_they_are_measured(
+    name: str, classes: int, transform: str, bounds: Bounds | None
+) -> None:
+    d = width(transform, FEATURES)
+    kernel = kernel_named(name, d, classes, 5)
+    chosen = parameters(kernel.size)
+    model = exported(PublicModel(name, chosen, d, classes, 5), parsed(transform), bounds, facts())
+    inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
+    expected = kernel.predict(chosen[np.newaxis], apply(transform, rows(), bounds))[0]
+    assert inference.predict(rows()).tolist() == expected.tolist()
+    assert inference.facts["transform_included"] is True
+    assert [value.name for value in model.graph.input] == ["features"]
+
+
+@pytest.mark.parametrize("transform, ranges", [("centred-unit", "unknown"), ("dct(2)", "declared")])
+def test_a_transform_that_cannot_be_inside_is_said_to_be_outside(transform: str, ranges: str) -> None:
+    d = width(transform, 9)
+    kernel = kernel_named("softmax", d, 3, 1)
+    chosen = parameters(kernel.size)
+    model = exported(PublicModel("softmax", chosen, d, 3), parsed(transform), None, facts(ranges, 9))
+    said = json.loads(next(entry.value for entry in model.metadata_props if entry.key == KEY))
+    assert (said["transform_included"], said["input"]) == (False, "features after the transform")
+    assert said["privacy"] == {"epsilon": 2.0}
+    seen = apply(transform, np.random.default_rng(2).uniform(0, 1, (9, 9)), None)
+    inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
+    assert inference.predict(seen).tolist() == kernel.predict(chosen[np.newaxis], seen)[0].tolist()
+
+
+def test_a_regression() -> None:
+    kernel = LeastSquares(FEATURES + 1)
+    chosen, x = parameters(FEATURES), rows()
+    model = exported(PublicModel("ridge", chosen, FEATURES, 1), (), None, facts())
+    found = Inference(forward_bytes(model.SerializeToString(), "file"), "file").predict(x)
+    expected = kernel.values(chosen[np.newaxis], np.hstack([x, np.zeros((len(x), 1))]))[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_graph() -> None:
+    text = """
+        name = "small"
+        input = [7]
+        classes = 2
+        loss = "binary"
+        layers = [{kind = "dense", units = 3}, {kind = "tanh"}, {kind = "dense", units = 1}]
+    """
+    declaration = parse_declaration(text, "text")
+    chosen, x = parameters(28), rows()
+    model = PublicModel("small", chosen, FEATURES, 2, declaration=declaration)
+    inference = Inference(forward_bytes(exported(model, (), BOUNDS, facts()).SerializeToString(), "file"), "file")
+    U, a, v, b = np.split(chosen, [21, 24, 27])
+    scores = np.tanh(np.clip(x, *BOUNDS) @ U.reshape(3, 7).T + a) @ v + b
+    assert inference.predict(x).tolist() == (scores > 0).astype(int).tolist()
+    assert len(build(declaration).graph.output) == 3
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", LINEAR)
+def test_scikit_learn_predicts_the_same(name: str, classes: int) -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model", reason="comes with sottovoce[demo]")
+    svm = pytest.importorskip("sklearn.svm", reason="comes with sottovoce[demo]")
+    kernel = kernel_named(name, FEATURES, classes, 1)
+    chosen, x = parameters(kernel.size), rows()
+    document = json.loads(json.dumps(coefficients(PublicModel(name, chosen, FEATURES, classes))))
+    estimator: Any = (svm if document["estimator"] == "LinearSVC" else linear_model).__dict__[document["estimator"]]()
+    for key in ("coef_", "intercept_", "classes_"):
+        setattr(estimator, key, np.array(document[key]))
+    assert estimator.predict(x).tolist() == kernel.predict(chosen[np.newaxis], x)[0].tolist()
+
+
+def test_scikit_learn_predicts_the_same_values() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model", reason="comes with sottovoce[demo]")
+    chosen, x = parameters(FEATURES), rows()
+    document = coefficients(PublicModel("ridge", chosen, FEATURES, 1))
+    estimator = linear_model.__dict__[document["estimator"]]()
+    estimator.coef_, estimator.intercept_ = np.array(document["coef_"]), document["intercept_"]
+    np.testing.assert_allclose(estimator.predict(x), x @ chosen)
+
+
+def test_what_cannot_be_exported_says_why() -> None:
+    with pytest.raises(ConfigError, match=r"no linear model.*--format onnx"):
+        coefficients(PublicModel("mlp", parameters(28), FEATURES, 2, 3))
+    with pytest.raises(ConfigError, match="mean: predicts nothing"):
+        exported(PublicModel("mean", parameters(7), FEATURES, 2), (), None, facts())
+    with pytest.raises(ConfigError, match="5 parameters do not fit 7 features and 3 classes"):
+        exported(PublicModel("softmax", parameters(5), FEATURES, 3), (), None, facts())
+    with pytest.raises(ConfigError, match="5 parameters do not fit 7 features and 3 classes"):
+        exported(PublicModel("mlp", parameters(5), FEATURES, 3, 4), (), None, facts())
+
+
+@pytest.mark.parametrize("said", ["", "[]", "{}", "[" * 100_000, '{"transform": 3}'])
+def test_what_a_file_says_of_itself_is_not_trusted(said: str) -> None:
+    model = exported(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
+    model.metadata_props[0].value = said
+    with pytest.raises(ConfigError, match="file: what it says of itself cannot be read"):
+        Inference(forward_bytes(model.SerializeToString(), "file"), "file")
+
+
+def test_records_of_another_size_are_refused() -> None:
+    model = exported(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
+    inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
+    with pytest.raises(ConfigError, match="file: does not take these records, of 3 features each"):
+        inference.predict(np.zeros((2, 3)))

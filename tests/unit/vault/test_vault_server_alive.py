@@ -1,0 +1,35 @@
+"""A separate vault says that it is alive, also while nobody asks it anything."""
+
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sottovoce.vault import Budget, Vault
+from sottovoce.vault.server import VaultServer, listening
+
+from tests.support.vaults import served
+from tests.support.waiting import PATIENCE, until
+
+
+@pytest.mark.parametrize("every", [0.005, None])
+def test_a_vault_that_is_asked_nothing_is_alive(
+    make_vault: Callable[..., Vault], budget: Budget, tmp_path: Path, every: float | None
+) -> None:
+    server, pulse = VaultServer(served(make_vault(), "meter-17", budget)), queue.SimpleQueue[None]()
+    here, there = socket.socketpair()
+    with here, there, listening(tmp_path / "vault.sock", shared=False) as listener:
+
+        def run() -> None:
+            server.run(listener, here, alive=lambda: pulse.put(None), every=every)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        if every is not None:
+            until(lambda: pulse.qsize() >= 3, "it is alive three times over")
+        there.send(b"!")
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        assert every is not None or pulse.empty()
