@@ -1,9 +1,10 @@
 """The two data sets that scikit-learn carries, for trying Sottovoce without any file of one's own."""
 
-import importlib
-from typing import Any
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.data.bounds import uniform_bounds
 from sottovoce.data.dataset import DataSet, assembled
@@ -34,7 +35,7 @@ def digits() -> DataSet:
     Raises:
         DataError: scikit-learn is not installed.
     """
-    features, labels = _sklearn_datasets().load_digits(return_X_y=True)
+    features, labels = _carried("digits.csv.gz")
     bounds = uniform_bounds(0.0, 16.0, features.shape[1], "digits")
     return assembled("digits", (features, labels), classes=10, bounds=bounds, origin="digits")
 
@@ -45,7 +46,7 @@ def breast_cancer() -> DataSet:
     Raises:
         DataError: scikit-learn is not installed.
     """
-    features, labels = _sklearn_datasets().load_breast_cancer(return_X_y=True)
+    features, labels = _carried("breast_cancer.csv", header=1)
     values = [value for value, _ in _QUANTITIES.values()]
     errors = [error for _, error in _QUANTITIES.values()]
     high = np.array(values + errors + values)  # the published column order: mean, standard error, worst
@@ -54,10 +55,21 @@ def breast_cancer() -> DataSet:
     )
 
 
-def _sklearn_datasets() -> Any:
-    try:
-        return importlib.import_module("sklearn.datasets")
-    except ImportError as error:
+def _carried(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Features and labels from a table of scikit-learn's, which is not imported: that takes longer than a demo's start.
+
+    Args:
+        file: its name among the data that scikit-learn carries.
+        header: lines before the first record.
+    """
+    found = find_spec("sklearn")
+    if found is None or found.origin is None:
         raise DataError(
             "This data set comes with scikit-learn, which is not installed. Run: pip install 'sottovoce[demo]'"
-        ) from error
+        )
+    path = Path(found.origin).with_name("datasets") / "data" / file
+    try:
+        table = np.loadtxt(path, delimiter=",", skiprows=header)
+    except OSError as error:
+        raise DataError(f"The scikit-learn that is installed does not carry this data set: {error}") from error
+    return table[:, :-1], table[:, -1].astype(np.int64)

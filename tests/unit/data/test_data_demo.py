@@ -1,6 +1,7 @@
 """The data sets that come with scikit-learn."""
 
 import sys
+from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest
@@ -34,8 +35,25 @@ def test_breast_cancer_bounds_are_round_figures() -> None:
 
 
 @pytest.mark.parametrize("name", ["digits", "breast-cancer"])
+def test_they_are_what_scikit_learn_loads(name: str) -> None:
+    datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn, the demo extra, is not installed")
+    loaded = load(name).records
+    features, labels = getattr(datasets, f"load_{name.replace('-', '_')}")(return_X_y=True)
+    np.testing.assert_array_equal(loaded.features, features)
+    np.testing.assert_array_equal(loaded.labels, labels)
+
+
+@pytest.mark.parametrize("name", ["digits", "breast-cancer"])
+def test_a_scikit_learn_without_them_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sottovoce.data.demo.find_spec", lambda _: ModuleSpec("sklearn", None, origin="/no/__init__.py")
+    )
+    with pytest.raises(DataError, match="does not carry this data set"):
+        load(name)
+
+
+@pytest.mark.parametrize("name", ["digits", "breast-cancer"])
 def test_without_scikit_learn_the_error_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.delitem(sys.modules, "sklearn.datasets", raising=False)
     with pytest.raises(DataError, match=r"pip install 'sottovoce\[demo\]'"):
         load(name)
