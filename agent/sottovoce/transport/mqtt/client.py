@@ -96,12 +96,36 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         tls_context=None if broker.tls is None else broker.tls(),
     )
     _bound(client)
+    _watch_open_sockets_alone(client)
     return client
 
 
 def hang_up(client: Client) -> None:
     """Close its socket, whatever state it is in: after a packet that it cannot read, it would try to for ever."""
     client._client._sock_close()
+
+
+def _watch_open_sockets_alone(client: Client) -> None:
+    """Ask the event loop about a socket only while there is one.
+
+    aiomqtt asks in the loop's next turn, by number: the broker may be gone until then, and the number another's.
+    """
+
+    def registered(paho: Any, userdata: Any, sock: Any) -> None:
+        def write() -> None:
+            try:
+                paho.loop_write()
+            except Exception as error:  # noqa: BLE001 - as aiomqtt's own: whoever waits for the connection is told
+                if not client._disconnected.done():
+                    client._disconnected.set_exception(error)
+
+        def watch() -> None:
+            if sock.fileno() >= 0:
+                client._loop.add_writer(sock.fileno(), write)
+
+        client._loop.call_soon_threadsafe(watch)
+
+    client._client.on_socket_register_write = registered
 
 
 def _bound(client: Client) -> None:
