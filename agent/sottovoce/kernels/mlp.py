@@ -13,6 +13,7 @@ from sottovoce.kernels.kernel import Features, Labels, Parameters
 from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.products import Float, inner
 from sottovoce.kernels.softmax import cross_entropy_slopes, mean_cross_entropy
+from sottovoce.kernels.start import drawn
 
 Floats = NDArray[np.float64]
 
@@ -44,12 +45,8 @@ class Perceptron(PerExample):
         }
 
     def initial(self, seed: int) -> Floats:
-        """Weights uniform within ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, equation 16), biases 0. See Kernel.
-
-        The draws are the generator's own 64-bit words, which are the same in every version of numpy.
-        """
-        words = np.random.PCG64(seed).random_raw(self.size)
-        start = np.asarray(words >> np.uint64(11), dtype=np.float64) * 2.0**-52 - 1
+        """Weights uniform within ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, equation 16), biases 0. See Kernel."""
+        start = drawn(seed, self.size)
         U, a, V, b = self._layers(start)
         U *= np.sqrt(6 / (self.features + self.hidden))
         V *= np.sqrt(6 / (self.hidden + self.classes))

@@ -11,6 +11,7 @@ from sottovoce.errors import DataError, InternalError
 from sottovoce.kernels.kernel import MOST_SUMMED, Features, Labels, Parameters
 from sottovoce.kernels.onnx.facts import SUM_ERROR
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
+from sottovoce.kernels.start import drawn
 
 Floats = NDArray[np.float64]
 
@@ -64,9 +65,8 @@ class OnnxKernel:
         return np.float32
 
     def initial(self, seed: int) -> Floats:
-        """Each tensor by its law: see ParameterFacts. The draws are those of Perceptron.initial. See Kernel."""
-        words = np.random.PCG64(seed).random_raw(self.size)
-        start = np.asarray(words >> np.uint64(11), dtype=np.float64) * 2.0**-52 - 1
+        """Each tensor by its law: see ParameterFacts. See Kernel."""
+        start = drawn(seed, self.size)
         at = 0
         for tensor in self.session.facts.parameters:
             values = start[at : at + tensor.size]
