@@ -3,13 +3,16 @@
 import asyncio
 import random
 import socket
+import threading
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from paho.mqtt import client as paho
 from sottovoce.transport import DeliveryFailed
 from sottovoce.transport.mqtt import MqttTransport, connection
 from sottovoce.wire.v1.mqtt_pb2 import Frame, Introduction
@@ -299,6 +302,31 @@ async def test_a_transport_stops_though_the_broker_says_nothing_at_all(tmp_path:
             with pytest.raises(DeliveryFailed, match="no connection to the broker"):
                 await a.transport.deliver(a.peer, b"", 1)
             await a.transport.stop(0.1)
+            with connected:
+                connected.settimeout(20)
+                while await asyncio.to_thread(connected.recv, 4096):
+                    pass  # until it ends
+
+
+async def test_a_transport_that_stops_while_it_connects_leaves_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = threading.Event()
+    opened = paho.Client._create_socket
+
+    def slowly(client: paho.Client) -> Any:
+        opening = opened(client)
+        stopped.wait(20)
+        return opening
+
+    monkeypatch.setattr(paho.Client, "_create_socket", slowly)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        async with asyncio.timeout(60), devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: port) as fleet:
+            a = await fleet.start(fleet.identity("a"))
+            connected, _ = await asyncio.to_thread(silent.accept)
+            await a.transport.stop(0.1)
+            stopped.set()
             with connected:
                 connected.settimeout(20)
                 while await asyncio.to_thread(connected.recv, 4096):

@@ -61,7 +61,37 @@ class Broker:
         return properties
 
 
-def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_seconds: int) -> Client:
+class OneConnection(Client):
+    """A client whose connection can be ended in whatever state it is in."""
+
+    _opening = False
+    _hung_up = False
+
+    def hang_up(self) -> None:
+        """Close its socket: after a packet that it cannot read, it would try to for ever.
+
+        A socket that a thread is opening at this moment is closed as soon as it is open.
+        """
+        self._hung_up = True
+        if not self._opening:
+            self._client._sock_close()
+
+    def _client_connect(self) -> None:
+        """In a thread, which nothing interrupts."""
+        self._opening = True
+        try:
+            super()._client_connect()
+        finally:
+            self._loop.call_soon_threadsafe(self._opened)
+
+    def _opened(self) -> None:
+        """In the event loop, which has begun to watch the socket."""
+        self._opening = False
+        if self._hung_up:
+            self._client._sock_close()
+
+
+def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_seconds: int) -> OneConnection:
     """A client for one connection.
 
     Args:
@@ -77,7 +107,7 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         "ReceiveMaximum": _RECEIVE_MAXIMUM,
         "MaximumPacketSize": _LARGEST_PACKET,
     }
-    client = Client(
+    client = OneConnection(
         broker.host,
         broker.port,
         username=broker.username,
@@ -98,11 +128,6 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
     _bound(client)
     _watch_open_sockets_alone(client)
     return client
-
-
-def hang_up(client: Client) -> None:
-    """Close its socket, whatever state it is in: after a packet that it cannot read, it would try to for ever."""
-    client._client._sock_close()
 
 
 def _watch_open_sockets_alone(client: Client) -> None:

@@ -14,7 +14,7 @@ from paho.mqtt.packettypes import PacketTypes
 
 from sottovoce.errors import SottovoceError
 from sottovoce.observe import Seldom
-from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, hang_up, new_client
+from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_client
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ class Connection:
         finally:
             self._client = None
             if client is not None:
-                hang_up(client)
+                client.hang_up()
             self._over.set()
             self._lost()
 
