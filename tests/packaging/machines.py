@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOME = "/root"
-IMAGE = "localhost/debian-systemd:bookworm"
-"""Debian 12 with python3 and, as its command, systemd."""
-
+_IMAGE = "localhost/sottovoce-machine"
 _PREFIX = "sottovoce-deb"
 _NETWORK, _SUBNET = _PREFIX, "10.89.77"
 _LONGEST = 600.0
@@ -84,11 +82,12 @@ def machines(*names: str) -> Iterator[list[Machine]]:
     """So many clean machines, with addresses that they keep; whatever an earlier run left behind goes first."""
     made = [Machine(name) for name in names]
     _remove(made)
+    podman("build", "--quiet", "--network=host", "--tag", _IMAGE, str(Path(__file__).parent))
     podman("network", "create", "--subnet", f"{_SUBNET}.0/24", _NETWORK)
     try:
         for number, machine in enumerate(made, start=11):
             where = ["--network", _NETWORK, "--ip", f"{_SUBNET}.{number}", "--hostname", machine.name]
-            podman("run", "-d", "--name", machine.container, "--systemd=always", "--privileged", *where, IMAGE)
+            podman("run", "-d", "--name", machine.container, "--systemd=always", "--privileged", *where, _IMAGE)
         for machine in made:
             machine.booted()
         yield made
