@@ -252,6 +252,15 @@ def _forged(dice: random.Random, raw: bytes) -> bytes:
     return frame.SerializeToString(deterministic=True)
 
 
+async def test_a_presence_that_comes_before_the_answer_to_its_subscription_is_heard(
+    broker: HostileBroker, tmp_path: Path
+) -> None:
+    async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
+        a, b = await fleet.pair()
+        await eventually(lambda: len(broker.retained) == 2)
+        assert await a.transport.deliver(b.peer, b"hello", 20) == b"olleh"
+
+
 async def test_farewells_brought_out_while_their_devices_are_there_are_contradicted(
     broker: HostileBroker, tmp_path: Path
 ) -> None:

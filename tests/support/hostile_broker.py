@@ -56,11 +56,14 @@ class Client:
             self.writer.write(raw)
 
     def deliver(self, message: Message, quality: int = 1) -> None:
+        self.send(self.publication(message, quality))
+
+    def publication(self, message: Message, quality: int = 1) -> bytes:
         self.packets = self.packets % 65_535 + 1
         topic = message.topic.encode(errors="surrogateescape")
         number = self.packets.to_bytes(2, "big") if quality else b""
         body = len(topic).to_bytes(2, "big") + topic + number + (b"\0" if self.five else b"") + message.payload
-        self.send(packet(PUBLISH, body, quality << 1 | message.retain))
+        return packet(PUBLISH, body, quality << 1 | message.retain)
 
 
 class HostileBroker:
@@ -203,10 +206,11 @@ class HostileBroker:
                     topics.append(cursor.text())
                     cursor.take(1)
                 client.topics.update(topics)
-                client.send(packet(SUBACK, number + (b"\0" if client.five else b"") + b"\1" * len(topics)))
-                for message in list(self.retained.values()):
-                    if any(matches(wanted, message.topic) for wanted in topics):
-                        client.deliver(message)
+                kept = (
+                    one for one in list(self.retained.values()) if any(matches(topic, one.topic) for topic in topics)
+                )
+                answer = packet(SUBACK, number + (b"\0" if client.five else b"") + b"\1" * len(topics))
+                client.send(b"".join(map(client.publication, kept)) + answer)  # in this order: the standard allows it
             case 10:
                 number = cursor.take(2)
                 cursor.properties(client.five)

@@ -225,10 +225,15 @@ class MqttTransport:
 
     async def _acquaintance(self, peer: str) -> Acquaintance:
         """What is known of a peer, once it is; raises Gone when it says that it has left."""
-        if peer not in self._followed:
-            await self.connection.subscribe(self._topics.presence(peer))
-        self._followed[peer] = None
+        followed = peer in self._followed
+        self._followed[peer] = None  # before the broker's answer: what it keeps may come first
         self._followed.move_to_end(peer)
+        if not followed:
+            try:
+                await self.connection.subscribe(self._topics.presence(peer))
+            except BaseException:
+                self._followed.pop(peer, None)
+                raise
         if len(self._followed) > _MOST_FOLLOWED:
             oldest, _ = self._followed.popitem(last=False)
             await self.connection.unsubscribe(self._topics.presence(oldest))
