@@ -4,7 +4,9 @@ Installs, makes a fleet, lets two devices join it, and lets all three learn toge
 upgrades, removes and purges them. Prints every step; the first that fails ends it. Needs podman, root and ten minutes.
 """
 
+import hashlib
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -42,6 +44,24 @@ store = "/var/lib/sottovoce-records/windows.db"
 name = "house"
 format = "glow"
 names = { device = "C8C9A3000000" }
+"""
+
+_NETWORK = """
+name = "days"
+input = 24
+classes = 3
+loss = "softmax"
+
+[[layers]]
+kind = "dense"
+units = 16
+
+[[layers]]
+kind = "tanh"
+
+[[layers]]
+kind = "dense"
+units = 3
 """
 
 
@@ -255,6 +275,32 @@ def purged(walk: Walk, kitchen: Machine, attic: Machine, before: set[str]) -> No
         check(not attic.sh("getent passwd sottovoce sottovoce-vault || true"), "not even the users")
 
 
+def network(attic: Machine, package: Path, scratch: Path) -> None:
+    """ONNX Runtime inside of both sandboxes, on a device that is new and alone."""
+    with step("attic, made anew, learns a network of its own"):
+        (scratch / "days.toml").write_text(_NETWORK)
+        build = [sys.executable, "-m", "sottovoce", "model", "build", "days.toml"]
+        subprocess.run(build, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+        graph = scratch / "days.onnx"
+        for source in (package, graph, scratch / "records.npz"):
+            attic.put(source, source.name)
+        attic.sh("rm -f sottovoce_*+upgraded* && apt-get install -y ./sottovoce_*.deb && cp days.onnx /etc/sottovoce/")
+        attic.sh("install -o sottovoce-vault -m 600 records.npz /var/lib/sottovoce-records/")
+        digest = hashlib.sha256(graph.read_bytes()).hexdigest()
+        config = attic.sh("sed 's/^# period = 10.0/period = 2.0/; s/^announce = .*//' /etc/sottovoce/agent.toml")
+        config = config.replace("[data]", '[data]\ntransform = "standard"')
+        config = config.replace("[learner]", '[learner]\nmodel = "/etc/sottovoce/days.onnx"')
+        config = config.replace("0.0.0.0:7400", "127.0.0.1:7400") + "[ledger]\nalone = true\n"
+        config = config.replace("[vault]", f'[vault]\ngraphs = ["sha256:{digest}"]')
+        attic.sh("cat > /etc/sottovoce/agent.toml", stdin=config)
+        attic.sh(f"sottovoce fleet join --pinned --name attic --state /var/lib/sottovoce --vault {VAULT}")
+        attic.sh("systemctl start sottovoce-agent")
+        eventually(lambda: status(attic)["steps_done"] >= 3, "it has taken private steps")
+        for unit in UNITS:
+            memory = int(property_of(attic, unit, "MemoryCurrent")) / 2**20
+            check(running(attic), f"{unit} holds {memory:.0f} MiB")
+
+
 def main(package: Path) -> None:
     """The whole walk."""
     print(f"{package.name}: {package.stat().st_size / 2**20:.1f} MiB")
@@ -280,6 +326,7 @@ def main(package: Path) -> None:
         removed(walk, attic)
         fed(kitchen)
         purged(walk, kitchen, attic, before)
+        network(attic, package, scratch)
         walk.done()
     print("deb-test: everything passed")
 
