@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sottovoce.testbed.containers.results import results
 from tests.support.devices import free_port, some_records
 from tests.support.mosquitto import MOSQUITTO
 from tests.support.reports import check_report
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.timeout(200),
@@ -50,18 +52,24 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
     configuration = tmp_path / "broker/sottovoce/mosquitto.conf"
     with configuration.open("a") as file:
         file.write(f"user {getpass.getuser()}\n")
+    metrics = f"127.0.0.1:{free_port()}"
+    template = root / "000/agent.toml"
+    template.write_text(template.read_text().replace("[observe]\n", f'[observe]\nmetrics = "{metrics}"\n'))
     running = [_started([str(MOSQUITTO), "-c", str(configuration)], tmp_path, "broker")]
     try:
         for number in range(3):
             faults = ["loss=0.3", "delay=20ms"] if number == 2 else []
             command = [sys.executable, "-c", _DEVICE, str(root), f"container-{number}", *faults]
             running.append(_started(command, tmp_path, f"tmp-{number}"))
+        page = until(lambda: _fetched(f"http://{metrics}/metrics"), "a device shows its metrics")
         report = results(asked, root)
     finally:
         for process in reversed(running):
             process.terminate()
         ended = [process.wait(60) for process in reversed(running)]
     assert ended == [0, 0, 0, 0]
+    assert page is not None
+    assert "sottovoce_privacy_epsilon_spent" in page
     check_report(report, agents=3)
     assert report["final"]["accuracy_min"] > 0.9
     assert report["privacy"]["ledgers_agree"]
@@ -75,6 +83,14 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
         "container-1",
         "container-2",
     }
+
+
+def _fetched(url: str) -> str | None:
+    try:
+        with urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return None
 
 
 def _started(command: list[str], directory: Path, name: str) -> subprocess.Popen[bytes]:

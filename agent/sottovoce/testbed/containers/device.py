@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tomlkit
 
+from sottovoce.agent import watch
 from sottovoce.agent.assemble import Variant, assemble, budget_of
 from sottovoce.agent.join import join_from_bundle
 from sottovoce.config import AgentConfig, load
@@ -35,9 +36,9 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
     place = claim(wait_until_ready(root, _PATIENCE), owner)
     place.faults.write_text("".join(f"{word}\n" for word in faults))
     config = settle(place, address)
-    log_to_stderr(config.agent.log_level)
+    log_to_stderr(config.agent.log_level, config.agent.log_format)
     _show(place)
-    return asyncio.run(assemble(config, variant_of(faults, place.index)).run())
+    return asyncio.run(watch.run(assemble(config, variant_of(faults, place.index))))
 
 
 def settle(place: Place, address: str) -> AgentConfig:
