@@ -54,6 +54,14 @@ deb-test: setup  ## the package on three clean machines under systemd; needs pod
 compose-test:  ## twenty devices in containers, half of them on a bad network; needs Docker or podman, and ten minutes
 	@deploy/compose/test
 
+.PHONY: kubernetes-test
+kubernetes-test: setup  ## a fleet of pods by the commands of its page; needs a cluster, or podman and root, and three minutes
+	@$(BIN)/python deploy/kubernetes/test
+
+.PHONY: ansible-test
+ansible-test: setup  ## the role on two machines under systemd; needs podman, root and ten minutes
+	@package=$$(deploy/debian/build) && deploy/ansible/test "$$package"
+
 .PHONY: format
 format: setup  ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix-only --quiet

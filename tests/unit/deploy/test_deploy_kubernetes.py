@@ -15,7 +15,9 @@ from sottovoce.identity import load as load_identity
 from sottovoce.identity.invitation import Seeds, write_bundle
 from sottovoce.identity.inviting import new_bundle
 
-KUBERNETES = Path(__file__).resolve().parents[3] / "deploy/kubernetes"
+PROJECT = Path(__file__).resolve().parents[3]
+PAGE = PROJECT / "docs/how-to/kubernetes.md"
+KUBERNETES = PROJECT / "deploy/kubernetes"
 BASE, SITE = KUBERNETES / "base", KUBERNETES / "overlays/site"
 LABELS = {"app.kubernetes.io/name": "sottovoce"}
 
@@ -124,6 +126,25 @@ def test_a_site_may_replace_the_configuration_and_nothing_secret_is_in_it() -> N
     assert load(SITE / "agent.toml").data.features == 48
     (generator,) = manifest(SITE / "kustomization.yaml")["configMapGenerator"]
     assert generator["behavior"] == "merge"
+
+
+def test_what_the_page_shows_for_a_cluster_is_run() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert "\nkubernetes-test: " in (PROJECT / "Makefile").read_text()
+    blocks = re.findall(r"(<!-- [^\n]*-->\n)?```(\w+)\n(.*?)```\n", text, re.DOTALL)
+    assert {language for _, language, _ in blocks} == {"sh"}, "deploy/kubernetes/test reads blocks of this language"
+    mark = "<!-- not run: needs a cluster; `make kubernetes-test` runs it -->\n"
+    assert {before for before, _, script in blocks if "kubectl" in script} == {mark}
+    assert {before for before, _, script in blocks if "kubectl" not in script} == {""}
+
+
+def test_a_bundle_for_every_pod_of_the_site_and_a_seed_that_is_one_of_them(objects: dict[str, dict[str, Any]]) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    site, name = manifest(SITE / "kustomization.yaml"), objects["StatefulSet"]["metadata"]["name"]
+    (later,) = re.findall(r"^for pod in ([\d ]+); do$", text, re.MULTILINE)
+    assert len(later.split()) + 1 == site["replicas"][0]["count"]
+    service = objects["Service"]["metadata"]["name"]
+    assert f"$first@{name}-0.{service}.{site['namespace']}.svc.cluster.local:7400" in text
 
 
 def started(pod: dict[str, Any], root: Path, ordinal: int) -> subprocess.CompletedProcess[str]:
