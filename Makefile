@@ -54,6 +54,10 @@ deb-test: setup  ## the package on three clean machines under systemd; needs pod
 compose-test:  ## twenty devices in containers, half of them on a bad network; needs Docker or podman, and ten minutes
 	@deploy/compose/test
 
+.PHONY: container-test
+container-test: setup  ## the image and its page, Prometheus included; needs Docker or podman, and ten minutes
+	@deploy/container/test
+
 .PHONY: kubernetes-test
 kubernetes-test: setup  ## a fleet of pods by the commands of its page; needs a cluster, or podman and root, and three minutes
 	@$(BIN)/python deploy/kubernetes/test
