@@ -21,6 +21,7 @@ NETWORKS: dict[str, list[dict[str, Any]]] = {
     "dense": [{"kind": "flatten"}, {"kind": "dense", "units": 9}, {"kind": "relu"}, *SCORES],
     "made": [CONV, {"kind": "relu"}, {"kind": "max-pool", "kernel": 2}, *SCORES],
     "pooled": [CONV, {"kind": "max-pool", "kernel": 3, "stride": 2, "padding": 1}, {"kind": "tanh"}, *SCORES],
+    "rest": [CONV, {"kind": "max-pool", "kernel": [4, 3]}, *SCORES],
     "factored": [CONV, {"kind": "sigmoid"}, MANY, {"kind": "average-pool", "kernel": "all"}, *SCORES],
     "normed": [CONV, {"kind": "residual", "layers": [NORM, {"kind": "relu"}, CONV]}, {"kind": "layer-norm"}, *SCORES],
 }

@@ -56,25 +56,9 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
     kernel: Pair
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The first of the largest numbers takes all that comes back.
-
-        NaN is in no place of a window, and what comes back needs one: it counts as 0 here, and infinities as 10³⁰.
-        """
+        """See Layer. The first of the largest numbers takes all that comes back."""
         seen = self._windows(shape)
-        number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
-        bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))
-        y, places = tape.ops("MaxPool", 2, bounded, kernel_shape=list(seen.kernel), **seen.attributes)
-
-        def back(D: Value) -> tuple[Value, tuple[()]]:
-            if seen.tiled:
-                return tape.op("MaxUnpool", D, places, kernel_shape=list(seen.kernel), **seen.attributes), ()
-            flat = [tape.reshape(tensor, -1) for tensor in (x, places, D)]
-            zero = numpy_helper.from_array(np.zeros(1, tape.real))
-            nothing = tape.op("ConstantOfShape", tape.op("Shape", flat[0]), value=zero)
-            spread = tape.op("ScatterElements", nothing, *flat[1:], axis=0, reduction="add")
-            return tape.reshape(spread, -1, *shape), ()
-
-        return y, back
+        return _disjoint(tape, x, seen) if seen.disjoint else _overlapping(tape, x, shape, seen)
 
     def _windows(self, shape: Shape) -> Windows:
         return self._over(shape, self.kernel)
@@ -108,3 +92,63 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
             _, high, wide = pixels(shape, "average-pool")
             return windows("average-pool", shape, (high, wide), 1, 0)
         return self._over(shape, self.kernel)
+
+
+def _disjoint(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
+    """Where no number is in two windows. ONNX Runtime is fast at pooling, but slow at finding places."""
+    y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
+
+    def back(D: Value) -> tuple[Value, tuple[()]]:
+        places = tape.op("Add", _corners(tape, y, seen), tape.cast(_offsets(tape, x, y, seen), np.int64))
+        spread = tape.op("MaxUnpool", D, places, kernel_shape=list(seen.kernel), **seen.attributes)
+        rest = [axis.rest for axis in seen.axes]
+        return tape.op("Pad", spread, tape.integers(0, 0, 0, 0, 0, 0, *rest)) if any(rest) else spread, ()
+
+    return y, back
+
+
+def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
+    """How far the first of the largest numbers of each window is from its corner, int32[B, channels, *places].
+
+    It is the first place, in C order, such that the rows and columns up to it have a number as large as y: other pools
+    tell. Where none says so, as it may be with NaN, it is the last place.
+    """
+    *others, last = np.ndindex(*seen.kernel)
+    high, wide = (count * step for count, step in zip(seen.places, seen.kernel, strict=True))
+    if any(axis.rest for axis in seen.axes):
+        x = tape.op("Slice", x, *(tape.integers(*pair) for pair in ((0, 0), (high, wide), (2, 3))))
+
+    def offset(place: Sequence[int]) -> Value:
+        return tape.constant(place[0] * wide + place[1], np.int32)
+
+    found = offset(last)
+    for place in reversed(others):
+        largest = tape.op("MaxPool", x, kernel_shape=[index + 1 for index in place], **seen.attributes)
+        found = tape.op("Where", tape.op("Equal", largest, y), offset(place), found)
+    return found
+
+
+def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
+    """Where each window begins in a flat tensor of all windows' images, int64[B, channels, *places]."""
+    each, area = prod(seen.places), prod(seen.kernel)
+    numbers = tape.op("Range", tape.constant(0, np.int64), tape.op("Size", y), tape.constant(each, np.int64))
+    images = tape.reshape(tape.op("Mul", numbers, tape.constant(area, np.int64)), -1, seen.channels, 1, 1)
+    rows, columns = (np.arange(count) * step for count, step in zip(seen.places, seen.kernel, strict=True))
+    corners = rows[:, np.newaxis] * len(columns) * seen.kernel[1] + columns
+    return tape.op("Add", images, tape.constant(corners, np.int64))
+
+
+def _overlapping(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
+    """NaN is in no place of a window, and what comes back needs one: it counts as 0 here, and infinities as 10³⁰."""
+    number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
+    bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))
+    y, places = tape.ops("MaxPool", 2, bounded, kernel_shape=list(seen.kernel), **seen.attributes)
+
+    def back(D: Value) -> tuple[Value, tuple[()]]:
+        flat = [tape.reshape(tensor, -1) for tensor in (x, places, D)]
+        zero = numpy_helper.from_array(np.zeros(1, tape.real))
+        nothing = tape.op("ConstantOfShape", tape.op("Shape", flat[0]), value=zero)
+        spread = tape.op("ScatterElements", nothing, *flat[1:], axis=0, reduction="add")
+        return tape.reshape(spread, -1, *shape), ()
+
+    return y, back

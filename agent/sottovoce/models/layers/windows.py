@@ -66,9 +66,9 @@ class Windows:
         return self.axes[0].places, self.axes[1].places
 
     @property
-    def tiled(self) -> bool:
-        """Whether every number of the image is in one window."""
-        return all(axis.stride == axis.kernel and not axis.padding and not axis.rest for axis in self.axes)
+    def disjoint(self) -> bool:
+        """Whether windows stand side by side on the image itself: no number is in two."""
+        return all(axis.stride == axis.kernel and not axis.padding for axis in self.axes)
 
     @property
     def attributes(self) -> dict[str, list[int]]:
