@@ -1,7 +1,7 @@
 """From examples' gradients to the sum of the clipped ones: the arithmetic that a proof of privacy rests on.
 
 Each example's gradient is made of float32 numbers that depend on that example and on the parameters alone. From there
-on all is float64: its norm, by what it is scaled, and the sum (docs/decisions/0024-onnx-kernels.md).
+on all is float64: its norm, by what it is scaled, and the sum (docs/decisions/0024-gradients-in-the-graph.md).
 """
 
 from collections.abc import Sequence
@@ -55,17 +55,15 @@ class Materialised:
     Attributes:
         gradient: float32[B, size].
         size: of the tensor.
-        work: numbers that an example takes in making them.
     """
 
     gradient: Value
     size: int
-    work: int = 0
 
     @property
     def floats(self) -> int:
         """See Contribution. As they are, and in float64."""
-        return 3 * self.size + self.work
+        return 3 * self.size
 
     @property
     def places(self) -> int:
@@ -80,6 +78,44 @@ class Materialised:
         """See Contribution."""
         gradient = _kept(tape, ok, tape.cast(self.gradient, np.float64))
         return tape.reshape(tape.op("Gemm", weight, gradient, transA=1), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """Gradients of a weight float[M, K] that are there as they are made, K × M and in parts: the sum alone is turned.
+
+    Attributes:
+        parts: each has some rows of every group, in the order of K: float32[B, groups · rows · M].
+        groups: into which K falls.
+        filters: M.
+        work: numbers that an example takes in making them.
+    """
+
+    parts: tuple[Materialised, ...]
+    groups: int
+    filters: int
+    work: int
+
+    @property
+    def floats(self) -> int:
+        """See Contribution."""
+        return sum(part.floats for part in self.parts) + self.work
+
+    @property
+    def places(self) -> int:
+        """See Contribution."""
+        return 1
+
+    def squared_norm(self, tape: Tape) -> Value:
+        """See Contribution."""
+        return tape.op("Sum", *(part.squared_norm(tape) for part in self.parts))
+
+    def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
+        """See Contribution."""
+        sums = (part.weighted_sum(tape, ok, weight) for part in self.parts)
+        grouped = (tape.reshape(one, self.groups, -1, self.filters) for one in sums)
+        rows = tape.reshape(tape.op("Concat", *grouped, axis=1), -1, self.filters)
+        return tape.reshape(tape.op("Transpose", rows, perm=[1, 0]), -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +236,8 @@ def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, 
 
 
 def _squares(tape: Tape, value: Value, axis: int) -> Value:
-    return tape.op("ReduceSumSquare", value, tape.integers(axis), keepdims=0)
+    squares = tape.op("Mul", value, value)  # ONNX Runtime takes twice as long for ReduceSumSquare
+    return tape.op("ReduceSum", squares, tape.integers(axis), keepdims=0)
 
 
 def _kept(tape: Tape, ok: Value, value: Value) -> Value:

@@ -28,7 +28,8 @@ class Relu(_Elementwise, frozen=True, tag="relu"):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer. The slope at 0 is 0."""
         y = tape.op("Relu", x)
-        return y, lambda D: (tape.op("Mul", D, tape.op("Sign", y)), ())
+        zero = tape.constant(0)
+        return y, lambda D: (tape.op("Where", tape.op("LessOrEqual", y, zero), zero, D), ())
 
 
 class Tanh(_Elementwise, frozen=True, tag="tanh"):

@@ -5,10 +5,13 @@ from math import prod
 from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.clipping import Contribution, Factored, Materialised
+from sottovoce.models.clipping import Contribution, Factored, Materialised, Turned
 from sottovoce.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn
 from sottovoce.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce.models.tape import Tape, Value
+
+_FEW = 12
+"""Rows of a matrix that a product does at once, about: of fewer it is slow."""
 
 
 class Conv2d(Declared, frozen=True, tag="conv2d"):
@@ -65,9 +68,12 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         rows = seen.rows(tape, x)
         if Factored.pays(M, K, L):
             return Factored(D, _side_by_side(tape, rows, seen.channels, wide * L, (K, L)), (M, K, L))
-        products = [tape.op("MatMul", D, tape.op("Transpose", row, perm=[0, 2, 1])) for row in rows]
-        gradient = _side_by_side(tape, products, M * seen.channels, wide, (M * K,))
-        return Materialised(gradient, M * K, work=2 * K * L // high)
+        if seen.channels * wide < _FEW:
+            rows = [_side_by_side(tape, rows, seen.channels, wide * L, (K, L))]
+        turned, size = tape.op("Transpose", D, perm=[0, 2, 1]), M * K // len(rows)
+        products = (tape.reshape(tape.op("MatMul", row, turned), -1, size) for row in rows)
+        parts = tuple(Materialised(product, size) for product in products)
+        return Turned(parts, groups=seen.channels, filters=M, work=2 * K * L // len(rows))
 
     def _windows(self, shape: Shape) -> Windows:
         return windows("conv2d", shape, self.kernel, self.stride, self.padding)

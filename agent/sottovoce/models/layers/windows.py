@@ -88,11 +88,8 @@ class Windows:
             borders = (0, 0, high.padding, wide.padding)
             x = tape.op("Pad", x, tape.integers(*borders, *borders))
         deep = high.size + 2 * high.padding
-        across = [
-            tape.reshape(_every(tape, x, 3, wide, column), -1, self.channels, 1, deep, wide.places)
-            for column in range(wide.kernel)
-        ]
-        seen = tape.op("Concat", *across, axis=2)
+        across = tape.op("Concat", *(_every(tape, x, 3, wide, column) for column in range(wide.kernel)), axis=2)
+        seen = tape.reshape(across, -1, self.channels, wide.kernel, deep, wide.places)
         parts = (_every(tape, seen, 3, high, row) for row in range(high.kernel))
         return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
 
