@@ -32,7 +32,7 @@ from sottovoce.errors import NetworkError
 from sottovoce.kernels import SAFETY, kernel_named
 
 MODEL, FEATURES, CLASSES = "mnist-cnn", 784, 10
-EXAMPLES, CLIP, REPETITIONS = 256, 0.5, 6
+EXAMPLES, CLIP, REPETITIONS = 256, 0.5, 20
 LIMIT_MIB, MOST_TIME, MOST_MEMORY, CLOSE = 200.0, 1.0, 0.2, 1e-4
 NAMES, RECORDS = ("one", "two"), 5000  # a twelfth of MNIST
 READY_SECONDS = 180.0
