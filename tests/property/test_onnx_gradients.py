@@ -46,7 +46,7 @@ def test_a_stock_model(name: str) -> None:
 
 def test_the_first_of_the_largest_numbers_takes_what_comes_back_of_a_pool() -> None:
     pools: list[dict[str, Any]] = [
-        {"kernel": 2}, {"kernel": [3, 2]}, {"kernel": [1, 4]}, {"kernel": 3, "stride": 2, "padding": 1},
+        {"kernel": 2}, {"kernel": [3, 2]}, {"kernel": [1, 4]}, {"kernel": 6}, {"kernel": 3, "stride": 2, "padding": 1},
     ]  # fmt: skip
     for pool in pools:
         layers: list[dict[str, Any]] = [

@@ -13,6 +13,8 @@ from sottovoce.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce.models.tape import Tape, Value
 
 _HUGE = 1e30
+_MOST_COMPARED = 32
+"""Places of a window. For more, so many pools of its parts take longer than the search that they replace."""
 
 
 class _Pool(Declared, frozen=True, kw_only=True):
@@ -58,7 +60,8 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer. The first of the largest numbers takes all that comes back."""
         seen = self._windows(shape)
-        return _disjoint(tape, x, seen) if seen.disjoint else _overlapping(tape, x, shape, seen)
+        small = seen.disjoint and prod(seen.kernel) <= _MOST_COMPARED
+        return _compared(tape, x, seen) if small else _searched(tape, x, shape, seen)
 
     def _windows(self, shape: Shape) -> Windows:
         return self._over(shape, self.kernel)
@@ -94,8 +97,8 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
         return self._over(shape, self.kernel)
 
 
-def _disjoint(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
-    """Where no number is in two windows. ONNX Runtime is fast at pooling, but slow at finding places."""
+def _compared(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
+    """Of small windows that do not overlap. ONNX Runtime is fast at pooling, but slow at finding places."""
     y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
 
     def back(D: Value) -> tuple[Value, tuple[()]]:
@@ -138,8 +141,9 @@ def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
     return tape.op("Add", images, tape.constant(corners, np.int64))
 
 
-def _overlapping(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
-    """NaN is in no place of a window, and what comes back needs one: it counts as 0 here, and infinities as 10³⁰."""
+def _searched(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
+    """Of any windows. NaN is in no place of one, and what comes back needs one: it counts as 0 here, and infinities as
+    10³⁰."""
     number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
     bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))
     y, places = tape.ops("MaxPool", 2, bounded, kernel_shape=list(seen.kernel), **seen.attributes)
