@@ -13,7 +13,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.facts import MOST_PARAMETERS
 from sottovoce.models.layers.layer import Count, Shape, text
 from sottovoce.models.layers.network import Chain
-from sottovoce.models.layers.reading import read_chain
+from sottovoce.models.layers.reading import key_first, read_chain
 from sottovoce.models.losses import outputs
 
 _MOST_NUMBERS = 2**25
@@ -83,14 +83,17 @@ def parse_declaration(text: str, file: str) -> Declaration:
     """
     try:
         return _declaration(text)
-    except (tomllib.TOMLDecodeError, ValueError) as error:  # msgspec's are ValueErrors
+    except (tomllib.TOMLDecodeError, ValueError) as error:
         raise ConfigError(f"{file}: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{file}: holds tables in one another, deeper than a model needs: declare fewer") from error
 
 
 def _declaration(source: str) -> Declaration:
-    declared = msgspec.convert(tomllib.loads(source), _File)
+    try:
+        declared = msgspec.convert(tomllib.loads(source), _File)
+    except msgspec.ValidationError as error:
+        raise ValueError(key_first(error)) from error
     network = read_chain(declared.layers, declared.input)
     expected: Shape = (outputs(declared.loss, declared.classes),)
     if network.output != expected:

@@ -63,17 +63,17 @@ def test_weights_start_for_the_activation_that_follows() -> None:
     [
         ([{"kind": "dense"}], r"layer 1: Object missing required field `units`"),
         ([FLAT, SCORES | {"unit": 1}], r"layer 2: Object contains unknown field `unit`"),
-        ([FLAT, {"kind": "lstm"}], r"layer 2: Invalid value 'lstm' - at `\$\.kind`"),
+        ([FLAT, {"kind": "lstm"}], r"layer 2: kind: Invalid value 'lstm'"),
         ([{"filters": 3}], r"layer 1: Object missing required field `kind`"),
-        ([CONV | {"filters": 0}], r"layer 1: Expected `int` >= 1 - at `\$\.filters`"),
-        ([CONV | {"kernel": [3, 3, 3]}], r"layer 1: Expected `array` of length <= 2 - at `\$\.kernel`"),
-        ([CONV | {"kernel": [3]}], r"layer 1: Expected `array` of length >= 2 - at `\$\.kernel`"),
-        ([CONV | {"padding": -1}], r"layer 1: Expected `int` >= 0 - at `\$\.padding`"),
+        ([CONV | {"filters": 0}], r"layer 1: filters: Expected `int` >= 1"),
+        ([CONV | {"kernel": [3, 3, 3]}], r"layer 1: kernel: Expected `array` of length <= 2"),
+        ([CONV | {"kernel": [3]}], r"layer 1: kernel: Expected `array` of length >= 2"),
+        ([CONV | {"padding": -1}], r"layer 1: padding: Expected `int` >= 0"),
         ([CONV | {"kernel": 7}], r"layer 1: kernel: 7 is more than the 6 of the padded input"),
         ([CONV, CONV, SCORES], r"layer 3: kind: dense needs a flat input, but its own is 4 × 4 × 2: put flatten"),
         ([FLAT, CONV], r"layer 2: kind: conv2d needs channels, height and width, but its input is 96"),
         ([FLAT, {"kind": "average-pool", "kernel": "all"}], r"layer 2: kind: average-pool needs channels"),
-        ([{"kind": "max-pool", "kernel": "all"}], r"layer 1: Expected `int \| array`, got `str` - at `\$\.kernel`"),
+        ([{"kind": "max-pool", "kernel": "all"}], r"layer 1: kernel: Expected `int \| array`, got `str`"),
         ([{"kind": "max-pool", "kernel": 2, "padding": 2}], r"layer 1: padding: 2 is not below kernel = 2"),
         ([CONV, {"kind": "group-norm", "groups": 3}], r"layer 2: groups: 3 does not divide the 4 channels"),
         ([{"kind": "residual", "layers": [CONV]}], r"layer 1, shortcut: gives 2 × 8 × 6, but layers give 4 × 6 × 4"),
@@ -86,7 +86,7 @@ def test_weights_start_for_the_activation_that_follows() -> None:
         ([*[{"kind": "layer-norm"}] * 2049, FLAT, SCORES], r"layers: 4100 parameter tensors;"),
         ([CONV | {"filters": 50_000, "padding": 20}, {"kind": "average-pool", "kernel": "all"}, FLAT, SCORES],
          r"layers: \d+ numbers of an example in one tensor;"),
-        ([], r"Expected `array` of length >= 1 - at `\$\.layers`"),
+        ([], r"layers: Expected `array` of length >= 1"),
     ],
 )  # fmt: skip
 def test_what_makes_no_model_is_refused(layers: list[Table], message: str) -> None:
@@ -97,12 +97,12 @@ def test_what_makes_no_model_is_refused(layers: list[Table], message: str) -> No
 @pytest.mark.parametrize(
     "head,message",
     [
-        ({"loss": "hinges"}, r"Invalid enum value 'hinges' - at `\$\.loss`"),
+        ({"loss": "hinges"}, r"loss: Invalid enum value 'hinges'"),
         ({"loss": "binary"}, r"loss: binary tells 2 classes apart, not 3"),
         ({"classes": 1}, r"loss: a regression \(classes = 1\) has the loss squared, not softmax"),
-        ({"classes": 0}, r"Expected `int` >= 1 - at `\$\.classes`"),
-        ({"shape": (2, 0, 3)}, r"Expected `int` >= 1 - at `\$\.input\[1\]`"),
-        ({"shape": (2, 2, 2, 2)}, r"Expected `array` of length <= 3 - at `\$\.input`"),
+        ({"classes": 0}, r"classes: Expected `int` >= 1"),
+        ({"shape": (2, 0, 3)}, r"input\[1\]: Expected `int` >= 1"),
+        ({"shape": (2, 2, 2, 2)}, r"input: Expected `array` of length <= 3"),
     ],
 )
 def test_what_makes_no_loss_is_refused(head: dict[str, Any], message: str) -> None:

@@ -71,7 +71,14 @@ def _parsed(table: Table, here: str) -> _Kind | Block:
         parsed: _Kind | Block = msgspec.convert(table, _Kind | Block)
         return parsed
     except msgspec.ValidationError as error:
-        raise ValueError(f"{here}: {error}") from error
+        raise ValueError(f"{here}: {key_first(error)}") from error
+
+
+def key_first(error: msgspec.ValidationError) -> str:
+    """What is wrong with a table, beginning with the key at fault, and where its keys are explained."""
+    message, _, place = str(error).partition(" - at `$.")
+    key = f"{place.rstrip('`')}: " if place else ""
+    return f"{key}{message}; docs/reference/models.md has every key"
 
 
 def _rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
