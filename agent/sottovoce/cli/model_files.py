@@ -25,15 +25,19 @@ def require_models() -> None:
 
 
 def put(option: str, path: Path, raw: bytes) -> None:
-    """Write a file under its name once all of it is on the disk.
+    """Write a file under its name once all of it is on the disk; into a pipe or a device, as /dev/stdout, at once.
 
     Raises:
-        UsageError: it cannot be written; what was there is as it was.
+        UsageError: it cannot be written; a file that was there is as it was.
     """
-    draft = path.with_name(f"{path.name}.new")
+    target = path.resolve()  # a link stays one
+    draft = target.with_name(f"{target.name}.new")
     try:
+        if path.exists() and not path.is_file():  # a name of the system, which a file must not take
+            path.write_bytes(raw)
+            return
         draft.write_bytes(raw)
-        rename(draft, path)
+        rename(draft, target)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,48 @@
+"""Files that commands write: what is refused beforehand, and what a file takes the place of."""
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from sottovoce.cli.model_files import put
+from sottovoce.cli.output import check_writable
+from sottovoce.errors import UsageError
+
+
+def test_a_directory_that_this_user_may_not_look_into_is_one_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, look = tmp_path / "closed" / "page.html", Path.stat
+
+    def refused(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, follow_symlinks=follow_symlinks)
+
+    closed.parent.mkdir()
+    monkeypatch.setattr(Path, "stat", refused)
+    with pytest.raises(UsageError, match=r"--out .*page\.html: cannot be written; name a file in a directory of yours"):
+        check_writable("--out", closed)
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe, read = tmp_path / "pipe", list[bytes]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    put("--out", pipe, b"1\n2\n")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    reader.join(10)
+    assert read == [b"1\n2\n"]
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    link, target = tmp_path / "newest.onnx", tmp_path / "kept" / "one.onnx"
+    link.symlink_to(target)
+    put("--out", link, b"graph")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"graph"
