@@ -12,9 +12,15 @@ def check_writable(option: str, path: Path) -> None:
     Raises:
         UsageError: `path` is no file that could be written.
     """
-    if not path.absolute().parent.is_dir():
+    directory = path.absolute().parent
+    try:
+        made, free = directory.is_dir(), not path.is_dir()
+        free = free and os.access(path if path.exists() else directory, os.W_OK)
+    except PermissionError:  # this user may not even look into the directory
+        made, free = True, False
+    if not made:
         raise UsageError(f"{option} {path}: there is no such directory; make it first")
-    if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+    if not free:
         raise UsageError(f"{option} {path}: cannot be written; name a file in a directory of yours")
 
 
