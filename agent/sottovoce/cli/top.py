@@ -1,6 +1,8 @@
 """`sottovoce top`: a device, or all of a testbed, as they are now."""
 
 import json
+import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -22,15 +24,21 @@ def run_top(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there"),
+        typer.Option(
+            help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there", readable=False
+        ),
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="Its state directory, instead of --config.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Its state directory, instead of --config.", readable=False)
+    ] = None,
     testbed: Annotated[bool, typer.Option("--testbed", help="All agents of a running testbed.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1, max=3600)] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one look, and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One look, as one JSON document.")] = False,
 ) -> None:
     """Watch a device, or all of a running testbed: peers, cycles, ε, traffic, memory. Ctrl-C ends it."""
+    if math.isnan(every):
+        raise UsageError("--every nan: is no number of seconds; give 0.1 to 3600")
     devices = _devices(directory, config, state, testbed)
     if as_json or once or not _on_terminal():
         found = _twice(devices, every)
@@ -54,7 +62,8 @@ def run_top(
 
 
 def _on_terminal() -> bool:
-    return sys.stdout.isatty()
+    """Whether standard output is a terminal on which one look can take the place of another."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def _devices(directory: Path | None, config: Path | None, state: Path | None, testbed: bool) -> "Devices":
@@ -81,6 +90,8 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
         state = load(config or INSTALLED).agent.state
     if not state.is_dir():
         raise UsageError(f"{state}: no such state directory; give the one of `sottovoce fleet join`")
+    if not os.access(state, os.R_OK | os.X_OK):
+        raise UsageError(f"{state}: this user may not look into it; ask as the user whom it belongs to")
     return Devices([state])
 
 

@@ -1,10 +1,12 @@
 """`sottovoce top`: what it shows of a look, on terminals of any size."""
 
 import json
+import os
 import shutil
 import time
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,6 +140,7 @@ def test_nothing_promised_has_no_bar(answers: dict[str, dict[str, Any]]) -> None
         (["somewhere"], "goes with --testbed"),
         (["--testbed", "."], "no agents of a testbed"),
         (["--state", "no-such-directory"], "no such state directory"),
+        (["--state", ".", "--every", "nan"], "--every nan"),
     ],
 )
 def test_what_makes_no_sense(arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -145,6 +148,27 @@ def test_what_makes_no_sense(arguments: list[str], words: str, monkeypatch: pyte
     monkeypatch.setattr("sottovoce.cli.top.INSTALLED", tmp_path / "no-such-file")
     ended = here("top", *arguments)
     assert (ended.code, words in ended.err) == (ExitCode.USAGE, True), ended.err
+
+
+def test_a_state_directory_that_this_user_may_not_look_into_is_not_called_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    ended = here("top", "--state", tmp_path, "--once")
+    assert (ended.code, ended.out) == (ExitCode.USAGE, "")
+    assert f"{tmp_path}: this user may not look into it" in ended.err
+
+
+def test_a_terminal_that_replaces_nothing_is_shown_one_look(
+    answers: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers[tmp_path.name] = _status()
+    monkeypatch.setattr("sottovoce.cli.top.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setenv("TERM", "dumb")
+    pauses = iter([None])
+    monkeypatch.setattr(time, "sleep", lambda _: next(pauses))
+    ended = here("top", "--state", tmp_path, "--every", "0.1")
+    assert (ended.code, "0.50/2" in ended.out) == (ExitCode.DONE, True), ended.err
 
 
 def test_what_others_have_said_does_not_steer_the_terminal(answers: dict[str, dict[str, Any]]) -> None:
