@@ -20,9 +20,13 @@ _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem":
 def run_doctor(
     config: Annotated[
         Path | None,
-        typer.Option(help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there"),
+        typer.Option(
+            help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there", readable=False
+        ),
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="Its state directory, if not the one of --config.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Its state directory, if not the one of --config.", readable=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> int:
     """Look at a device and its surroundings, change nothing, and say what is wrong and how to mend it."""

@@ -71,9 +71,9 @@ def configuration(subject: Subject) -> Iterator[Finding]:
     if subject.state is None:
         return
     try:
-        owner = _name(subject.state.stat().st_uid)
+        owner, file = _name(subject.state.stat().st_uid), subject.state.is_file()
     except PermissionError:
-        owner = "AGENT'S-USER"
+        owner, file = "AGENT'S-USER", False
     except OSError as error:
         yield problem(
             f"{subject.state}: no state directory is there ({error.strerror})",
@@ -81,7 +81,13 @@ def configuration(subject: Subject) -> Iterator[Finding]:
             ExitCode.IDENTITY,
         )
         return
-    if subject.open:
+    if file:
+        yield problem(
+            f"{subject.state}: is a file, and no state directory",
+            "name the directory of `sottovoce fleet join`, or correct agent.state",
+            ExitCode.IDENTITY,
+        )
+    elif subject.open:
         yield ok(f"{subject.state}: is there")
     elif subject.config is not None and _keeps_vault(subject.config):
         yield ok(f"{subject.state}: not for this user, who keeps the separate vault; ask as user {owner} too")

@@ -1,6 +1,7 @@
 """`sottovoce doctor`: on a machine alone, with a healthy device, a broken configuration, and nothing at all."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,27 @@ def test_a_state_directory_alone_and_none(device: Device, tmp_path: Path) -> Non
     assert {"certificates", "ledger", "disk"} <= set(_documents("--state", device.state))
     missing = _documents("--state", tmp_path / "missing")
     assert missing["configuration"][0]["exit_code"] == ExitCode.IDENTITY
+
+
+def test_a_file_in_the_place_of_a_state_directory(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    (found,) = _documents("--state", tmp_path / "state")["configuration"]
+    assert (found["what"], found["exit_code"]) == (
+        f"{tmp_path / 'state'}: is a file, and no state directory",
+        ExitCode.IDENTITY,
+    )
+
+
+def test_what_this_user_may_not_read_is_a_finding_with_a_remedy(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not str(path).startswith(str(device.state)) and allowed(path, mode)
+    )
+    (found,) = _documents("--state", device.state)["configuration"]
+    assert found["exit_code"] == ExitCode.USAGE
+    assert "ask as the user whom it belongs to" in str(found["remedy"])
 
 
 def test_the_first_problem_gives_the_exit_code(device: Device) -> None:
