@@ -12,7 +12,7 @@ from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
 from sottovoce.agent.core import Core
 from sottovoce.agent.discovery import Discovery, sources_of
-from sottovoce.agent.family import Family, family_of
+from sottovoce.agent.family import Family
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.herald import Herald, Voice
@@ -22,6 +22,7 @@ from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation import NAME as REVOKED
 from sottovoce.agent.revocation import Crier
+from sottovoce.agent.runnable import check_socket, family_here
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.vault_here import LEDGER as LEDGER
@@ -40,11 +41,10 @@ from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Ledger, VaultFront
-from sottovoce.wire import MAX_PARAMETERS, encode, seal
+from sottovoce.wire import encode, seal
 
 _log = logging.getLogger(__name__)
 IDENTITY = "identity"
-_LONGEST_SOCKET_PATH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +67,9 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     state = config.agent.state
     if not state.is_dir():
         raise IdentityError(f"{state}: no such state directory; make one with `sottovoce fleet join`")
-    if len(str(state / "agent.sock")) > _LONGEST_SOCKET_PATH:
-        raise ConfigError(
-            f"agent.state: {state}: too long for a local socket; choose a path below 90 characters "
-            "(in a testbed: --set testbed.directory=…)"
-        )
+    check_socket(state)
     identity = _identity(config)
-    family, waits = family_of(config), Waits()
-    if family.model.size > MAX_PARAMETERS:
-        raise ConfigError(
-            f"learner.model: a model of {family.model.size} numbers does not fit into a message, which holds "
-            f"{MAX_PARAMETERS}; choose a smaller model, or declare fewer features or classes"
-        )
+    family, waits = family_here(config), Waits()
     vault = _vault(config, family, identity, waits)
     try:
         return _with_vault(config, identity, family, vault, waits, variant or Variant())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sottovoce.agent.runnable import check_socket
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
@@ -11,9 +12,14 @@ _SOCKET = "agent.sock"
 
 
 def agent(subject: Subject) -> Iterator[Finding]:
-    """Whether one answers, and what it complains of."""
+    """Whether one answers, and what it complains of.
+
+    Raises:
+        ConfigError: none could, since no socket has so long a path.
+    """
     if subject.state is None or not subject.open:
         return
+    check_socket(subject.state)
     if subject.status is None:
         yield _silent(subject)
         return

@@ -14,6 +14,7 @@ from sottovoce.doctor.ledger import ledger
 from sottovoce.doctor.listening import listening
 from sottovoce.doctor.machine import machine
 from sottovoce.doctor.memory import memory
+from sottovoce.doctor.model import model
 from sottovoce.doctor.packages import packages
 from sottovoce.doctor.reach import broker, peers
 from sottovoce.doctor.records import records
@@ -26,6 +27,7 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Finding]]] = {
     "configuration": configuration,
     "machine": machine,
     "packages": packages,
+    "model": model,
     "memory": memory,
     "disk": disk,
     "clock": clock,

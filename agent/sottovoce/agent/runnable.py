@@ -1,0 +1,43 @@
+"""What a configuration must be like for an agent to run here, as far as can be told before anything is opened."""
+
+from pathlib import Path
+
+from sottovoce.agent.family import Family, family_of
+from sottovoce.config import AgentConfig
+from sottovoce.data import width
+from sottovoce.errors import ConfigError, DataError
+from sottovoce.wire import MAX_PARAMETERS
+
+_LONGEST_SOCKET_PATH = 100
+
+
+def check_socket(state: Path) -> None:
+    """Refuse a state directory in which the agent could not be asked.
+
+    Raises:
+        ConfigError: its path is too long.
+    """
+    if len(str(state / "agent.sock")) > _LONGEST_SOCKET_PATH:
+        raise ConfigError(
+            f"agent.state: {state}: too long for a local socket; choose a path below 90 characters "
+            "(in a testbed: --set testbed.directory=…)"
+        )
+
+
+def family_here(config: AgentConfig) -> Family:
+    """The parts for a configuration, of a model that runs on this machine and fits into a message.
+
+    Raises:
+        SottovoceError: there are none, or the budget allows no such release.
+    """
+    try:
+        width(config.data.transform, config.data.features)
+    except DataError as error:
+        raise ConfigError(f"data.transform: {error}") from error
+    family = family_of(config)
+    if family.model.size > MAX_PARAMETERS:
+        raise ConfigError(
+            f"learner.model: a model of {family.model.size} numbers does not fit into a message, which holds "
+            f"{MAX_PARAMETERS}; choose a smaller model, or declare fewer features or classes"
+        )
+    return family

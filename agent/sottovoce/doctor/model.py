@@ -1,0 +1,19 @@
+"""What is to be learnt: that this machine runs its model."""
+
+from collections.abc import Iterator
+
+from sottovoce.agent.runnable import family_here
+from sottovoce.doctor.finding import Finding, ok
+from sottovoce.doctor.subject import Subject
+
+
+def model(subject: Subject) -> Iterator[Finding]:
+    """Whether model, transform, data and budget are such that an agent starts with them; no record is read.
+
+    Raises:
+        SottovoceError: what the agent would end with.
+    """
+    if subject.config is None:
+        return
+    family, learner = family_here(subject.config), subject.config.learner
+    yield ok(f"{learner.chosen_model} of {learner.name}, {family.model.size:,} numbers: runs here")
