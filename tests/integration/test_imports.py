@@ -67,7 +67,7 @@ def test_an_agent_at_work_has_imported_nothing_heavy(imported: set[str]) -> None
 
 
 def test_an_agent_never_imports_what_only_testbeds_need() -> None:
-    code = "import sottovoce.agent.assemble, sottovoce.cli.main, sys; print(*sys.modules)"
+    code = "import sottovoce.agent.assemble, sottovoce.cli.command, sys; print(*sys.modules)"
     names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {name for name in names if name.rpartition(".")[0] in _OWN_HEAVY}
     assert "numpy.random" not in names, "7 MiB, for simulations alone"

@@ -1,5 +1,6 @@
 """Every exit code of the command, each by what brings it about, and never more than one message."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,29 @@ def test_8_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, error: Ex
     assert ended.err.startswith("Traceback (most recent call last):\n")
     assert f"{type(error).__name__}: oops\n" in ended.err
     assert ended.err.endswith("sottovoce: internal error: this is a defect; please report the lines above\n")
+
+
+def test_4_standard_output_on_a_full_disk() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "sottovoce", "config", "schema"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ended.returncode == ExitCode.DATA
+    assert ended.stderr == "sottovoce: No space left on device: make room where this command prints or writes\n"
+
+
+def test_130_interrupted_while_the_command_is_read_from_the_disk() -> None:
+    code = (
+        "import sys\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "from sottovoce.cli.main import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (ExitCode.INTERRUPTED, "sottovoce: interrupted\n")
 
 
 def test_130_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

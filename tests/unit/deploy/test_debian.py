@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sottovoce.cli import main as cli
+from sottovoce.cli import command as cli
 
 DEBIAN = Path(__file__).parents[3] / "deploy" / "debian"
 
