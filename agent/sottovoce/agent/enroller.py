@@ -84,8 +84,11 @@ class Enroller:
         self._ends = time.clock_gettime(_CLOCK) + seconds
         return self._token
 
-    async def serve(self) -> None:
+    async def serve(self, listening: Callable[[], None] = lambda: None) -> None:
         """Answer until the invitation is used or over; without one, for ever.
+
+        Args:
+            listening: is called once devices are answered.
 
         Raises:
             NetworkError: the address cannot be used.
@@ -101,6 +104,7 @@ class Enroller:
                 "the new device can reach, and a free port"
             ) from error
         async with server:
+            listening()
             left = self._ends - time.clock_gettime(_CLOCK)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._done.wait(), None if left == float("inf") else left)

@@ -82,12 +82,18 @@ def _serve(
 
     async def wait() -> str | None:
         enroller = enroller_of(directory, fleet, address, seeds, valid)
-        show(str(enroller.invite(seconds)))
-        typer.echo(f"waiting at {address} for {expires}; on the new device: sottovoce fleet join --token -", err=True)
-        await enroller.serve()
+        token = enroller.invite(seconds)
+
+        def listening() -> None:
+            show(str(token))
+            typer.echo(
+                f"waiting at {address} for {expires}; on the new device: sottovoce fleet join --token -", err=True
+            )
+
+        await enroller.serve(listening)
         return enroller.joined
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the note that it is open would stay behind
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # or the note would stay behind
     with noted(directory, address, seconds):
         joined = asyncio.run(wait())
     if joined is None:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -59,6 +60,14 @@ def test_a_broker_that_no_device_could_use_is_not_written_down(
 def test_a_token_is_good_for_a_day_at_most(authority: Path) -> None:
     ended = here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--expires", "25h")
     assert (ended.code, "--expires: 25h is too long" in ended.err) == (2, True), ended.err
+
+
+def test_no_token_is_printed_where_nobody_can_listen(authority: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = here("fleet", "invite", "--fleet", authority, "--serve", address, "--expires", "30s")
+    assert (ended.code, ended.out) == (7, "")
+    assert ended.err.startswith(f"sottovoce: cannot listen on {address}")
 
 
 def test_nothing_is_revoked_when_the_list_cannot_be_written(authority: Path, tmp_path: Path) -> None:
