@@ -55,6 +55,10 @@ class ClockFloor:
             latest = datetime.fromisoformat(self._path.read_text(encoding="ascii").strip())
         except FileNotFoundError:
             return None
+        except PermissionError as error:
+            raise IdentityError(
+                f"{self._path} is not for this user: do it as the user whom its directory belongs to"
+            ) from error
         except (OSError, ValueError) as error:
             raise IdentityError(f"{self._path} cannot be read ({error}): check the clock, then remove it") from error
         return latest if latest.tzinfo else latest.replace(tzinfo=UTC)

@@ -109,6 +109,15 @@ def test_who_trusts_nobody_has_no_trust(tmp_path: Path) -> None:
         Trust(load(tmp_path / "a"))
 
 
+def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, encoding: str) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(IdentityError, match="is not for this user: do it as the user whom its directory belongs to"):
+        ClockFloor(tmp_path / "clock").check(NOW)
+
+
 def test_a_clock_that_went_back_is_refused(tmp_path: Path) -> None:
     floor = ClockFloor(tmp_path / "clock")
     floor.check(datetime(1970, 1, 1, tzinfo=UTC))
