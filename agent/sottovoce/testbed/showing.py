@@ -12,6 +12,7 @@ from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.run_facts import curve_point
 
 NAME = "progress.json"
+_ALWAYS = {"learner", "data", "cycles", "cycle"}
 _MODULE = b"sottovoce.testbed.process"
 
 
@@ -42,12 +43,12 @@ class Showing:
 
 
 def read_progress(directory: Path) -> dict[str, Any] | None:
-    """What a testbed has measured last; None before it has."""
+    """What a testbed has measured last; None before it has, and where another program's file has that name."""
     try:
-        document: dict[str, Any] = json.loads((directory / NAME).read_text())
+        document = json.loads((directory / NAME).read_text())
     except (OSError, ValueError):
         return None
-    return document
+    return document if isinstance(document, dict) and document.keys() >= _ALWAYS else None
 
 
 def states(directory: Path) -> list[Path]:
