@@ -18,6 +18,7 @@ from sottovoce.identity import load
 from sottovoce.learners import Effect, Learner, PublishModel, SetTimer, Timer
 
 STATE = "state.db"
+_NOT_OPENED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
 def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
@@ -36,12 +37,20 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
     path = state / STATE
     try:
         saved = codec.decode(_saved(path))
-    except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NOT_OPENED:
+            raise _of_another(path, error) from error
         raise DataError(
-            f"{path}: cannot be read ({error}); give the configuration that this agent has, and its own state"
+            f"{path}: cannot be read there ({error}): ask as the agent's user, and let its disk be writable, with room"
         ) from error
+    except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
+        raise _of_another(path, error) from error
     published = _published(learner, learner.resumed(saved, frozenset()))
     return (None, saved.cycle) if published is None else (published.parameters, published.cycle)
+
+
+def _of_another(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: cannot be read ({error}); give the configuration that this agent has, and its own state")
 
 
 def _published(learner: Learner[Any], state: Any) -> PublishModel | None:

@@ -87,3 +87,17 @@ def test_what_is_damaged_missing_or_another_s_says_so(device: Device, tmp_path: 
     (device.state / "state.db").unlink()
     with pytest.raises(DataError, match="has not learnt anything yet"):
         saved_model(config)
+
+
+def test_a_disk_on_which_it_cannot_be_opened_is_not_taken_for_another_configuration(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+        raise error
+
+    config = kept(device)
+    monkeypatch.setattr(sqlite3, "connect", refused)
+    with pytest.raises(DataError, match=r"state\.db: cannot be read there .*let its disk be writable"):
+        saved_model(config)
