@@ -55,7 +55,7 @@ class SqliteStore:
                 self._create(incarnation, learner.fresh() if incarnation == 1 else learner.bereft(released))
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             self.incarnation = self._open()
-            if not counter.exists() or int(counter.read_text()) != self.incarnation:
+            if _counted(counter) != self.incarnation:
                 _write(counter, str(self.incarnation))
         except (sqlite3.DatabaseError, ValueError) as error:
             raise self._unusable(error) from error
@@ -154,9 +154,19 @@ class SqliteStore:
 
 def _next_incarnation(counter: Path, released: int) -> int:
     """1 for a device that has never lived; else a number above all earlier ones, even if the count was lost too."""
-    if counter.exists():
-        return int(counter.read_text()) + 1
+    if (lives := _counted(counter)) is not None:
+        return lives + 1
     return 1 if released == 0 else int(time.time())
+
+
+def _counted(counter: Path) -> int | None:
+    """The number that was written last; None where there is none."""
+    try:
+        return int(counter.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise DataError(f"{counter}: is damaged; remove it and start again: it is made anew, state.db stays") from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -171,8 +171,11 @@ def test_a_state_of_another_model_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "one", "1.5"])
-def test_a_damaged_counter_stops_the_agent(tmp_path: Path, text: str) -> None:
+def test_a_damaged_counter_stops_the_agent_until_it_is_removed(tmp_path: Path, text: str) -> None:
     opened(tmp_path).close()
     (tmp_path / "incarnation").write_text(text)
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match=r"incarnation: is damaged; remove it and start again"):
         opened(tmp_path)
+    (tmp_path / "incarnation").unlink()
+    opened(tmp_path).close()
+    assert (tmp_path / "incarnation").read_text() == "1"
