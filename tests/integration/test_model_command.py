@@ -127,6 +127,7 @@ def test_a_running_agent_predicts_for_the_command(fleet: Fleet, tmp_path: Path, 
         until(lambda: agent.status()["steps_done"] == 10, "it has learnt")
         out = tmp_path / "labels"
         said = sottovoce("model", "predict", "--state", device.state, "--data", test_set, "--out", out)
+        assert out.stat().st_mode & 0o777 == 0o600
         assert (said.returncode, said.stdout) == (0, ""), said.stderr
         assert len(out.read_text().split()) == 400
         scored = sottovoce("model", "predict", "--state", device.state, "--data", test_set, "--score")

@@ -1,5 +1,6 @@
 """What the commands of `sottovoce model` share: the extra that they need, and files that are whole or not there."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,14 @@ def require_models() -> None:
         raise ConfigError(f"this needs {' and '.join(missing)}: install sottovoce[models]")
 
 
-def put(option: str, path: Path, raw: bytes) -> None:
+def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
     """Write a file under its name once all of it is on the disk; into a pipe or a device, as /dev/stdout, at once.
+
+    Args:
+        option: that named it.
+        path: of the file.
+        raw: what is to be in it.
+        mode: of the file, less what the umask takes.
 
     Raises:
         UsageError: it cannot be written; a file that was there is as it was.
@@ -36,7 +43,9 @@ def put(option: str, path: Path, raw: bytes) -> None:
         if path.exists() and not path.is_file():  # a name of the system, which a file must not take
             path.write_bytes(raw)
             return
-        draft.write_bytes(raw)
+        draft.unlink(missing_ok=True)
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(raw)
         rename(draft, target)
     except OSError as error:
         draft.unlink(missing_ok=True)

@@ -59,7 +59,8 @@ def predict(
     if score:
         facts |= _score(found, records, predictions)
     if out is not None:
-        put("--out", out, "".join(f"{value}\n" for value in facts["predictions"]).encode())
+        predicted = "".join(f"{value}\n" for value in facts["predictions"])
+        put("--out", out, predicted.encode(), 0o600)  # of records that are this user's alone
     if as_json:
         typer.echo(json.dumps(facts))
         return

@@ -108,7 +108,7 @@ def forward_bytes(raw: bytes, file: str) -> ModelProto:
     model = checked(raw, file, lambda opset: OLDEST_OPSET <= opset <= defs.onnx_opset_version())
     if any(entry.key == KEY for entry in model.metadata_props):
         raise ConfigError(
-            f"{file}: is a graph for training, without weights: name an ordinary model, such as one that "
+            f"{file}: is a graph for training, without weights: devices take it as it is; to predict, name one that "
             "`sottovoce model export` writes"
         )
     check_finite(model, file)

@@ -68,7 +68,7 @@ def read_declaration(path: Path) -> Declaration:
     try:
         return parse_declaration(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def parse_declaration(text: str, file: str) -> Declaration:
