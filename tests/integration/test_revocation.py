@@ -111,7 +111,7 @@ def test_a_revoked_device_that_comes_back_is_refused_by_name_and_told_why(author
         revoke(authority, rogue, out=out)
         install(device, out)
         until(lambda: version(agent) == 1, "the device holds the list")
-        until(lambda: agent.status()["steps_done"] == 1, "its only step is done")
+        until(lambda: agent.status()["steps_done"] == 1 and agent.model().any(), "its only step is done, and shown")
         before = {**agent.facts(), "cycle": 0}
         for kind, payload in (("push-sum-share/1", None), ("ledger-head/1", encode_heads(Heads(None, None)))):
             outcome = attacker.deliver(attacker.envelope(sequence=2, payload_type=kind, payload=payload))
