@@ -111,6 +111,7 @@ class Overlay:
         self._stopping = False
         self._met: list[Peer] | None = None
         self.troubles: OrderedDict[str, Trouble] = OrderedDict()
+        self._expelled: frozenset[str] = frozenset()
         self.duplicates = 0
         self._seldom = Seldom(_log)
 
@@ -158,6 +159,7 @@ class Overlay:
 
     def expel(self, peers: Collection[str]) -> None:
         """Have nothing more to do with these devices."""
+        self._expelled = frozenset(peers)
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.troubles.pop(peer, None)
@@ -214,6 +216,8 @@ class Overlay:
             answer = await self._transport.deliver(self._door.peer(contact), raw, self._timeout)
             effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
         except (DeliveryFailed, MessageRefused) as failure:
+            if contact.node_id in self._expelled:
+                return  # it was, while it was asked
             self.troubles[contact.node_id] = self._failed(contact.node_id, failure)
             if len(self.troubles) > _MOST_TROUBLES:
                 self.troubles.popitem(last=False)
