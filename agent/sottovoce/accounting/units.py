@@ -48,6 +48,13 @@ class Units:
 EVERY = Units(((0, LAST),))
 
 
+def overlap(one: Units, other: Units) -> Units | None:
+    """The units that are in both; None where there is none."""
+    both = ((max(a, c), min(b, d)) for a, b in one.spans for c, d in other.spans)
+    spans = tuple(sorted((first, last) for first, last in both if first <= last))
+    return Units(spans) if spans else None
+
+
 def union(*sets: Units) -> Units:
     """The units of all the sets together."""
     spans: list[tuple[int, int]] = []

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from sottovoce.config import LEARNERS, AgentConfig, has_graph
-from sottovoce.data import Bounds, Records, TransformName, apply, width
+from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
 from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.learners import Learner, Provenance, PublishedRecord
 from sottovoce.vault import Scaling, Terms
@@ -88,7 +88,7 @@ def try_graph(config: AgentConfig) -> None:
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
     """Records as the vault sees them: clamped to their declared bounds, each transformed by itself."""
-    return replace(raw, features=apply(transform, raw.features, bounds))
+    return replace(identified(raw), features=apply(transform, raw.features, bounds))
 
 
 def scaling_of(config: AgentConfig) -> Scaling:

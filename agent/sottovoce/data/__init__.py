@@ -3,7 +3,7 @@
 from sottovoce.data.bounds import Bounds, uniform_bounds
 from sottovoce.data.dataset import DataSet
 from sottovoce.data.partition import held_by_most, holdout, one_record, partition
-from sottovoce.data.records import Records, checked
+from sottovoce.data.records import Records, checked, identified
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
 from sottovoce.data.target import Target
@@ -22,6 +22,7 @@ __all__ = [
     "checked",
     "held_by_most",
     "holdout",
+    "identified",
     "load",
     "one_record",
     "parse",

@@ -1,13 +1,14 @@
 """Records in memory, checked once where they enter."""
 
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.units import Units
-from sottovoce.errors import DataError
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.errors import DataError, InternalError
 
 _LARGEST_LABEL = int(np.iinfo(np.int64).max)
 
@@ -20,28 +21,63 @@ class Records:
         features: float64[n,d], C-contiguous, finite; in a vault as its kernel reads them.
         labels: int64[n], not negative.
         windows: int64[n], the number of the window that each record belongs to, such as its day; None without windows.
+        identities: uint8[n,32], what each record was in its source, hashed: see `identified`. None where a source does
+            not say; then a record is what it is here.
+        units: int64[n], the number of each record's privacy unit, by which it is charged. The vault sets it; None where
+            every release is of all units.
     """
 
     features: NDArray[np.float64] = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
     windows: NDArray[np.int64] | None = field(default=None, repr=False)
+    identities: NDArray[np.uint8] | None = field(default=None, repr=False)
+    units: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def within(self, units: Units) -> "Records":
-        """The records of these windows; all of them when there are no windows."""
-        if self.windows is None:
-            return self
+    def places(self, units: Units | None) -> NDArray[np.int64]:
+        """The places of the records of these units, int64[m], ascending.
+
+        Raises:
+            InternalError: some of the units are meant, and nobody said which unit a record is of.
+        """
+        if units == EVERY:
+            return np.arange(len(self), dtype=np.int64)
+        if self.units is None:
+            raise InternalError("records without numbers cannot be read unit by unit: report this defect")
         kept = np.zeros(len(self), dtype=np.bool_)
-        for first, last in units.spans:
-            kept |= (self.windows >= first) & (self.windows <= last)
-        return self.at(np.flatnonzero(kept))
+        for first, last in units.spans if units is not None else ():
+            kept |= (self.units >= first) & (self.units <= last)
+        return np.flatnonzero(kept)
+
+    def within(self, units: Units | None) -> "Records":
+        """The records of these units, in their order; none of them for None. See `places`."""
+        return self if units == EVERY else self.at(self.places(units))
 
     def at(self, places: NDArray[Any] | slice) -> "Records":
         """The records at these places."""
-        windows = None if self.windows is None else self.windows[places]
-        return replace(self, features=self.features[places], labels=self.labels[places], windows=windows)
+        told = {
+            name: array[places]
+            for name in ("windows", "identities", "units")
+            if (array := getattr(self, name)) is not None
+        }
+        return replace(self, features=self.features[places], labels=self.labels[places], **told)
+
+
+def identified(records: Records) -> Records:
+    """Records that know what each of them was before anything was done to it: a hash of its features, label and window.
+
+    Two records have the same identity if and only if they are equal. It follows a record through clamping and
+    transforms, so that a record stays the same one whatever later settings make of its features.
+    """
+    if records.identities is not None:
+        return records
+    rows = np.ascontiguousarray(records.features + 0.0)  # -0.0 is 0.0
+    rest = np.column_stack([records.labels, records.labels * 0 if records.windows is None else records.windows + 1])
+    hashes = [sha256(row.tobytes() + more.tobytes()).digest() for row, more in zip(rows, rest, strict=True)]
+    identities = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(len(records), 32)
+    return replace(records, identities=identities)
 
 
 def checked(

@@ -17,7 +17,7 @@ class Query:
     Attributes:
         learner: the name of the asking learner.
         kind: what is asked for; `gradient` is a sum of clipped per-example gradients, `record` one perturbed record.
-        slot: the position in the learner's public schedule, or the record's place, from 0.
+        slot: the position in the learner's public schedule, or the record's number, from 0.
         point: float64[P], already public: where the gradient is taken; empty for a record.
     """
 
@@ -59,7 +59,7 @@ class Refused:
     Attributes:
         query_id: the question refused.
         reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not
-            exist, `terms` for one that was answered under other terms.
+            exist, `gone` for one that is no longer there, `terms` for one that was answered under other terms.
         explanation: the same in one sentence.
     """
 

@@ -92,6 +92,7 @@ class GolfState:
         shelf: the published records it holds, its own among them.
         moments: their sums.
         own: its own releases, int64[k, width].
+        asked: the number of the record that the vault was last asked for.
         peers: node ids it may send to.
         known: what it remembers of them.
         pending: peers that have not confirmed the last message.
@@ -107,6 +108,7 @@ class GolfState:
     cycle: int = 0
     turn: int = 0
     own: tuple[PublishedRecord, ...] = ()
+    asked: int = 0
     peers: tuple[str, ...] = ()
     known: Mapping[str, Acquaintance] = field(default_factory=dict)
     pending: frozenset[str] = frozenset()
@@ -188,7 +190,7 @@ class Golf:
 
     def start(self, state: GolfState, now: float) -> Step:
         """Begin, or go on after a restart: the vault is asked for every record again, and answers with what it gave."""
-        state = replace(state, own=(), answered=False, exhausted=False)
+        state = replace(state, own=(), asked=0, answered=False, exhausted=False)
         return state, [SetTimer(_CYCLE, now), self._ask(0)]
 
     def on(self, state: GolfState, event: Event, now: float) -> Step:
@@ -316,17 +318,21 @@ class Golf:
         return state, [Forget(peer) for peer in sorted(left)]
 
     def _answered(self, state: GolfState, answer: Answer) -> Step:
-        slot = len(state.own)
+        slot = state.asked
         if answer.query_id != self._ask(slot).query.id:
             return state, []
+        following = [self._ask(slot + 1)]
         if isinstance(answer, Refused):
+            if answer.reason == "gone":  # others may follow
+                return replace(state, asked=slot + 1), [*following]
             return replace(state, answered=True, exhausted=answer.reason == "budget"), []
         record = self._provenance.signed(
             PublishedRecord(self._owner, slot, self._perturbation, answer.value, simulated=answer.simulated)
         )
         state, effects = self._shelved(state, (record,))
-        state = replace(state, own=(*state.own, record), simulated=state.simulated or answer.simulated)
-        return state, [*effects, self._ask(slot + 1)]
+        simulated = state.simulated or answer.simulated
+        state = replace(state, own=(*state.own, record), asked=slot + 1, simulated=simulated)
+        return state, [*effects, *following]
 
     @staticmethod
     def _ask(slot: int) -> Ask:

@@ -7,8 +7,9 @@ one identity and one budget; opening never creates it.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +20,7 @@ from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending, Stored
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
-from sottovoce.vault.ledger_file import checked, connect, fill, locked, log_is_damaged, named
+from sottovoce.vault.ledger_file import KEY_BYTES, checked, connect, fill, locked, log_is_damaged, named
 from sottovoce.vault.wear import Wear
 
 
@@ -61,7 +62,7 @@ class Ledger:
                 draft.unlink(missing_ok=True)
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
                     connection.execute("PRAGMA journal_mode = WAL")  # from the start: no journal to roll back, ever
-                    fill(connection, owner, budget)
+                    fill(connection, owner, budget, os.urandom(KEY_BYTES))
                 draft.chmod(0o600)
                 rename(draft, path)
             finally:
@@ -69,9 +70,9 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, owner: str, budget: Budget) -> Self:
-        """A ledger for a simulated device; it lasts as long as the object."""
+        """A ledger for a simulated device; it lasts as long as the object. Its key is the same in every run."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        fill(connection, owner, budget)
+        fill(connection, owner, budget, sha256(owner.encode()).digest())
         return cls(connection, None, None)
 
     @classmethod
@@ -134,6 +135,36 @@ class Ledger:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    @property
+    def key(self) -> bytes:
+        """What records are numbered by. It never leaves the vault."""
+        with named(self._path):
+            return bytes(self._connection.execute("SELECT key FROM secret").fetchone()[0])
+
+    def enrol(self, digests: Sequence[bytes]) -> list[int]:
+        """The numbers of these records, durably: a known one's own, and for a new one the next.
+
+        Args:
+            digests: different from each other, in the records' order.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        with self._transaction() as connection:
+            held = dict(connection.execute("SELECT digest, number FROM record"))
+            following = len(held)
+            for digest in digests:
+                if digest not in held:
+                    held[digest] = following
+                    connection.execute("INSERT INTO record VALUES (?, ?)", (following, digest))
+                    following += 1
+        return [held[digest] for digest in digests]
+
+    def enrolled(self) -> int:
+        """How many records were ever numbered one by one."""
+        with named(self._path):
+            return int(self._connection.execute("SELECT count(*) FROM record").fetchone()[0])
 
     def charge(self, query: bytes, event: Event) -> bool:
         """Make a charge durable, once for each query.

@@ -13,11 +13,15 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget
 
 _APPLICATION_ID = 0x50FF0CE1
-_SCHEMA_VERSION = 3
-_TABLES = ("budget", "charge", "release")
+_SCHEMA_VERSION = 4
+_BY_PLACE = range(1, 4)  # earlier schemas
+KEY_BYTES = 32
+_TABLES = ("budget", "secret", "record", "charge", "release")
 _SCHEMA = """
 CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
                      neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
+CREATE TABLE secret (key BLOB NOT NULL) STRICT;
+CREATE TABLE record (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE) STRICT;
 CREATE TABLE charge (number INTEGER PRIMARY KEY, query BLOB NOT NULL UNIQUE, terms TEXT NOT NULL,
                      link BLOB NOT NULL) STRICT;
 CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exponent INTEGER NOT NULL,
@@ -36,8 +40,8 @@ _ACCESS = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-def fill(connection: sqlite3.Connection, owner: str, budget: Budget) -> None:
-    """Make the tables of a new ledger."""
+def fill(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes) -> None:
+    """Make the tables of a new ledger; `key` is what it numbers records by."""
     connection.executescript(
         f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
     )
@@ -45,6 +49,7 @@ def fill(connection: sqlite3.Connection, owner: str, budget: Budget) -> None:
         "INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?)",
         (owner, budget.epsilon, budget.delta, budget.unit, budget.neighbouring, os.urandom(16)),
     )
+    connection.execute("INSERT INTO secret VALUES (?)", (key,))
 
 
 def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
@@ -53,6 +58,8 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
     if application != _APPLICATION_ID:
         raise sqlite3.DatabaseError("it is not a Sottovoce ledger")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version in _BY_PLACE:
+        raise sqlite3.DatabaseError("it numbers records by their place, so what each record has paid is not known")
     if version != _SCHEMA_VERSION:
         raise sqlite3.DatabaseError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
     verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]

@@ -75,20 +75,3 @@ class WithReplacement:
         if count == 0:
             return np.empty(0, dtype=np.int64)
         return (noise.words(self.batch) % np.uint64(count)).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The records at a run of places: no chance in it.
-
-    Attributes:
-        first: the first place.
-        last: the last one; there may be no record there.
-    """
-
-    first: int
-    last: int
-
-    def draw(self, count: int, noise: NoiseSource) -> Places:
-        """See Sampling.draw."""
-        return np.arange(min(self.first, count), min(self.last + 1, count), dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.accounting.events import Event, over, same_but_units
-from sottovoce.accounting.units import Units, union
+from sottovoce.accounting.units import EVERY, overlap, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError
@@ -20,7 +20,7 @@ from sottovoce.vault.chain import Tip
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.programs.program import Program
+from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
 
 
@@ -105,12 +105,12 @@ class Vault:
                 event = charged if as_before else new
                 if event is None or not room.ledger.charge(query_id, event):
                     return Refused(query_id, "budget", "the privacy budget is spent")
-                records = room.records.within(self._paid(event, plan.shared))
-                batch = None if plan.sampling is None else plan.sampling.draw(len(records), room.noise)
-                raw = room.program.compute(query, records if batch is None else records.at(batch))
+                places = self._read(plan, event)
+                raw = room.program.compute(query, room.records if places is None else room.records.at(places))
                 value = plan.mechanism.apply(raw, room.noise)
                 if room.observer is not None:
-                    self._show(query, batch, np.ldexp(value.astype(np.float64), plan.mechanism.exponent), room.observer)
+                    shown = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
+                    self._show(query, places, shown, room.observer)
                 stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
                 room.ledger.store(query_id, stored)
             elif not as_before or len(stored.value) != 8 * plan.mechanism.size:
@@ -125,9 +125,9 @@ class Vault:
             self._room.ledger.close()
 
     def _show(
-        self, query: Query, batch: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
+        self, query: Query, places: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
     ) -> None:
-        facts = {"batch": None if batch is None else batch.tolist(), "value": value.tolist()}
+        facts = {"batch": None if places is None else places.tolist(), "value": value.tolist()}
         told: Callable[[], dict[str, Any]] | None = getattr(self._room.program, "traced", None)
         observer.computed(query, facts if told is None else {**facts, **told()})
 
@@ -136,10 +136,21 @@ class Vault:
         units = self._room.ledger.payable(event)
         return None if units is None else over(event, units)
 
-    def _paid(self, event: Event, shared: tuple[bytes, ...]) -> Units:
-        """The units whose records may be read for this release: charged now, or earlier for it too."""
-        earlier = [charged for query in shared if (charged := self._room.ledger.charged(query)) is not None]
-        return union(event.units, *(charged.units for charged in earlier if same_but_units(charged, event)))
+    def _read(self, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
+        """The places of the records that a release is computed from, and no others; None for all of them.
+
+        Their units are those that `event` charged and the plan still means, and those whose earlier charges pay for this
+        release too. Of these records the plan may look at a random part.
+        """
+        earlier = [charged for query in plan.shared if (charged := self._room.ledger.charged(query)) is not None]
+        paid = [charged.units for charged in earlier if same_but_units(charged, event)]
+        if (units := overlap(event.units, plan.event.units)) is not None:
+            paid.append(units)
+        records, noise = self._room.records, self._room.noise
+        if plan.sampling is None:
+            return None if paid == [EVERY] else records.places(union(*paid) if paid else None)
+        places = records.places(union(*paid) if paid else None)
+        return places[plan.sampling.draw(len(places), noise)]
 
     def _release(self, query_id: bytes, stored: Stored) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)

@@ -6,7 +6,7 @@ from sottovoce.accounting.sampled import sampled_epsilon
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.noise import SeededNoise
 from sottovoce.vault.sampled_sum import calibrate_sampled
-from sottovoce.vault.sampling import Block, FixedSize, Poisson, WithReplacement
+from sottovoce.vault.sampling import FixedSize, Poisson, WithReplacement
 
 
 def test_a_poisson_batch_has_each_record_by_itself_at_its_rate() -> None:
@@ -36,11 +36,6 @@ def test_draws_with_replacement_may_repeat() -> None:
     assert drawn.shape == (400,)
     assert set(drawn.tolist()) == set(range(20))
     assert WithReplacement(5).draw(0, SeededNoise(3)).size == 0
-
-
-def test_a_block_ends_where_the_records_end() -> None:
-    assert Block(4, 7).draw(6, SeededNoise(1)).tolist() == [4, 5]
-    assert Block(8, 9).draw(6, SeededNoise(1)).size == 0
 
 
 @pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])

@@ -116,7 +116,8 @@ def test_what_refuses_does_not_depend_on_what_records_hold(make: MakeVault, reco
     other = Records(records.features * 0, np.zeros(len(records), dtype=np.int64))
     answers = []
     for over in (records, other):
-        vault = make(over=over)
+        ledger = Ledger.in_memory(OWNER, Budget(2.0, 1e-5, "record", "replace-one"))
+        vault = make(over=over, ledger=ledger)
         answers.append([vault.answer(query) for query in (ask(12), ask(-1), ask(0, "gradient"), ask(1, size=2))])
         vault.close()
     assert answers[0] == answers[1]

@@ -20,6 +20,8 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError
 from sottovoce.vault import Budget, Vault, protocol, server
+from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.protocol import Failed
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.server import listening
@@ -170,14 +172,16 @@ def test_the_ledger_s_own_words_reach_the_agent(make_vault: MakeVault, at: Path,
         assert not isinstance(remote.answer(question(0)), Refused)
 
 
-def test_a_defect_keeps_its_words_to_itself(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+def test_a_defect_keeps_its_words_to_itself(
+    make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They might be about a record. The vault goes on."""
 
-    class Fails(Records):
-        def within(self, units: Any) -> Records:
-            raise ValueError("the third record is 17.25")
+    def fails(self: GradientSum, query: Query, records: Records) -> Batches:
+        raise ValueError("the third record is 17.25")
 
-    vault = make_vault(over=Fails(np.zeros((3, 3)), np.zeros(3, dtype=np.int64)))
+    monkeypatch.setattr(GradientSum, "compute", fails)
+    vault = make_vault()
     with serving(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
         with pytest.raises(InternalError, match="a defect; please report") as failure:
             remote.answer(question(0))

@@ -16,6 +16,7 @@ from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
 from sottovoce.vault.clipped_sum import Batches, exact
 from sottovoce.vault.programs.gradient import GradientSum
+from sottovoce.vault.rooms.terms import unit_records
 
 KERNEL = Softmax(3, 4)
 POINT = np.zeros(KERNEL.size)
@@ -123,7 +124,7 @@ def test_a_unit_adds_at_most_the_clip_however_many_records_it_has(unit: str, cop
 def test_a_window_does_not_depend_on_the_records_of_another() -> None:
     program = GradientSum(KERNEL, exact(clip=None, size=KERNEL.size), "window", EVERY)
     query = Query("clipd2p", "gradient", 0, POINT)
-    together = records([1, 0, 1, 2, 0])
+    together = unit_records(records([1, 0, 1, 2, 0]), "window")
     rows = np.concatenate(list(program.compute(query, together)))
     for day, row in zip([0, 1, 2], rows, strict=True):
         (alone,) = program.compute(query, together.within(Units(((day, day),))))

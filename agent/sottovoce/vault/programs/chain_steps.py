@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel
 from sottovoce.kernels.decentralised.chain_steps import (
@@ -44,7 +45,9 @@ class StepSizes:
 
 @dataclass(frozen=True, slots=True)
 class ChainSteps:
-    """Algorithm 1's two steps on the batches of a device, which are runs of b records, one after another.
+    """Algorithm 1's two steps on the batches of a device, which are runs of b numbers of records, one after another.
+
+    A record that is gone is missing in its batch, and b stays b: its part of the mean gradient is 0.
 
     Attributes:
         kernel: the model; features are scaled into the unit ball, each record by itself.
@@ -68,9 +71,9 @@ class ChainSteps:
 
         Args:
             model: w^L, float64[P].
-            records: all of them.
+            records: with their numbers.
             number: of the batch among all of this device's, from 0.
-            start: the place of its first record.
+            start: the number of its first record.
         """
         moved = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
         return moved if self.radius is None else projected(moved, self.radius)
@@ -82,16 +85,18 @@ class ChainSteps:
 
     def gradient(self, point: Floats, records: Records, start: int) -> Floats:
         """The mean gradient of one batch, with the regulariser's."""
-        part = slice(start, start + self.batch)
-        features = in_ball(records.features[part])
-        mean = self.kernel.clipped_gradient_sum(point, features, records.labels[part], math.inf) / self.batch
+        part = self._batch(records, start)
+        mean = self.kernel.clipped_gradient_sum(point, in_ball(part.features), part.labels, math.inf) / self.batch
         return mean + self.regularisation * point if self.regularisation else mean
 
     def loss(self, point: Floats, records: Records, start: int) -> float:
         """The mean loss of one batch, with the regulariser's."""
-        part = slice(start, start + self.batch)
-        of_records = self.kernel.loss(point[np.newaxis], in_ball(records.features[part]), records.labels[part])
+        part = self._batch(records, start)
+        of_records = self.kernel.loss(point[np.newaxis], in_ball(part.features), part.labels)
         return float(of_records[0]) + self.regularisation / 2 * float(point @ point)
+
+    def _batch(self, records: Records, start: int) -> Records:
+        return records.within(Units(((start, start + self.batch - 1),)))
 
 
 def in_ball(rows: Floats) -> Floats:

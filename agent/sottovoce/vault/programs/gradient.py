@@ -1,7 +1,7 @@
 """Sums of clipped gradients: the private half of every learner of gradients.
 
 The clip is taken per privacy unit. A sum is over all records, or over a batch: a random one, which the vault draws and
-keeps to itself, or one of a row of public blocks, so that a record is in one release a pass.
+keeps to itself, or a block of numbers (vault/numbering.py), so that a record is in one release a pass.
 """
 
 import math
@@ -18,27 +18,30 @@ from sottovoce.door import Query, Refused
 from sottovoce.kernels import Kernel, gradients_at
 from sottovoce.vault.clipped_sum import Batches, ClippedSum
 from sottovoce.vault.programs.program import Plan
-from sottovoce.vault.sampling import Block, Sampling
+from sottovoce.vault.sampling import Sampling
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Runs of places that follow one another; pass after pass.
+    """Runs of numbers that follow one another; pass after pass.
 
     Attributes:
-        size: records in a block.
-        count: blocks in a pass.
+        edges: where each block of a pass begins, and where the last one ends.
         passes: over the records.
     """
 
-    size: int
-    count: int
+    edges: tuple[int, ...]
     passes: int
 
-    def at(self, slot: int) -> Block:
+    @property
+    def slots(self) -> int:
+        """Releases of all passes."""
+        return (len(self.edges) - 1) * self.passes
+
+    def at(self, slot: int) -> Units:
         """The block of a slot."""
-        first = slot % self.count * self.size
-        return Block(first, first + self.size - 1)
+        block = slot % (len(self.edges) - 1)
+        return Units(((self.edges[block], self.edges[block + 1] - 1),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,9 @@ class GradientSum:
         event = self.mechanism.event if self.event is None else self.event
         if not isinstance(self.batches, Blocks):
             return Plan(over(event, self.units), self.mechanism, sampling=self.batches)
-        if not 0 <= query.slot < self.batches.count * self.batches.passes:
+        if not 0 <= query.slot < self.batches.slots:
             return Refused(query.id, "budget", "every pass that the privacy budget is spread over is over")
-        block = self.batches.at(query.slot)
-        return Plan(over(event, Units(((block.first, block.last),))), self.mechanism, sampling=block)
+        return Plan(over(event, self.batches.at(query.slot)), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
         """One row a unit: its gradients at the query's point, summed. The rows come in batches of about a megabyte."""

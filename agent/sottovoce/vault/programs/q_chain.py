@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.accounting.events import Unproved
-from sottovoce.accounting.units import Units
+from sottovoce.accounting.units import Units, union
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.decentralised.controller import GLOBAL, LOCAL, Controller, TargetStep
@@ -61,7 +61,7 @@ class QChain:
         return self.count // self.steps.batch
 
     def plan(self, query: Query) -> Plan[Any] | Refused:
-        """A plan that touches one batch, at an infinite charge."""
+        """A plan that touches one batch, or two, at an infinite charge."""
         size = self.steps.kernel.size
         sizes = {"decide": size, "chain": 2 * size}
         if query.kind not in sizes or query.point.shape != (sizes[query.kind],) or query.slot < 0:
@@ -70,8 +70,7 @@ class QChain:
             return Refused(query.id, "query", "the weights are not numbers")
         if query.slot >= self.passes * self.batches:
             return Refused(query.id, "budget", "every pass over the records is over")
-        start = self._start(query.slot)
-        event = Unproved(self.name, Units(((start, start + self.steps.batch - 1),)))
+        event = Unproved(self.name, self._touched(query))
         if query.kind == "decide":
             return Plan(event, Told())
         first = self._first if self._local is not None else query.slot
@@ -145,6 +144,13 @@ class QChain:
             }
             for place, (state, action, reward, following) in enumerate(self.controller.memory)
         ]
+
+    def _touched(self, query: Query) -> Units:
+        """The records of a batch; a decision also looks at those of the one before, for its reward."""
+        starts = [self._start(query.slot)]
+        if query.kind == "decide" and self._before is not None:
+            starts.append(self._before[2])
+        return union(*(Units(((start, start + self.steps.batch - 1),)) for start in starts))
 
     def _places(self, slot: int) -> list[int]:
         start = self._start(slot)

@@ -15,28 +15,32 @@ from sottovoce.vault.record_mechanism import RecordMechanism
 
 @dataclass(frozen=True, slots=True)
 class RecordRelease:
-    """Answers a `record` query, whose slot is a record's place and whose point is empty, with that record's release.
+    """Answers a `record` query, whose slot is a record's number and whose point is empty, with that record's release.
 
     Attributes:
         mechanism: bound and noise of every release.
-        count: how many records there are: public, because whoever asks for one more is refused.
+        count: how many records were ever numbered: public, because whoever asks for one more is refused.
         epsilon: what a release is charged, infinite without noise.
+        gone: the numbers of those that are no longer there: public too, because whoever asks for one is told so.
     """
 
     mechanism: RecordMechanism
     count: int
     epsilon: float
+    gone: frozenset[int] = frozenset()
 
     def plan(self, query: Query) -> Plan[Records] | Refused:
         """A plan that touches the one record asked for."""
         if query.kind != "record" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not answer such a query")
         if not 0 <= query.slot < self.count:
-            return Refused(query.id, "record", "there is no record at this place")
+            return Refused(query.id, "record", "there is no record of this number")
+        if query.slot in self.gone:
+            return Refused(query.id, "gone", "the record of this number is no longer there")
         scheme = self.mechanism.scheme
         event = RecordReleased(query.slot, scheme.name, scheme.features, scheme.classes, self.epsilon)
         return Plan(event, self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Records:
         """The one record, as it is."""
-        return records.at(slice(query.slot, query.slot + 1))
+        return records

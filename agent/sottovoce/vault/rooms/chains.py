@@ -13,6 +13,7 @@ from sottovoce.vault.guarantee import THREAT_MODEL, nothing
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.numbering import enrolled
 from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 from sottovoce.vault.rooms.published import Claim
@@ -54,9 +55,9 @@ class ChainTerms:
         mechanism = self._mechanism(budget, kernel, records.features.shape[1])
         sizes = StepSizes(self.step_size, self.slope, self.regularisation)
         steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
-        program = whole(Chain(steps, (mechanism,), self.period, self.passes, len(records)), self.learner)
-        statement = chain_guarantee(budget, mechanism, self.passes)
-        return Room(unit_records(records, "record"), program, ledger, noise, statement)
+        held = enrolled(unit_records(records, "record"), ledger)
+        program = whole(Chain(steps, (mechanism,), self.period, self.passes, ledger.enrolled()), self.learner)
+        return Room(held, program, ledger, noise, chain_guarantee(budget, mechanism, self.passes))
 
     def _mechanism(self, budget: Budget, kernel: Kernel, features: int) -> BoundedPoint | UnprovedPoint:
         if budget.epsilon is None:
@@ -117,18 +118,13 @@ class PublishedChainTerms:
             raise InternalError("a vault of chains needs a kernel: report this defect")
         unpromised(self.learner, ledger.budget)
         steps = ChainSteps(kernel, self.sizes, self.batch)
-        slots = max(1, self.passes * (len(records) // (self.batch * self.period)))
+        held = enrolled(unit_records(records, "record"), ledger)
+        slots = max(1, self.passes * (ledger.enrolled() // (self.batch * self.period)))
         mechanisms = tuple(
             UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
         )
-        program = whole(Chain(steps, mechanisms, self.period, self.passes, len(records)), self.learner)
-        return Room(
-            unit_records(records, "record"),
-            program,
-            ledger,
-            noise,
-            self.claim.statement(ledger.budget, self.multiplier > 0),
-        )
+        program = whole(Chain(steps, mechanisms, self.period, self.passes, ledger.enrolled()), self.learner)
+        return Room(held, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
 
     def deviation(self, first: int) -> float:
         """s of a chain whose first step, which is the largest, is of this number among the device's, from 1."""

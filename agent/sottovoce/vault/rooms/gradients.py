@@ -14,6 +14,7 @@ from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.numbering import blocks_of, numbered
 from sottovoce.vault.programs.gradient import Blocks, GradientSum
 from sottovoce.vault.rooms.terms import check_unit, unit_records
 from sottovoce.vault.sampled_sum import calibrate_sampled
@@ -31,7 +32,7 @@ class GradientTerms:
         clip: L2 threshold of what one privacy unit adds to a sum.
         windows: first and last window that may be asked about; None for all there are and will be.
         sampling: which records a sum is over: `full`: all; `poisson`: each with probability batch / of; `blocks`: one
-            run of `batch` of the `of` places after another, each once a pass.
+            of of // batch blocks of numbers after another, each once a pass.
         batch: records that a batch is expected to have.
         of: records that a device is expected to hold.
     """
@@ -51,7 +52,10 @@ class GradientTerms:
         budget = ledger.budget
         mechanism, program = self.program(kernel, budget, kernel.size, summed=summed(kernel, budget, records))
         statement = guarantee(budget, mechanism, self._clip, self.sampling)
-        return Room(unit_records(records, budget.unit), program, ledger, noise, statement)
+        held = unit_records(records, budget.unit)
+        if self.sampling == "blocks":
+            held = numbered(held, ledger)
+        return Room(held, program, ledger, noise, statement)
 
     def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
         """Bound and noise of every release of `size` numbers, and what answers queries by them.
@@ -71,7 +75,7 @@ class GradientTerms:
         units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
         clip = math.inf if self._clip is None else self._clip
         return mechanism, GradientSum(
-            kernel, mechanism, budget.unit, units, event, self._batches(), clip if summed else None
+            kernel, mechanism, budget.unit, units, event, self._batches(budget), clip if summed else None
         )
 
     @property
@@ -111,14 +115,15 @@ class GradientTerms:
         )
         return mechanism, mechanism.event
 
-    def _batches(self) -> Sampling | Blocks | None:
+    def _batches(self, budget: Budget) -> Sampling | Blocks | None:
         match self.sampling:
             case "full":
                 return None
             case "poisson":
                 return Poisson(self.batch, self.of)
             case "blocks":
-                return Blocks(self.batch, max(1, self.of // self.batch), self.releases)
+                edges = blocks_of(budget.neighbouring, self.batch, max(1, self.of // self.batch))
+                return Blocks(tuple(edges.tolist()), self.releases)
 
 
 def summed(kernel: Kernel, budget: Budget, records: Records) -> bool:

@@ -9,6 +9,7 @@ from sottovoce.errors import DataError, InternalError
 from sottovoce.kernels import Kernel
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.numbering import enrolled
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 from sottovoce.vault.rooms.chains import unpromised
 from sottovoce.vault.rooms.published import Claim
@@ -53,6 +54,7 @@ class QChainTerms:
             raise DataError(
                 f"learner `{self.learner}`: {len(records)} records make no batch of {self.batch}: take smaller ones"
             )
+        held = enrolled(unit_records(records, "record"), ledger)
         generator = np.random.default_rng(noise.words(4))
         program = QChain(
             steps=ChainSteps(kernel, self.sizes, self.batch),
@@ -60,8 +62,8 @@ class QChainTerms:
             generator=generator,
             deviations=self.multiplier * 2 * self.lipschitz / self.batch,
             passes=self.passes,
-            count=len(records),
+            count=ledger.enrolled(),
             name=self.learner,
         )
         statement = self.claim.statement(ledger.budget, self.multiplier > 0)
-        return Room(unit_records(records, "record"), program, ledger, noise, statement)
+        return Room(held, program, ledger, noise, statement)

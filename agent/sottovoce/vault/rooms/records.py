@@ -12,6 +12,7 @@ from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.numbering import enrolled
 from sottovoce.vault.programs.record import RecordRelease
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.rooms.terms import check_unit, unit_records
@@ -44,9 +45,11 @@ class RecordTerms:
                 f"`{self.learner}` publishes: correct data.features, data.classes or data.transform"
             )
         epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
-        program = RecordRelease(RecordMechanism(scheme), len(records), epsilon)
-        statement = record_guarantee(ledger.budget, scheme, self.scaling)
-        return Room(unit_records(records, "record"), program, ledger, noise, statement)
+        held = enrolled(unit_records(records, "record"), ledger)
+        count = ledger.enrolled()
+        gone = frozenset(range(count)) - frozenset([] if held.units is None else held.units.tolist())
+        program = RecordRelease(RecordMechanism(scheme), count, epsilon, gone)
+        return Room(held, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling))
 
 
 def _check_promise(terms: RecordTerms, budget: Budget) -> None:

@@ -31,7 +31,9 @@ class Terms(Protocol):
 
 
 def unit_records(records: Records, unit: str) -> Records:
-    """Records that know their windows where a window is the unit, and only there.
+    """Records that know their windows where a window is the unit, and only there; they are charged by them.
+
+    Where single records are charged, see `numbered`.
 
     Raises:
         DataError: the unit is a window, and the records do not know theirs.
@@ -43,7 +45,7 @@ def unit_records(records: Records, unit: str) -> Records:
             "the privacy unit is a window, but the records do not say which window they belong to: store their numbers "
             "as the array `windows` of an npz file, or choose privacy.unit=record"
         )
-    return records
+    return replace(records, units=records.windows)
 
 
 def check_unit(learner: str, budget: Budget) -> None:
