@@ -139,8 +139,8 @@ class Vault:
     def _read(self, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
         """The places of the records that a release is computed from, and no others; None for all of them.
 
-        Their units are those that `event` charged and the plan still means, and those whose earlier charges pay for this
-        release too. Of these records the plan may look at a random part.
+        Their units are those that `event` charged and the plan still means, and those whose earlier charges pay for it
+        too. Of these records the plan may look at a random part.
         """
         earlier = [charged for query in plan.shared if (charged := self._room.ledger.charged(query)) is not None]
         paid = [charged.units for charged in earlier if same_but_units(charged, event)]
