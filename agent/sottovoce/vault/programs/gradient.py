@@ -94,9 +94,10 @@ class GradientSum:
 
 
 def _by_unit(records: Records) -> Iterator[Records]:
-    """The records of each window; of the device, when there are no windows."""
+    """The records of each window; of the device, when there are no windows. Who holds none adds nothing, not zeros."""
     if records.windows is None:
-        yield records
+        if len(records):
+            yield records
         return
     for window in np.unique(records.windows):
         yield records.at(np.flatnonzero(records.windows == window))

@@ -1,0 +1,130 @@
+"""What is played: every learner of the one list, with everything that decides over which records its releases are.
+
+Nothing here says which combinations are sound: the product's own statement does. A combination that it calls proved is
+played; one that it refuses, or does not call proved, is not.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from sottovoce.agent.family import family_of
+from sottovoce.agent.vault_here import budget_of
+from sottovoce.config import LEARNERS, AgentConfig, checked
+from sottovoce.data import Records, width
+from sottovoce.door import Status
+from sottovoce.errors import ConfigError, PrivacyError
+from sottovoce.vault import Ledger, SeededNoise, StreamTerms, Terms, build
+
+FEATURES, CLASSES = 3, 2
+WINDOWS = (10, 15)
+UNITS, RELATIONS = ("record", "window", "device"), ("add-remove", "replace-one")
+
+_OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "sampling": [{}, {"sampling": "full"}, {"sampling": "poisson"}],
+    "clipping": [{}, {"clipping": "decay"}, {"clipping": "quantile"}, {"clipping": "automatic"}],
+    "chains": [{}, {"passes": 3}, {"release_every": 2, "batch": 3}, {"controller": "always-global", "batch": 4},
+               {"release_every": 2, "passes": 2, "regularisation": 0.01, "batch": 2}],
+    "records": [{}, {"perturbation": "laplace"}, {"perturbation": "privunit"}, {"perturbation": "krr-privunit"},
+                {"fidelity": "paper"}],
+    "visits": [{}, {"budget": "k-times", "visits": 3}, {"budget": "halving", "visits": 3}, {"fidelity": "paper"}],
+}  # fmt: skip
+_USED = {"push_sum": ("sampling", "clipping"), "rounds": ("sampling",),
+         "shared_model": ("chains",), "golf": ("records",), "gradient_walk": ("visits",), "average": ()}  # fmt: skip
+_DATA = ("expected_records", "transform")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination.
+
+    Attributes:
+        learner: its options, its name among them.
+        unit: privacy unit.
+        neighbouring: relation.
+    """
+
+    learner: tuple[tuple[str, Any], ...]
+    unit: str
+    neighbouring: str
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        rest = ",".join(f"{key}={value}" for key, value in self.learner if key != "name")
+        return " ".join(part for part in (dict(self.learner)["name"], rest, self.unit, self.neighbouring) if part)
+
+    def config(self, **changed: Any) -> AgentConfig:
+        """Its configuration, with other values for keys of [learner], `expected_records` or `transform`."""
+        return _config(self, tuple(sorted(changed.items())))
+
+    def terms(self) -> Terms | None:
+        """What is asked of the vault; None for what the configuration says."""
+        if dict(self.learner)["name"] != "stream":
+            return None
+        return StreamTerms(FEATURES, 1.0, 4, WINDOWS)
+
+
+@lru_cache(maxsize=4096)
+def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
+    new = dict(changed)
+    learner = {**dict(case.learner), **{key: value for key, value in new.items() if key not in _DATA}}
+    if learner["name"] == "stream":
+        learner = {"name": "clipd2p"}
+    if learner["name"] == "pdsl":
+        learner = {"shapley": "cosine", **learner}
+    data: dict[str, Any] = {"source": "digits", "features": FEATURES, "classes": CLASSES}
+    many = "sampling" in learner or LEARNERS[learner["name"]].family == "rounds"
+    data["expected_records"] = float(new.get("expected_records", 256 if many else 24))
+    if "transform" in new:
+        data["transform"] = new["transform"]
+    if case.unit == "window":
+        data["windows"] = list(WINDOWS)
+    if dict(case.learner)["name"] == "stream":
+        data["transform"] = "none"
+    settings = {
+        "agent": {"state": "."},
+        "data": data,
+        "learner": learner,
+        "privacy": {"unit": case.unit, "neighbouring": case.neighbouring, "epsilon": 1.0},
+        "membership": {"sampling": "static"},
+    }
+    return checked(settings, "case")
+
+
+def cases() -> Iterator[Case]:
+    """Every combination, proved or not."""
+    for name, known in LEARNERS.items():
+        groups = [_OPTIONS[group] for group in _USED[known.family]]
+        chosen = [
+            {key: value for part in options for key, value in part.items()} for options in itertools.product(*groups)
+        ]
+        if known.models[0] == "softmax":
+            chosen += [{"model": "mlp", "hidden": 2}, {"model": "logistic"}, {"model": "pegasos"}]
+        for learner, unit, neighbouring in itertools.product(chosen, UNITS, RELATIONS):
+            yield Case(tuple(sorted({"name": name, **learner}.items())), unit, neighbouring)
+    for neighbouring in RELATIONS:
+        yield Case((("name", "stream"),), "window", neighbouring)
+
+
+@lru_cache(maxsize=1)
+def proved() -> tuple[Case, ...]:
+    """Those that the vault itself calls proved."""
+    return tuple(case for case in cases() if _status(case) is Status.PROVED)
+
+
+def _status(case: Case) -> Status | None:
+    try:
+        config = case.config()
+        family = family_of(config)
+        terms = case.terms() or family.terms
+        columns = width(config.data.transform, FEATURES)
+        ledger = Ledger.in_memory("nobody", budget_of(config))
+        empty = Records(np.empty((0, columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        vault = build(records=empty, kernel=family.kernel, terms=terms, ledger=ledger, noise=SeededNoise(0))
+    except (ConfigError, PrivacyError):
+        return None
+    return vault.statement.status

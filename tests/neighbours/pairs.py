@@ -1,0 +1,434 @@
+"""Neighbours, and what must hold of them.
+
+Two worlds differ in one privacy unit, and live the same life otherwise: the same questions, deaths, restarts, settings
+and edits of the file. Then, with the noise left out and batches coupled record by record:
+
+- both ledgers hold the same charges, and both answer, refuse or die alike;
+- a release is drawn with the noise that it is charged for, once;
+- where two releases differ, the unit that differs has been charged, and they differ by no more than the charge allows;
+- all that one unit's releases differ by comes to no more than the ledger says of it, and that to no more than the
+  statement.
+
+Lengths are whole numbers of grid units: there is no tolerance.
+"""
+
+import math
+import random
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sottovoce.accounting.events import SMOOTHING_VARIANCE, Event, GaussianSum, PureRelease, RecordReleased
+from sottovoce.accounting.sampled import SampledGaussian
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.agent.family import family_of
+from sottovoce.door import Query, Status
+from sottovoce.errors import DataError
+from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit
+from sottovoce.perturbation.cap import PROBABILITY_BITS, _tail
+from sottovoce.vault import (
+    ChainTerms,
+    GradientTerms,
+    MeanTerms,
+    NormalisedTerms,
+    RecordTerms,
+    StreamTerms,
+    WalkTerms,
+)
+from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.vault.record_units import l1_units
+
+from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
+from tests.neighbours.world import CRASHES, Row, Seen, World
+
+_SCALES = (0.0, 1e-9, 0.3, 1.0, 50.0, 1e9)
+_SMALL = {"batch": (2, 3, 5, 8, 11), "expected_records": (8, 16, 24, 40), "passes": (1, 2), "steps": (1, 3, 48),
+          "transform": ("none", "unit", "centred-unit")}  # fmt: skip
+
+
+class Broken(AssertionError):
+    """A neighbour moved something by more than was paid for."""
+
+
+@dataclass
+class Life:
+    """From one start to the next.
+
+    Attributes:
+        sides: the file of each world.
+        changed: settings that are not the case's own.
+        queries: what is asked, and after which step the device dies while answering.
+    """
+
+    sides: tuple[list[Row], list[Row]]
+    changed: dict[str, Any]
+    queries: list[tuple[Query, str | None]]
+
+
+def play(case: Case, seed: int) -> float:
+    """Play one pair of neighbours.
+
+    Returns:
+        the largest part of its charge by which a release moved; 0 for none that moved.
+
+    Raises:
+        Broken: something does not hold; the message says what.
+    """
+    dice = random.Random(seed)
+    worlds = World(seed), World(seed)
+    largest = 0.0
+    for life in lives(case, dice):
+        config = case.config(**life.changed)
+        if not _started(worlds, life, config, case):
+            continue
+        _require(worlds[0].statement == worlds[1].statement, "the statements differ")
+        assert worlds[0].statement is not None
+        if worlds[0].statement.status is not Status.PROVED:
+            continue
+        for query, crash in life.queries:
+            one, other = (world.ask(query, crash) for world in worlds)
+            largest = max(largest, compare(one, other))
+    _require(worlds[0].charges() == worlds[1].charges(), "the ledgers hold different charges")
+    return max(largest, whole(*worlds), whole(*worlds[::-1]))
+
+
+def _started(worlds: tuple[World, World], life: Life, config: Any, case: Case) -> bool:
+    """Start both worlds; False where neither starts, because so few records make no chain."""
+    failed = []
+    for world, rows in zip(worlds, life.sides, strict=True):
+        try:
+            world.start(config, rows, case.terms())
+        except DataError as error:
+            failed.append(str(error))
+    _require(len(failed) != 1 and len(set(failed)) <= 1, "one world starts and the other does not")
+    return not failed
+
+
+def compare(one: Seen, other: Seen) -> float:
+    """Hold one answer of both worlds against its charge."""
+    _require(one.refused == other.refused, f"one world answers {one.refused}, the other {other.refused}")
+    _require(one.charged == other.charged, "one world charges what the other does not")
+    moved = 0.0
+    for seen in (one, other):
+        if seen.exact is not None or seen.record:
+            _require(seen.charged is not None, "a release without a charge")
+            _drawn_as_charged(seen)
+    if one.exact is None and not one.record:
+        _require(other.exact is None and not other.record, "one world computes what the other does not")
+        return moved
+    assert one.charged is not None
+    if one.record or other.record:
+        moved = float(one.record != other.record)
+    else:
+        _require(other.exact is not None and one.exact is not None, "one world computes what the other does not")
+        assert one.exact is not None
+        assert other.exact is not None
+        _require(one.exact.shape == other.exact.shape, "releases of different sizes")
+        moved = part(one.charged, one.exact - other.exact, one)
+        _require(moved <= 1 or bool(one.shared), f"a release moves by {moved:.6g} of what it is charged for")
+    if moved:
+        _require(_paid(one, other), f"a release moves by {moved:.6g} and the unit that differs did not pay")
+    return moved
+
+
+def part(event: Event, moved: Any, seen: Seen) -> float:
+    """By how much of its charge a release moved; above 1 if and only if it is farther."""
+    squared = sum(int(number) ** 2 for number in moved)
+    match event:
+        case GaussianSum():
+            allowed = event.sensitivity_squared
+        case SampledGaussian():
+            # Whoever is drawn for certain pays for what is drawn; replacing a record moves a sum by two of them.
+            allowed = event.sensitivity_squared * (4 if event.neighbouring == "replace-one" else 1)
+        case PureRelease():
+            numbers = np.abs(moved[:-1]).reshape(event.copies, event.features)
+            _require(int(moved[-1]) == 0, "the number of records differs")
+            length = int(numbers.max(axis=0).sum() if event.law == "joint" else numbers.sum())
+            return _ratio(length, event.sensitivity)
+        case _:
+            raise Broken(f"{type(event).__name__} is no charge that is proved")
+    share = _ratio(squared, allowed)
+    return math.sqrt(share) if share <= 1 else share
+
+
+def whole(one: World, other: World) -> float:
+    """All that a unit's releases moved by is what its ledger says at most, and that is within the statement.
+
+    Returns:
+        what part of it they moved by, where one charge pays for several releases; else 0.
+    """
+    if one.statement is None:
+        return 0.0
+    assert one.ledger is not None
+    assert one.statement.epsilon is not None
+    units: frozenset[int] = frozenset().union(*(seen.units for seen in (*one.history, *other.history)))
+    spent = max((one.ledger.spent(Units(((unit, unit),))) for unit in units), default=one.ledger.spent(EVERY))
+    _require(spent <= one.statement.epsilon, f"a unit paid ε = {spent} of a budget of {one.statement.epsilon}")
+    _require(one.ledger.spending().epsilon <= one.statement.epsilon, "somebody paid more than the budget")
+    charged = {query: event_mu(event) for query, event in _events(one) if _touches(event, units)}
+    moved: dict[bytes, Fraction] = {}
+    pure, released = Fraction(0), set()
+    for seen, also in zip(one.history, other.history, strict=True):
+        if seen.refused is not None or seen.charged is None:
+            continue
+        if seen.record != also.record and seen.query.id not in released:
+            pure += Fraction(record_epsilon(seen))
+        if seen.exact is not None and also.exact is not None and isinstance(seen.charged, GaussianSum):
+            squared = sum(int(number) ** 2 for number in seen.exact - also.exact)
+            variance = seen.charged.sigma**2 - SMOOTHING_VARIANCE
+            moved[seen.query.id] = moved.get(seen.query.id, Fraction(0)) + Fraction(squared, variance)
+        released.add(seen.query.id)
+    paid, all_moved = sum(charged.values()), sum(moved.values())
+    _require(all_moved <= paid, "a unit's releases move farther than it has paid for")
+    _require(pure <= Fraction(one.statement.epsilon), "a record's releases cost more than its budget")
+    shared = any(seen.shared for seen in one.history)
+    return math.sqrt(all_moved / paid) if shared and paid else 0.0
+
+
+def event_mu(event: Event) -> Fraction:
+    """μ² of a Gaussian charge, exactly."""
+    if not isinstance(event, GaussianSum):
+        return Fraction(0)
+    return Fraction(event.sensitivity_squared, event.sigma**2 - SMOOTHING_VARIANCE)
+
+
+def record_epsilon(seen: Seen) -> float:
+    """The exact ε of one record's release: the largest likelihood ratio of its law, or the Laplace distance."""
+    assert seen.plan is not None
+    mechanism = seen.plan.mechanism
+    assert isinstance(mechanism, RecordMechanism)
+    scheme = mechanism.scheme
+    match scheme:
+        case Laplace() | LaplaceCopies():
+            copies = scheme.copies if isinstance(scheme, LaplaceCopies) else 1
+            row = np.zeros(scheme.features)
+            row[0] = 1.0
+            return 2 * copies * sum(map(abs, l1_units(row, scheme.unit))) / scheme.scale
+        case PrivUnit():
+            return _cap_epsilon(scheme.cap)
+        case LabelledPrivUnit():
+            label = scheme.label
+            return _cap_epsilon(scheme.cap) + math.log(label.true_weight) - math.log(label.other_weight)
+    raise Broken(f"no likelihood ratio is known here for {type(scheme).__name__}")
+
+
+def _cap_epsilon(cap: Any) -> float:
+    q = 0.5 if cap.dimension == 1 else _tail(cap.dimension, cap.gamma)[0]
+    outside = 2**PROBABILITY_BITS - cap.inside
+    return math.log(cap.inside) - math.log(outside) + math.log1p(-q) - math.log(q)
+
+
+def _drawn_as_charged(seen: Seen) -> None:
+    """Noise of the law, the scale and the size that were charged, drawn once; and a batch at the rate charged."""
+    event, plan = seen.charged, seen.plan
+    assert plan is not None
+    match event:
+        case GaussianSum():
+            expected = [("gaussian", event.sigma, plan.mechanism.size)]
+        case SampledGaussian():
+            expected = [("gaussian", event.sigma, plan.mechanism.size)]
+            rate = getattr(plan.sampling, "batch", 0), getattr(plan.sampling, "of", 0)
+            _require(rate == (event.batch, event.of), f"a batch is drawn at {rate}, and another rate is charged")
+        case PureRelease():
+            law = "k-norm" if event.law == "joint" else "laplace"
+            expected = [(law, event.scale, event.copies * event.features)]
+        case RecordReleased():
+            expected = []
+            _require(record_epsilon(seen) <= event.epsilon, "a record's law costs more than it is charged")
+            _require(len(seen.record) == 1, "a record's release is not of one record")
+        case _:
+            raise Broken(f"{type(event).__name__} is no charge that is proved")
+    _require(seen.laws == expected, f"noise drawn: {seen.laws}; charged: {expected}")
+
+
+def _paid(one: Seen, other: Seen) -> bool:
+    """Whether the unit that differs was charged for this release, now or with an earlier one that pays for it."""
+    events = [event for event in (one.charged, *one.shared) if event is not None]
+    units = one.units | other.units
+    if not units:  # every release is of all units, or of the one that the device is
+        return any(event.units == EVERY for event in events)
+    return all(any(_touches(event, {unit}) for event in events) for unit in units)
+
+
+def _touches(event: Event, units: Any) -> bool:
+    spans = event.units.spans
+    return event.units == EVERY or any(first <= unit <= last for unit in units for first, last in spans)
+
+
+def _events(world: World) -> list[tuple[bytes, Event]]:
+    return [(seen.query.id, seen.charged) for seen in world.history if seen.charged is not None]
+
+
+def _ratio(part_of: int, allowed: int) -> float:
+    """Above 1 if and only if the one is above the other, whatever a float makes of it."""
+    quotient = part_of / allowed
+    return max(quotient, math.nextafter(1, 2)) if part_of > allowed else min(quotient, 1.0)
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Broken(otherwise)
+
+
+# ------------------------------------------------------------------------------------------------ what is generated
+
+
+def lives(case: Case, dice: random.Random) -> list[Life]:
+    """One to four lives of two neighbouring devices."""
+    file, one, other = _files(case, dice)
+    made, edited = [], 0
+    for number in range(dice.choice((1, 1, 2, 2, 3, 4))):
+        changed: dict[str, Any] = {"transform": "none"} if dice.random() < 0.5 else {}
+        if number and dice.random() < 0.7:
+            for key in dice.sample(list(_SMALL), dice.randint(1, 2)):
+                changed[key] = dice.choice(_SMALL[key])
+        changed = _accepted(case, changed)
+        if number:
+            file, edited = _edited(case, file, dice), edited + 1
+        left, right = _sides(file, one, other)
+        if number == 0 and case.neighbouring == "add-remove":
+            dice.shuffle(right)
+        made.append(Life((left, right), changed, _questions(case, changed, len(left), dice)))
+    # Under replace-one equal records are told apart by their order alone: see vault/numbering.py.
+    return made[:1] if case.neighbouring == "replace-one" and case.unit == "record" and _coincide(made) else made
+
+
+def _coincide(made: list[Life]) -> bool:
+    """Whether the record that differs equals another one, at any time."""
+    rows = [row for life in made for side in life.sides for row in side]
+    differing = {(row.features, row.label) for row in rows if row.differs}
+    return any((row.features, row.label) in differing for row in rows if not row.differs)
+
+
+def _files(case: Case, dice: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
+    """A file that both share, with a gap for each record that differs; and what stands there in each world."""
+    shared: list[Row | None] = [_row(dice) for _ in range(dice.choice((0, 1, 4, 12, 23)))]
+    window = dice.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
+    several = 1 if case.unit == "record" else dice.choice((1, 2, 5))
+    one = [replace(_row(dice), window=window, differs=True) for _ in range(several)]
+    if case.unit == "device":
+        shared = []
+    if case.unit == "window":
+        shared = [row for row in shared if row is not None and row.window != window]
+    if case.neighbouring == "add-remove":
+        other: list[Row] = []
+    else:
+        other = [_opposed(row, dice) for row in one]
+    if dice.random() < 0.2 and shared and case.unit == "record":  # equal records
+        twin = replace(one[0], differs=False)
+        shared += [twin] * dice.choice((1, 2))
+    for _ in one:
+        shared.insert(dice.randint(0, len(shared)), None)
+    if case.neighbouring == "add-remove" and dice.random() < 0.5:
+        one, other = other, one
+    return shared, one, other
+
+
+def _opposed(row: Row, dice: random.Random) -> Row:
+    """Another record: as far away as it can be, more often than not."""
+    match dice.choice(("label", "sign", "new", "zero")):
+        case "label":
+            return replace(row, label=(row.label + 1) % CLASSES)
+        case "sign":
+            return replace(row, features=tuple(0.0 - number for number in row.features))
+        case "zero":
+            return replace(row, features=(0.0,) * FEATURES)
+    return replace(_row(dice), window=row.window, differs=True)
+
+
+def _row(dice: random.Random) -> Row:
+    scale, chosen = dice.choice(_SCALES), dice.randrange(FEATURES)
+    if dice.random() < 0.3:
+        features = tuple(scale if place == chosen else 0.0 for place in range(FEATURES))
+    else:
+        features = tuple(scale * dice.gauss(0, 1) + 0.0 for _ in range(FEATURES))
+    return Row(features, dice.randrange(CLASSES), dice.randint(WINDOWS[0] - 1, WINDOWS[1] + 1))
+
+
+def _sides(file: list[Row | None], one: list[Row], other: list[Row]) -> tuple[list[Row], list[Row]]:
+    sides = []
+    for differing in (one, other):
+        rest = iter(differing)
+        sides.append([row for place in file if (row := next(rest, None) if place is None else place) is not None])
+    return sides[0], sides[1]
+
+
+def _edited(case: Case, file: list[Row | None], dice: random.Random) -> list[Row | None]:
+    """The same file later: records put before, between and behind, others removed, edited or moved; now and then the
+    record that differs is gone.
+    """
+    if case.unit == "device":
+        return file
+    window = None
+    if case.unit == "window":
+        held = {row.window for row in file if row is not None}
+        window = dice.choice(sorted(held)) if held else None
+    later = list(file)
+    for _ in range(dice.choice((0, 1, 3))):
+        match dice.choice(("first", "anywhere", "remove", "edit", "shuffle", "gone")):
+            case "first" if case.unit == "record":
+                later[:0] = [_row(dice) for _ in range(dice.choice((1, 10)))]
+            case "anywhere" if case.unit == "record" or window is not None:
+                new = _row(dice)
+                new = new if window is None else replace(new, window=window)
+                later.insert(dice.randint(0, len(later)), new)
+            case "remove" if any(row is not None for row in later):
+                del later[dice.choice([place for place, row in enumerate(later) if row is not None])]
+            case "edit" if case.unit == "record" and any(row is not None for row in later):
+                later[dice.choice([place for place, row in enumerate(later) if row is not None])] = _row(dice)
+            case "shuffle":
+                dice.shuffle(later)
+            case "gone" if case.unit == "record" and dice.random() < 0.2:
+                later = [row for row in later if row is not None]
+    return later
+
+
+def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
+    """The changes that the configuration takes."""
+    try:
+        family_of(case.config(**changed))
+    except Exception as error:
+        if type(error).__module__ != "sottovoce.errors":
+            raise
+        return {}
+    return changed
+
+
+def _questions(case: Case, changed: dict[str, Any], held: int, dice: random.Random) -> list[tuple[Query, str | None]]:
+    """Slots in any order, some twice, at points that anybody might choose."""
+    terms: Any = case.terms() or family_of(case.config(**changed)).terms
+    size, kind, slots = _asked(case, changed, terms, held)
+    queries = []
+    for _ in range(dice.choice((1, 2, 4, 7))):
+        slot = dice.choice(slots)
+        point = np.array([dice.choice((0.0, 1.0, 30.0)) * dice.gauss(0, 1) for _ in range(size)])
+        if isinstance(terms, NormalisedTerms):
+            point = np.append(point * dice.choice((0.0, 1.0)), dice.choice((0.05, 0.5, 7.0)))
+        elif dice.random() < 0.5:
+            point *= 0.0
+        queries.append((Query(terms.learner, kind, slot, point), dice.choice((None,) * 12 + CRASHES)))
+    return queries
+
+
+def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[int, str, list[int]]:
+    """Numbers in a point, the kind of query, and slots worth asking for."""
+    family = family_of(case.config(**changed))
+    size = family.model.size
+    match terms:
+        case GradientTerms():
+            blocks = terms.of // terms.batch if terms.sampling == "blocks" else 1
+            return size, "gradient", list(range(min(30, terms.releases * max(1, blocks) + 1)))
+        case NormalisedTerms():
+            return size, "gradient", list(range(min(30, terms.sums.releases + 1)))
+        case ChainTerms():
+            return 2 * size, "chain", list(range(max(1, terms.passes * (held // (terms.batch * terms.period))) + 1))
+        case RecordTerms():
+            return 0, "record", list(range(held + 2))
+        case WalkTerms():
+            return size, "gradient", list(range(len(terms.epsilons) + 1))
+        case MeanTerms():
+            return 0, "mean", [0, 1]
+        case StreamTerms():
+            return 0, "total", list(range(WINDOWS[0] - 1, WINDOWS[1] + 2))
+    raise Broken(f"nobody here knows how to ask for {type(terms).__name__}: teach the neighbours")

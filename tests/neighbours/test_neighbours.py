@@ -1,0 +1,62 @@
+"""Whatever two neighbours differ by has been paid for: every learner, sampling, unit and relation that can be proved.
+
+In CI a few pairs each; ten thousand and more with `pytest -m soak tests/neighbours`. A pair that breaks is played again
+by its case and its number.
+"""
+
+import os
+
+import pytest
+from sottovoce.config import LEARNERS
+
+from tests.neighbours.cases import Case, proved
+from tests.neighbours.pairs import play
+
+PAIRS = 4
+MANY = int(os.environ.get("PAIRS", "10000"))
+
+
+@pytest.mark.parametrize("case", proved(), ids=lambda case: case.name)
+def test_neighbours_differ_by_what_was_paid(case: Case) -> None:
+    for seed in range(PAIRS):
+        play(case, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("case", proved(), ids=lambda case: case.name)
+def test_many_neighbours_differ_by_what_was_paid(case: Case) -> None:
+    reached = max(play(case, seed) for seed in range(PAIRS, PAIRS + MANY))
+    print(f"{case.name}: {MANY} pairs, {reached:.5f} of the charge reached")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_is_played_or_promises_nothing(name: str) -> None:
+    played = any(dict(case.learner)["name"] == name for case in proved())
+    assert played != LEARNERS[name].noiseless
+
+
+@pytest.mark.parametrize(
+    "name, unit, neighbouring",
+    [
+        ("clipd2p", "record", "add-remove"),
+        ("clipd2p", "record", "replace-one"),
+        ("clipd2p", "window", "add-remove"),
+        ("clipd2p", "device", "add-remove"),
+        ("without-replacement", "record", "add-remove"),
+        ("without-replacement", "record", "replace-one"),
+        ("with-replacement", "record", "add-remove"),
+        ("pdsl", "record", "add-remove"),
+        ("gradient-walk", "record", "replace-one"),
+        ("average", "device", "add-remove"),
+    ],
+)
+def test_extremal_neighbours_reach_the_charge(name: str, unit: str, neighbouring: str) -> None:
+    """So the suite looks where it matters, and no noise is wasted: the lemmas are tight."""
+    (case,) = (case for case in proved() if case.name == f"{name} {unit} {neighbouring}")
+    reached = 0.0
+    for seed in range(400):
+        reached = max(reached, play(case, seed))
+        if reached >= 0.99:
+            return
+    raise AssertionError(f"{reached:.5f} of the charge is all that was reached")

@@ -1,0 +1,262 @@
+"""One of two worlds: the real vault over records of one side, with the noise left out and everything else looked at.
+
+What stands here is the auditor's own. Nothing but the vault's door, and the seams where noise is drawn, is touched.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.accounting.events import Event
+from sottovoce.agent.family import family_of, records_of
+from sottovoce.agent.vault_here import budget_of
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records, identified
+from sottovoce.door import PrivacyStatement, Query, Refused
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Ledger, SeededNoise, Terms, build
+from sottovoce.vault.block_sampler import BlockSampler
+from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
+from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
+from sottovoce.vault.programs.program import Plan
+from sottovoce.vault.record_mechanism import RecordMechanism
+
+Ints = NDArray[np.int64]
+
+
+class Crash(Exception):
+    """The device died."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A record: what it is, and of which unit."""
+
+    features: tuple[float, ...]
+    label: int
+    window: int = 0
+    differs: bool = False
+
+
+@dataclass
+class Seen:
+    """What one answer was made of.
+
+    Attributes:
+        query: as asked.
+        refused: the reason; None for a release.
+        exact: the release without noise, in grid units; of a record's own mechanism, nothing.
+        record: of a record's own mechanism, the row that went in.
+        laws: each draw of noise: its law, its parameter, how many numbers.
+        charged: what the ledger holds for this query.
+        shared: what earlier queries were charged that pay for this one too.
+        units: the numbers of the differing records that the vault held.
+    """
+
+    query: Query
+    refused: str | None = None
+    exact: Ints | None = None
+    record: tuple[bytes, ...] = ()
+    laws: list[tuple[str, int, int]] = field(default_factory=list)
+    charged: Event | None = None
+    shared: list[Event] = field(default_factory=list)
+    units: frozenset[int] = frozenset()
+    plan: Plan[Any] | None = None
+    drawn: frozenset[bytes] = frozenset()
+
+
+class CoupledNoise(SeededNoise):
+    """Words for batches, one a record: the same in both worlds for a record that is in both, 0 for one that differs."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.seed = seed
+        self.turn = b""
+        self.held: list[tuple[bytes, bool]] = []
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """uint64[count]."""
+        if count != len(self.held):
+            return super().words(count)
+        return np.array([0 if differs else self._word(row) for row, differs in self.held], dtype=np.uint64)
+
+    def _word(self, row: bytes) -> int:
+        whole = hashlib.sha256(row + self.turn + self.seed.to_bytes(8, "big")).digest()
+        return int.from_bytes(whole[:8], "big")
+
+
+@dataclass
+class World:
+    """A device of one side: its ledger lives on, its vault is built anew at each start.
+
+    Attributes:
+        seed: of the coins.
+        ledger: none before the first start.
+    """
+
+    seed: int
+    ledger: Ledger | None = None
+    statement: PrivacyStatement | None = None
+    crash: str | None = None
+    seen: Seen | None = None
+    history: list[Seen] = field(default_factory=list)
+
+    def start(self, config: AgentConfig, rows: list[Row], terms: Terms | None = None) -> None:
+        """Build the vault as the product does, over these rows."""
+        family = family_of(config)
+        features = np.array([row.features for row in rows], dtype=np.float64).reshape(len(rows), config.data.features)
+        labels = np.array([row.label for row in rows], dtype=np.int64)
+        windows = np.array([row.window for row in rows], dtype=np.int64)
+        raw = Records(features, labels, windows if config.data.windows is not None else None)
+        records = records_of(raw, config.data.transform, None)
+        if self.ledger is None:
+            self.ledger = Ledger.in_memory("meter-17", budget_of(config))
+        self.noise = CoupledNoise(self.seed)
+        self.vault = build(
+            records=records,
+            kernel=family.kernel,
+            terms=terms or family.terms,
+            ledger=self.ledger,
+            noise=self.noise,
+        )
+        known = identified(raw).identities
+        self.identities = [] if known is None else [row.tobytes() for row in known]
+        self.differing = [row.differs for row in rows]
+        self.statement = self.vault.statement
+        room = self.vault._room
+        self.units = room.records.units
+        self.vault._room = replace(room, program=_Watched(self, room.program), ledger=_Dying(self, room.ledger))  # type: ignore[arg-type]
+
+    def ask(self, query: Query, crash: str | None = None) -> Seen:
+        """The answer, or what the device had done when it died at this point."""
+        assert self.ledger is not None
+        self.seen, self.crash = Seen(query), crash
+        self.noise.turn = query.id
+        self.noise.held = list(zip(self.identities, self.differing, strict=True))
+        try:
+            answer = self.vault.answer(query)
+            if isinstance(answer, Refused):
+                self.seen.refused = answer.reason
+        except Crash:
+            self.seen.refused = "died"
+        except LedgerError:  # it was charged under other terms
+            self.seen.refused = "ledger"
+        self.crash = None
+        self.seen.charged = self.ledger.charged(query.id)
+        if self.seen.plan is not None:
+            earlier = [self.ledger.charged(id_) for id_ in self.seen.plan.shared]
+            self.seen.shared = [event for event in earlier if event is not None]
+        if self.units is not None:
+            self.seen.units = frozenset(
+                int(unit) for unit, differs in zip(self.units, self.differing, strict=True) if differs
+            )
+        self.history.append(self.seen)
+        return self.seen
+
+    def die(self, after: str) -> None:
+        """Die, if this is the point."""
+        if self.crash == after:
+            raise Crash(after)
+
+    def charges(self) -> list[tuple[bytes, str]]:
+        """All that the ledger holds."""
+        assert self.ledger is not None
+        return list(self.ledger.charges())
+
+
+class _Watched:
+    """The program, and its plans' mechanisms, looked at."""
+
+    def __init__(self, world: World, program: Any) -> None:
+        self._world, self._program = world, program
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._program, name)
+
+    def plan(self, query: Query) -> Any:
+        plan = self._program.plan(query)
+        if isinstance(plan, Refused):
+            return plan
+        assert self._world.seen is not None
+        self._world.seen.plan = plan
+        return replace(plan, mechanism=_Exact(self._world, plan.mechanism))
+
+    def compute(self, query: Query, records: Records) -> Any:
+        world = self._world
+        world.die("charged")
+        assert world.seen is not None
+        if records.identities is not None:
+            world.seen.drawn = frozenset(row.tobytes() for row in records.identities)
+        return self._program.compute(query, records)
+
+
+class _Exact:
+    """A mechanism without its noise, which is noted."""
+
+    def __init__(self, world: World, mechanism: Any) -> None:
+        self._world, self._mechanism = world, mechanism
+        self.size, self.exponent = mechanism.size, mechanism.exponent
+
+    def apply(self, raw: Any, noise: Any) -> Ints:
+        seen = self._world.seen
+        assert seen is not None
+        if isinstance(self._mechanism, RecordMechanism):
+            seen.record = tuple(
+                row.tobytes() + bytes([int(label)]) for row, label in zip(raw.features, raw.labels, strict=True)
+            )
+            value = np.zeros(self.size, dtype=np.int64)
+        else:
+            with _no_noise(seen):
+                value = self._mechanism.apply(raw, noise)
+            seen.exact = value
+        self._world.die("drawn")
+        return value
+
+
+class _Dying:
+    """The ledger, before and after which a device may die."""
+
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        self._world, self._ledger = world, ledger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def charge(self, query: bytes, event: Event) -> bool:
+        self._world.die("planned")
+        return self._ledger.charge(query, event)
+
+    def store(self, query: bytes, release: Any) -> None:
+        self._ledger.store(query, release)
+        self._world.die("stored")
+
+
+CRASHES = ("planned", "charged", "drawn", "stored")
+"""After which step of the vault a device may die."""
+
+
+@contextmanager
+def _no_noise(seen: Seen) -> Iterator[None]:
+    """Every draw is 0, and noted with its law."""
+
+    def drawn(self: Any, count: int) -> Ints:
+        gaussian = isinstance(self, DiscreteGaussianSampler)
+        seen.laws.append(("gaussian", self.sigma, count) if gaussian else ("laplace", self.scale, count))
+        return np.zeros(count, dtype=np.int64)
+
+    def drawn_rows(self: Any, count: int) -> Ints:
+        seen.laws.append(("k-norm", self._laplace.scale, count * self.length))
+        return np.zeros((count, self.length), dtype=np.int64)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BlockSampler, "draw", drawn)
+        patch.setattr(MaxNormLaplaceSampler, "draw", drawn_rows)
+        for sampler in (DiscreteGaussianSampler, DiscreteLaplaceSampler):  # tables are dear, and nobody looks into them
+            patch.setattr(sampler, "_first_table", lambda self, bits: np.empty(0, dtype=np.uint64))
+        yield

@@ -1,0 +1,193 @@
+"""Every mechanism of the vault as it is applied, with the operating system's noise, against its law, tails included.
+
+A million draws; each test fails by chance once in ten million runs. A point of PrivUnit takes up to a millisecond, so
+that there are three thousand of them.
+"""
+
+import inspect
+import math
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+
+import numpy as np
+import pytest
+import sottovoce.vault
+from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc, betainc, gammaincc, log_ndtr, ndtr
+from sottovoce.data import Records
+from sottovoce.perturbation import LabelledPrivUnit, PrivUnit, scheme
+from sottovoce.vault import OperatingSystemNoise
+from sottovoce.vault.bounded_point import BoundedPoint
+from sottovoce.vault.clipped_sum import DiscreteGaussian
+from sottovoce.vault.pure_sum import PureSum
+from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.vault.stream_sum import StreamSum
+
+DRAWS = 1_000_000
+ALPHA = 1e-7
+POINTS = 3000
+SIGMA, SCALE = 50_000, 30_000
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_NO_NOISE = {"Exact", "Told"}
+_CHARGED_AS_INFINITE = {"PublishedGaussian", "UnprovedPoint"}
+
+
+def fits(values: Ints, below: Callable[[Floats], Floats], tails: list[float], beyond: list[float]) -> None:
+    """Pearson's test in a thousand equally probable cells, and how many draws are beyond each of the tails.
+
+    Args:
+        values: int64[n], draws from a symmetric law.
+        below: its cumulative distribution, at halves between integers.
+        tails: where tails begin.
+        beyond: the probability of each, both sides together.
+    """
+    counts = np.histogram(below(values + 0.0), bins=1000, range=(0, 1))[0]
+    expected = len(values) / 1000
+    assert gammaincc(999 / 2, float(((counts - expected) ** 2).sum()) / expected / 2) > ALPHA
+    for place, chance in zip(tails, beyond, strict=True):
+        found = int((abs(values) > place).sum())
+        assert min(bdtr(found, len(values), chance), bdtrc(found - 1, len(values), chance)) > ALPHA / 2, (place, found)
+
+
+def fits_gaussian(values: Ints, sigma: int) -> None:
+    """The discrete Gaussian, out to 4.8 σ."""
+    cuts = [1.0, 2.0, 3.0, 3.5, 4.0, 4.4, 4.8]
+    places = [math.floor(cut * sigma) for cut in cuts]
+    fits(values, lambda x: ndtr(x / sigma), places, [2 * math.exp(log_ndtr(-(at + 0.5) / sigma)) for at in places])
+
+
+def fits_laplace(values: Ints, scale: int) -> None:
+    """The discrete Laplace law, out to 12 scales."""
+    places = [math.floor(cut * scale) for cut in (1, 2, 4, 8, 10, 12)]
+    fits(
+        values,
+        lambda x: np.where(x < 0, np.exp(x / scale) / 2, 1 - np.exp(-x / scale) / 2),
+        places,
+        [math.exp(-(at + 0.5) / scale) for at in places],
+    )
+
+
+def gaussian() -> None:
+    """Sums of clipped gradients."""
+    fits_gaussian(DiscreteGaussian(DRAWS, -10, 4, 4, SIGMA).apply(iter([]), OperatingSystemNoise()), SIGMA)
+
+
+def point() -> None:
+    """Ends of chains."""
+    fits_gaussian(BoundedPoint(DRAWS, -10, 4, SIGMA).apply(np.zeros(DRAWS), OperatingSystemNoise()), SIGMA)
+
+
+def stream() -> None:
+    """Totals of windows."""
+    fits_gaussian(StreamSum(DRAWS, -10, (1,), 0, 4, 4, SIGMA).apply(iter([]), OperatingSystemNoise()), SIGMA)
+
+
+def laplace_sum() -> None:
+    """One-vs-all gradients, copy by copy."""
+    mechanism = PureSum(1, DRAWS, -20, "copies", SCALE, 2**21 / SCALE)
+    fits_laplace(mechanism.apply(iter([]), OperatingSystemNoise())[:-1], SCALE)
+
+
+def k_norm() -> None:
+    """One-vs-all gradients, all copies of a feature at once: the largest of c numbers has a law of Gamma(c + 1)."""
+    copies = 3
+    mechanism = PureSum(copies, DRAWS, -20, "joint", SCALE, 2**21 / SCALE)
+    rows = mechanism.apply(iter([]), OperatingSystemNoise())[:-1].reshape(copies, DRAWS)
+    largest = np.abs(rows).max(axis=0)
+    shares = np.histogram(1 - gammaincc(copies, (largest + 0.5) / SCALE), bins=1000, range=(0, 1))[0]
+    assert gammaincc(999 / 2, float(((shares - DRAWS / 1000) ** 2).sum()) / (DRAWS / 1000) / 2) > ALPHA
+    for cut in (8, 12, 16, 20):
+        found, chance = int((largest > cut * SCALE).sum()), float(gammaincc(copies, cut + 0.5 / SCALE))
+        assert min(bdtr(found, DRAWS, chance), bdtrc(found - 1, DRAWS, chance)) > ALPHA / 2, (cut, found)
+    signs = (rows > 0).sum(axis=1)
+    assert np.abs(signs - DRAWS / 2).max() < 6 * math.sqrt(DRAWS) / 2
+
+
+def laplace_record() -> None:
+    """A record as it is published, by the Laplace law."""
+    features = DRAWS // 10
+    law = scheme("laplace", features, 10, 1.0)
+    row = Records(np.zeros((1, features)), np.array([3]))
+    fits_laplace(RecordMechanism(law).apply(row, OperatingSystemNoise()), law.scale)  # type: ignore[attr-defined]
+
+
+def priv_unit_record() -> None:
+    """⟨V, u⟩ of a record's points: in the cap as often as they should be, and spread in it and outside as on a sphere."""
+    law = scheme("privunit", 4, 2, 2.0)
+    assert isinstance(law, PrivUnit)
+    row = np.array([1.0, -2.0, 3.0, 0.5])
+    record, mechanism = Records(row[np.newaxis], np.array([1])), RecordMechanism(law)
+    released = np.array([mechanism.apply(record, OperatingSystemNoise()) for _ in range(POINTS)])
+    _fits_cap(law.cap, released * 2.0**law.exponent @ row / math.sqrt(float(row @ row)))
+
+
+def labelled_record() -> None:
+    """The same for a record whose label is told apart: its label as often as randomised response says."""
+    law = scheme("krr-privunit", 4, 3, 6.0)
+    assert isinstance(law, LabelledPrivUnit)
+    row = np.array([1.0, -2.0, 3.0, 0.5])
+    record, mechanism = Records(row[np.newaxis], np.array([2])), RecordMechanism(law)
+    released = np.array([mechanism.apply(record, OperatingSystemNoise()) for _ in range(POINTS)])
+    true, chance = int((released[:, 0] == 2).sum()), law.label.true_weight / law.label.total
+    assert min(bdtr(true, POINTS, chance), bdtrc(true - 1, POINTS, chance)) > ALPHA / 2
+    _fits_cap(law.cap, released[:, 1:] * 2.0**law.exponent @ row / math.sqrt(float(row @ row)))
+
+
+def _fits_cap(cap, heights: Floats) -> None:  # type: ignore[no-untyped-def]
+    half = (cap.dimension - 1) / 2
+    whole, edge = betainc(half, half, (1 + np.clip(heights, -1, 1)) / 2), betainc(half, half, (1 + cap.gamma) / 2)
+    rest = 1 - cap.probability
+    share = np.where(whole < edge, rest * whole / edge, rest + cap.probability * (whole - edge) / (1 - edge))
+    counts = np.histogram(share, bins=60, range=(0, 1))[0]
+    expected = POINTS / 60
+    assert gammaincc(59 / 2, float(((counts - expected) ** 2).sum()) / expected / 2) > ALPHA
+
+
+FITS: dict[str, Callable[[], None]] = {
+    "DiscreteGaussian": gaussian,
+    "BoundedPoint": point,
+    "StreamSum": stream,
+    "PureSum copies": laplace_sum,
+    "PureSum joint": k_norm,
+    "RecordMechanism laplace": laplace_record,
+    "RecordMechanism privunit": priv_unit_record,
+    "RecordMechanism krr-privunit": labelled_record,
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_release_follows_its_law(name: str) -> None:
+    FITS[name]()
+
+
+def test_no_mechanism_is_left_out() -> None:
+    modules = [import_module(f"sottovoce.vault.{found.name}") for found in iter_modules(sottovoce.vault.__path__)]
+    named = {
+        name
+        for module in modules
+        for name, member in inspect.getmembers(module, inspect.isclass)
+        if member.__module__ == module.__name__ and "apply" in vars(member) and name != "Mechanism"
+    }
+    assert named - _NO_NOISE - _CHARGED_AS_INFINITE == {name.split()[0] for name in FITS}
+
+
+def noise_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every word of a device's noise is one that os.urandom gave out, in its order."""
+    given: list[bytes] = []
+
+    def urandom(count: int) -> bytes:
+        given.append(os.getrandom(count))
+        return given[-1]
+
+    monkeypatch.setattr("os.urandom", urandom)
+    words = [OperatingSystemNoise().words(count) for count in (1, 7, 4096)]
+    assert b"".join(given) == b"".join(drawn.astype("<u8").tobytes() for drawn in words)
+
+
+def test_a_devices_noise_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise_is_the_operating_systems(monkeypatch)
