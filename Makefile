@@ -6,6 +6,7 @@ SHELL := bash
 BIN := .venv/bin
 STAMP := .venv/.stamp
 QUICK ?= --quick
+PAIRS ?= 10000
 TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs)
 
 .PHONY: help
@@ -30,6 +31,14 @@ test: setup  ## every test, and the coverage gate
 .PHONY: soak
 soak: setup  ## the long tests, with dozens of processes
 	$(BIN)/python -m pytest -m soak -s tests
+
+.PHONY: neighbours
+neighbours: setup  ## ten thousand neighbours of everything that is proved; hours. Fewer: make neighbours PAIRS=100
+	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m soak -s tests/neighbours
+
+.PHONY: mutants
+mutants: setup  ## defects put into the shipped code, and which of our checks find each; ten minutes
+	@$(BIN)/python -m tests.mutations
 
 .PHONY: check
 check: check-format check-lint check-types check-imports check-generated check-docs  ## everything that needs no test run

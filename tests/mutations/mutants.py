@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.accounting.events import over
+from sottovoce.accounting.tally import Tally
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.learners import Golf, GolfMessage, Send
 from sottovoce.perturbation import Laplace
@@ -21,12 +25,16 @@ from sottovoce.vault import (
     clipped_sum,
     discrete_gaussian,
     discrete_laplace,
+    numbering,
     pure_sum,
     record_mechanism,
 )
 from sottovoce.vault.clipping import clipped_units
 from sottovoce.vault.release import SealedRelease
-from sottovoce.vault.rooms import gradients
+from sottovoce.vault.rooms import chains, gradients
+from sottovoce.vault.rooms import records as rooms_records
+from sottovoce.vault.sampling import Poisson
+from sottovoce.wire import SignedHead
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 Values = NDArray[np.int64]
@@ -237,3 +245,154 @@ def _redrawn(vault: Vault, effect: Send) -> Send:
         for record in message.records
     )
     return replace(effect, message=replace(message, records=records))
+
+
+def sigma_a_percent_less(patch: pytest.MonkeyPatch) -> None:
+    """σ - 1 %, while the right σ is charged."""
+    begin = discrete_gaussian.DiscreteGaussianSampler.__init__
+
+    def begun(self: Any, sigma: int, *rest: Any, **named: Any) -> None:
+        begin(self, sigma * 99 // 100, *rest, **named)
+
+    patch.setattr(discrete_gaussian.DiscreteGaussianSampler, "__init__", begun)
+
+
+def draws_a_percent_smaller(patch: pytest.MonkeyPatch) -> None:
+    """Every draw - 1 %."""
+    _drawn(patch, lambda drawn, scale: np.rint(drawn * 0.99).astype(np.int64))
+
+
+def tails_cut(deviations: float) -> Mutant:
+    """No draw farther out than this: δ is no longer what it was."""
+
+    def cut(patch: pytest.MonkeyPatch) -> None:
+        _drawn(patch, lambda drawn, scale: np.clip(drawn, -int(deviations * scale), int(deviations * scale)))
+
+    cut.__name__ = f"tails_cut_at_{deviations:g}"
+    return cut
+
+
+def sensitivity_a_percent_less(patch: pytest.MonkeyPatch) -> None:
+    """Noise for a sensitivity of 1 % less than the clip that is applied."""
+    calibrate = clipped_sum.calibrate
+
+    def calibrated(**named: Any) -> clipped_sum.DiscreteGaussian:
+        fitting = calibrate(**named)
+        return replace(fitting, clip_squared=math.ceil(fitting.clip_squared / 0.99**2))
+
+    patch.setattr(gradients, "calibrate", calibrated)
+
+
+def poisson_rate_a_percent_more(patch: pytest.MonkeyPatch) -> None:
+    """More records in a batch than the charge is for."""
+
+    def drawn(self: Poisson, count: int, noise: Any) -> Values:
+        limit = np.uint64(min(2**64 - 1, 2**64 * self.batch * 101 // (self.of * 100)))
+        return np.flatnonzero(noise.words(count) < limit)
+
+    patch.setattr(Poisson, "draw", drawn)
+
+
+def blocks_shifted(patch: pytest.MonkeyPatch) -> None:
+    """The records of a block are those one number on."""
+    places = Records.places
+    patch.setattr(Records, "places", lambda self, units: places(self, _moved(units, 1, 1)))
+
+
+def blocks_overlap(patch: pytest.MonkeyPatch) -> None:
+    """Each block reads one number of the next."""
+    places = Records.places
+    patch.setattr(Records, "places", lambda self, units: places(self, _moved(units, 0, 1)))
+
+
+def unit_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The ledger counts one unit fewer in each run than was charged."""
+    add = Tally.add
+
+    def added(self: Tally, event: Any) -> None:
+        fewer = _moved(event.units, 0, -1)
+        add(self, event if fewer is None or len(event.units.spans) != 1 else over(event, fewer))
+
+    patch.setattr(Tally, "add", added)
+
+
+def numbered_by_place(patch: pytest.MonkeyPatch) -> None:
+    """A record is its place in the file, as in version 0.1."""
+
+    def numbers(records: Records, ledger: Ledger) -> Records:
+        whole = 1 if ledger.budget.neighbouring == "replace-one" else numbering.SPACE // max(1, len(records))
+        ledger.enrol([bytes([0, *place.to_bytes(8, "big")]) for place in range(len(records))])
+        return replace(records, units=np.arange(len(records), dtype=np.int64) * whole)
+
+    for module in (gradients, chains, rooms_records):
+        for name in ("numbered", "enrolled"):
+            if hasattr(module, name):
+                patch.setattr(module, name, numbers)
+
+
+def read_as_planned(patch: pytest.MonkeyPatch) -> None:
+    """Records of all units that were meant are read, whether or not they could still pay."""
+    read = Vault._read
+    patch.setattr(Vault, "_read", lambda self, plan, event: read(self, plan, plan.event))
+
+
+def charged_to_the_next_window(patch: pytest.MonkeyPatch) -> None:
+    """A window's release is charged to the window after it."""
+    charge = Ledger.charge
+
+    def charged(self: Ledger, query: bytes, event: Any) -> bool:
+        return charge(self, query, over(event, _moved(event.units, 1, 1) or event.units))
+
+    patch.setattr(Ledger, "charge", charged)
+
+
+def noise_in_two_slots(patch: pytest.MonkeyPatch) -> None:
+    """A device draws its noise once, and adds it to every release."""
+    apply, kept = clipped_sum.DiscreteGaussian.apply, {}
+
+    def applied(self: Any, raw: Any, noise: Any) -> Values:
+        total = clipped_sum._sum(self, raw)
+        if self.size not in kept:
+            kept[self.size] = apply(self, iter([]), noise)
+        return total + kept[self.size]
+
+    patch.setattr(clipped_sum.DiscreteGaussian, "apply", applied)
+
+
+def seeded_noise(patch: pytest.MonkeyPatch) -> None:
+    """A generator whose whole future follows from any few of its words; its seed is the operating system's."""
+    source = np.random.PCG64()
+    patch.setattr(OperatingSystemNoise, "words", lambda self, count: np.asarray(source.random_raw(count), dtype="u8"))
+
+
+def points_not_rounded(patch: pytest.MonkeyPatch) -> None:
+    """A point of the sphere leaves with 24 bits more than its grid has."""
+    on_sphere = record_mechanism._on_sphere
+    patch.setattr(record_mechanism.RecordMechanism, "exponent", property(lambda self: self.scheme.exponent - 24))
+    patch.setattr(
+        record_mechanism,
+        "_on_sphere",
+        lambda cap, exponent, row, offset, noise: on_sphere(cap, exponent - 24, row, offset, noise),
+    )
+
+
+def heads_from_strangers(patch: pytest.MonkeyPatch) -> None:
+    """A ledger head counts, whoever signed it."""
+    patch.setattr(SignedHead, "verify", lambda self, fleet: None)
+
+
+def _drawn(patch: pytest.MonkeyPatch, change: Callable[[Values, int], Values]) -> None:
+    """Change what the samplers draw, by their scale."""
+    for sampler, scale in zip(_SAMPLERS, ("sigma", "scale"), strict=True):
+        draw = sampler.draw
+        patch.setattr(
+            sampler, "draw", lambda self, count, draw=draw, scale=scale: change(draw(self, count), getattr(self, scale))
+        )
+
+
+def _moved(units: Units | None, first: int, last: int) -> Units | None:
+    """Each run's ends moved by so many; all of them stay all."""
+    if units is None or units == EVERY:
+        return units
+    spans = tuple((start + first, end + last) for start, end in units.spans if start + first <= end + last)
+    return Units(spans) if spans else None

@@ -21,6 +21,7 @@ import pytest
 from sottovoce.audit import audit
 
 from tests.mutations import mutants
+from tests.mutations.catchers import PINS, Catcher, device_noise, every_unit, fit, forged_heads, neighbours
 from tests.mutations.mutants import Mutant
 
 TRIALS = 256
@@ -63,6 +64,70 @@ CASES: list[tuple[Mutant, Target, str]] = [
     (mutants.noise_repeated, CLIPD2P, "books"),
     (mutants.float_noise, LAPLACE, "low bits"),
 ]
+
+OTHERS: list[tuple[Mutant, Catcher]] = [
+    (mutants.noise_halved, fit("DiscreteGaussian")),
+    (mutants.noise_halved, fit("PureSum copies")),
+    (mutants.sensitivity_halved, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.clip_forgotten, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.batch_clipped, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.mean_clipped, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.noise_follows_data, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.sigma_a_percent_less, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.sigma_a_percent_less, neighbours("with-replacement", "record", "add-remove")),
+    (mutants.sigma_a_percent_less, fit("DiscreteGaussian")),
+    (mutants.draws_a_percent_smaller, fit("DiscreteGaussian")),
+    (mutants.draws_a_percent_smaller, fit("BoundedPoint")),
+    (mutants.draws_a_percent_smaller, fit("StreamSum")),
+    (mutants.draws_a_percent_smaller, fit("PureSum copies")),
+    (mutants.draws_a_percent_smaller, fit("PureSum joint")),
+    (mutants.draws_a_percent_smaller, fit("RecordMechanism laplace")),
+    (mutants.tails_cut(3), fit("DiscreteGaussian")),
+    (mutants.tails_cut(4), fit("DiscreteGaussian")),
+    (mutants.tails_cut(4), fit("BoundedPoint")),
+    (mutants.tails_cut(4), fit("StreamSum")),
+    (mutants.tails_cut(4), fit("PureSum copies")),
+    (mutants.sensitivity_a_percent_less, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.poisson_rate_a_percent_more, neighbours("with-replacement", "record", "add-remove")),
+    (mutants.blocks_shifted, neighbours("without-replacement", "record", "replace-one")),
+    (mutants.blocks_overlap, neighbours("without-replacement", "record", "replace-one")),
+    (mutants.blocks_shifted, neighbours("without-replacement", "record", "replace-one", release_every=2, batch=3)),
+    (mutants.unit_forgotten, every_unit),
+    (mutants.numbered_by_place, neighbours("without-replacement", "record", "add-remove")),
+    (mutants.numbered_by_place, neighbours("without-replacement", "record", "replace-one")),
+    (mutants.numbered_by_place, neighbours("golf", "record", "replace-one")),
+    (mutants.read_as_planned, neighbours("without-replacement", "record", "add-remove")),
+    (mutants.charged_to_the_next_window, neighbours("stream", "window", "add-remove")),
+    (mutants.noise_in_two_slots, neighbours("clipd2p", "record", "add-remove")),
+    (mutants.seeded_noise, device_noise),
+    (mutants.noise_repeated, device_noise),
+    (mutants.points_not_rounded, fit("RecordMechanism privunit")),
+    (mutants.always_in_the_cap, fit("RecordMechanism privunit")),
+    (mutants.always_in_the_cap, fit("RecordMechanism krr-privunit")),
+    (mutants.heads_from_strangers, forged_heads),
+]
+
+
+@pytest.mark.parametrize(
+    "mutant, catcher", OTHERS, ids=[f"{mutant.__name__}-{catcher.__name__}" for mutant, catcher in OTHERS]
+)
+def test_another_check_of_ours_catches_it(monkeypatch: pytest.MonkeyPatch, mutant: Mutant, catcher: Catcher) -> None:
+    mutant(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        catcher()
+
+
+@pytest.mark.parametrize("pin", PINS, ids=lambda pin: pin.__name__)
+def test_what_ships_is_as_it_is_pinned(pin: Catcher) -> None:
+    pin()
+
+
+def test_no_mutant_is_left_out() -> None:
+    known = vars(mutants).items()
+    named = {name for name, member in known if getattr(member, "__module__", "") == mutants.__name__ and name[0] != "_"}
+    played = {mutant for mutant, _, _ in CASES} | {mutant for mutant, _ in OTHERS}
+    made = {mutant.__name__.partition("_at_")[0] for mutant in played}
+    assert named - {"answered", "drawn_anew"} == made
 
 
 @pytest.mark.parametrize(

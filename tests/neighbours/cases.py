@@ -98,11 +98,13 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
 def cases() -> Iterator[Case]:
     """Every combination, proved or not."""
     for name, known in LEARNERS.items():
-        groups = [_OPTIONS[group] for group in _USED[known.family]]
+        # The thresholds of adad2p and constd2p are clipd2p's with other defaults.
+        used = ("sampling",) if name in ("adad2p", "constd2p") else _USED[known.family]
+        groups = [_OPTIONS[group] for group in used]
         chosen = [
             {key: value for part in options for key, value in part.items()} for options in itertools.product(*groups)
         ]
-        if known.models[0] == "softmax":
+        if known.models[0] == "softmax" and name not in ("adad2p", "constd2p"):
             chosen += [{"model": "mlp", "hidden": 2}, {"model": "logistic"}, {"model": "pegasos"}]
         for learner, unit, neighbouring in itertools.product(chosen, UNITS, RELATIONS):
             yield Case(tuple(sorted({"name": name, **learner}.items())), unit, neighbouring)

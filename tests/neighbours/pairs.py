@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from sottovoce.accounting.events import SMOOTHING_VARIANCE, Event, GaussianSum, PureRelease, RecordReleased
+from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.agent.family import family_of
@@ -167,6 +168,10 @@ def whole(one: World, other: World) -> float:
     _require(spent <= one.statement.epsilon, f"a unit paid ε = {spent} of a budget of {one.statement.epsilon}")
     _require(one.ledger.spending().epsilon <= one.statement.epsilon, "somebody paid more than the budget")
     charged = {query: event_mu(event) for query, event in _events(one) if _touches(event, units)}
+    for unit in units:  # by our own sum, not the ledger's
+        mu_squared = sum({query: event_mu(event) for query, event in _events(one) if _touches(event, {unit})}.values())
+        spent = gaussian_epsilon(math.sqrt(mu_squared) * (1 - 1e-9), one.ledger.budget.delta)
+        _require(spent <= one.statement.epsilon, "a unit paid more than its budget, and the ledger does not know")
     moved: dict[bytes, Fraction] = {}
     pure, released = Fraction(0), set()
     for seen, also in zip(one.history, other.history, strict=True):
@@ -182,6 +187,8 @@ def whole(one: World, other: World) -> float:
     paid, all_moved = sum(charged.values()), sum(moved.values())
     _require(all_moved <= paid, "a unit's releases move farther than it has paid for")
     _require(pure <= Fraction(one.statement.epsilon), "a record's releases cost more than its budget")
+    seen_epsilon = gaussian_epsilon(math.sqrt(all_moved) * (1 - 1e-9), one.ledger.budget.delta)
+    _require(seen_epsilon <= one.statement.epsilon, "what differs is more than the statement says")
     shared = any(seen.shared for seen in one.history)
     return math.sqrt(all_moved / paid) if shared and paid else 0.0
 
@@ -230,6 +237,9 @@ def _drawn_as_charged(seen: Seen) -> None:
             expected = [("gaussian", event.sigma, plan.mechanism.size)]
             rate = getattr(plan.sampling, "batch", 0), getattr(plan.sampling, "of", 0)
             _require(rate == (event.batch, event.of), f"a batch is drawn at {rate}, and another rate is charged")
+            limit = 2**64 * event.batch // event.of
+            batch = [row for row, word in seen.words if word < limit]
+            _require(event.batch == event.of or seen.drawn == batch, "a batch is not drawn at the rate charged")
         case PureRelease():
             law = "k-norm" if event.law == "joint" else "laplace"
             expected = [(law, event.scale, event.copies * event.features)]
@@ -400,8 +410,8 @@ def _questions(case: Case, changed: dict[str, Any], held: int, dice: random.Rand
     terms: Any = case.terms() or family_of(case.config(**changed)).terms
     size, kind, slots = _asked(case, changed, terms, held)
     queries = []
-    for _ in range(dice.choice((1, 2, 4, 7))):
-        slot = dice.choice(slots)
+    chosen = [dice.choice(slots) for _ in range(dice.choice((1, 2, 4, 7)))]
+    for slot in slots if isinstance(terms, StreamTerms) and dice.random() < 0.5 else chosen:
         point = np.array([dice.choice((0.0, 1.0, 30.0)) * dice.gauss(0, 1) for _ in range(size)])
         if isinstance(terms, NormalisedTerms):
             point = np.append(point * dice.choice((0.0, 1.0)), dice.choice((0.05, 0.5, 7.0)))

@@ -57,6 +57,8 @@ class Seen:
         charged: what the ledger holds for this query.
         shared: what earlier queries were charged that pay for this one too.
         units: the numbers of the differing records that the vault held.
+        words: of a random batch, the word that decided over each record, in the file's order.
+        drawn: what was computed from, in the file's order.
     """
 
     query: Query
@@ -68,7 +70,8 @@ class Seen:
     shared: list[Event] = field(default_factory=list)
     units: frozenset[int] = frozenset()
     plan: Plan[Any] | None = None
-    drawn: frozenset[bytes] = frozenset()
+    words: list[tuple[bytes, int]] = field(default_factory=list)
+    drawn: list[bytes] = field(default_factory=list)
 
 
 class CoupledNoise(SeededNoise):
@@ -79,12 +82,14 @@ class CoupledNoise(SeededNoise):
         self.seed = seed
         self.turn = b""
         self.held: list[tuple[bytes, bool]] = []
+        self.given: list[tuple[bytes, int]] = []
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """uint64[count]."""
         if count != len(self.held):
             return super().words(count)
-        return np.array([0 if differs else self._word(row) for row, differs in self.held], dtype=np.uint64)
+        self.given = [(row, 0 if differs else self._word(row)) for row, differs in self.held]
+        return np.array([word for _, word in self.given], dtype=np.uint64)
 
     def _word(self, row: bytes) -> int:
         whole = hashlib.sha256(row + self.turn + self.seed.to_bytes(8, "big")).digest()
@@ -137,7 +142,7 @@ class World:
         """The answer, or what the device had done when it died at this point."""
         assert self.ledger is not None
         self.seen, self.crash = Seen(query), crash
-        self.noise.turn = query.id
+        self.noise.turn, self.noise.given = query.id, []
         self.noise.held = list(zip(self.identities, self.differing, strict=True))
         try:
             answer = self.vault.answer(query)
@@ -148,7 +153,7 @@ class World:
         except LedgerError:  # it was charged under other terms
             self.seen.refused = "ledger"
         self.crash = None
-        self.seen.charged = self.ledger.charged(query.id)
+        self.seen.charged, self.seen.words = self.ledger.charged(query.id), self.noise.given
         if self.seen.plan is not None:
             earlier = [self.ledger.charged(id_) for id_ in self.seen.plan.shared]
             self.seen.shared = [event for event in earlier if event is not None]
@@ -192,7 +197,7 @@ class _Watched:
         world.die("charged")
         assert world.seen is not None
         if records.identities is not None:
-            world.seen.drawn = frozenset(row.tobytes() for row in records.identities)
+            world.seen.drawn = [row.tobytes() for row in records.identities]
         return self._program.compute(query, records)
 
 

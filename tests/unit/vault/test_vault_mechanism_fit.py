@@ -37,7 +37,7 @@ _NO_NOISE = {"Exact", "Told"}
 _CHARGED_AS_INFINITE = {"PublishedGaussian", "UnprovedPoint"}
 
 
-def fits(values: Ints, below: Callable[[Floats], Floats], tails: list[float], beyond: list[float]) -> None:
+def fits(values: Ints, below: Callable[[Floats], Floats], tails: list[int], beyond: list[float]) -> None:
     """Pearson's test in a thousand equally probable cells, and how many draws are beyond each of the tails.
 
     Args:
@@ -46,7 +46,7 @@ def fits(values: Ints, below: Callable[[Floats], Floats], tails: list[float], be
         tails: where tails begin.
         beyond: the probability of each, both sides together.
     """
-    counts = np.histogram(below(values + 0.0), bins=1000, range=(0, 1))[0]
+    counts = np.histogram(below(values.astype(np.float64)), bins=1000, range=(0, 1))[0]
     expected = len(values) / 1000
     assert gammaincc(999 / 2, float(((counts - expected) ** 2).sum()) / expected / 2) > ALPHA
     for place, chance in zip(tails, beyond, strict=True):
@@ -117,7 +117,7 @@ def laplace_record() -> None:
 
 
 def priv_unit_record() -> None:
-    """⟨V, u⟩ of a record's points: in the cap as often as they should be, and spread in it and outside as on a sphere."""
+    """⟨V, u⟩ of a record's points: in the cap as often as it should be, and spread there and outside as on a sphere."""
     law = scheme("privunit", 4, 2, 2.0)
     assert isinstance(law, PrivUnit)
     row = np.array([1.0, -2.0, 3.0, 0.5])
