@@ -32,7 +32,7 @@ CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exp
     for verb in ("UPDATE", "DELETE")
 )
 
-_LOG_HEAD, _FRAME_HEAD = 32, 24  # bytes
+_LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
@@ -123,6 +123,23 @@ def log_is_damaged(path: Path) -> bool:
             frame = file.read(_FRAME_HEAD)
             behind += frame[8:16] == salt and frame[4:8] != bytes(4)  # the last frame of a commit
     return behind > 1
+
+
+def log_is_gone(path: Path) -> bool:
+    """Whether the log was removed while charges in it were not yet folded into the file: its index still counts them.
+
+    Of the index, see "WAL-Index Format" in SQLite's documentation: the last valid frame, and how many were folded.
+    """
+    real = path.resolve()
+    log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
+    if log.exists() or not index.exists():
+        return False
+    with index.open("rb") as file:
+        counted = file.read(_INDEX_HEAD)
+    if len(counted) < _INDEX_HEAD:
+        return False
+    frames, folded = (int.from_bytes(counted[at : at + 4], sys.byteorder) for at in (16, 96))
+    return frames > folded
 
 
 @contextmanager

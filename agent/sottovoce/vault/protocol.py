@@ -158,6 +158,11 @@ def reply(raw: bytes) -> Reply:
         raise MalformedError(f"not a reply of this protocol: {error}") from error
 
 
+def framed(raw: bytes) -> bytes:
+    """A message in its frame."""
+    return _HEADER.pack(_MARK, VERSION, len(raw)) + raw
+
+
 def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
     """Send one frame.
 
@@ -165,7 +170,7 @@ def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
         OSError: the other side has gone, or does not read it within so many seconds.
     """
     connection.settimeout(seconds)
-    connection.sendall(_HEADER.pack(_MARK, VERSION, len(raw)) + raw)
+    connection.sendall(framed(raw))
 
 
 def receive(connection: socket.socket, most: int, seconds: float) -> bytes:

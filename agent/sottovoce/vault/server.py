@@ -1,18 +1,18 @@
 """A vault behind a Unix socket: it takes one connection, one question and one answer at a time.
 
-Whoever connects must be the agent's user: the kernel says who it is. Whatever else comes in, this process goes on; it
-waits for nobody longer than a few seconds, and holds one question in memory at a time.
+Whoever connects must be the agent's user: the kernel says who it is, and strangers are turned away while the vault is
+busy (admission.py). Whatever else comes in, this process goes on; it waits for nobody longer than a few seconds, and
+holds one question in memory at a time.
 """
 
 import logging
 import os
 import selectors
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import numpy as np
 from sottovoce.door import Query, Refused
 from sottovoce.errors import ConfigError, LedgerError, PrivacyError, SottovoceError
 from sottovoce.vault import protocol
+from sottovoce.vault.admission import Admission
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.protocol import Failed, MalformedError, Question, Reply
 from sottovoce.vault.vault import Vault
@@ -29,7 +30,6 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
-_CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 _NAMED = (LedgerError, PrivacyError)
 
 
@@ -79,8 +79,9 @@ class VaultServer:
             alive: called before each answer, and at least every so many seconds while there is no question, if at all.
             every: those seconds; None: it is not called.
         """
-        with selectors.DefaultSelector() as selector:
-            selector.register(listener, selectors.EVENT_READ)
+        admission = Admission(listener, self._served.user, self._turn_away)
+        with admission.open(), selectors.DefaultSelector() as selector:
+            selector.register(admission.waiting, selectors.EVENT_READ)
             selector.register(stop, selectors.EVENT_READ)
             while True:
                 readable = [key.fileobj for key, _ in selector.select(every)]
@@ -88,11 +89,16 @@ class VaultServer:
                     alive()
                 if stop in readable:
                     return
-                if not readable:
-                    continue
-                connection, _ = listener.accept()
-                with connection:
-                    self._attend(connection)
+                connection = admission.next() if readable else None
+                if connection is not None:
+                    with connection:
+                        self._attend(connection)
+
+    def _turn_away(self, connection: socket.socket, user: int) -> None:
+        self._note("user-refused", f"uid={user}")
+        words = f"user {user} may not ask this vault; see vault.agent_user in its configuration"
+        with suppress(OSError):  # it does not read what it is told
+            connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
     def _attend(self, connection: socket.socket) -> None:
         try:
@@ -102,10 +108,6 @@ class VaultServer:
             self._note("connection-lost", str(error))
 
     def _reply(self, connection: socket.socket) -> Reply:
-        user = peer(connection)
-        if user != self._served.user:
-            self._note("user-refused", f"uid={user}")
-            return Failed("user", f"user {user} may not ask this vault; see vault.agent_user in its configuration")
         try:
             raw = protocol.receive(connection, self._most, _PATIENCE_SECONDS)
             return self._answer(protocol.question(raw))
@@ -153,12 +155,6 @@ class VaultServer:
         if isinstance(answer, Refused):
             return protocol.Denied(answer)
         return protocol.Released(answer.query_id, answer.value.astype("<i8").tobytes(), answer.step, answer.simulated)
-
-
-def peer(connection: socket.socket) -> int:
-    """The number of the user at the other end, as the kernel noted it when the connection was made."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(raw)[1])
 
 
 @contextmanager

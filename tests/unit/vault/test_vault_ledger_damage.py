@@ -4,6 +4,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +17,7 @@ from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.budget import Stored
 
 OWNER = "meter-17"
+BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**4, 5000)
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +183,32 @@ def test_a_full_disk_stops_releases_and_keeps_what_there_is(
     assert ledger.spending().charges == charges + 1
     ledger.close()
     Ledger.open(path, OWNER, budget).close()
+
+
+def test_a_log_that_is_removed_while_it_is_used_stops_charging_and_is_folded_in_by_a_stop(used: Path) -> None:
+    ledger = Ledger.open(used, OWNER, BUDGET)
+    assert ledger.charge(b"x" * 32, EVENT)
+    before = ledger.head().charges
+    used.with_name(used.name + "-wal").unlink()
+    with pytest.raises(LedgerError, match=r"-wal, was removed.*SIGTERM"):
+        ledger.charge(b"y" * 32, EVENT)
+    with pytest.raises(LedgerError, match="was removed"):
+        Ledger.read(used)
+    ledger.close()
+    again = Ledger.open(used, OWNER, BUDGET)
+    assert again.head().charges >= before
+    again.close()
+
+
+def test_a_log_that_was_removed_after_a_crash_is_missed(used: Path) -> None:
+    """Else a ledger that forgot its last charges would charge anew."""
+    child = os.fork()
+    if child == 0:
+        Ledger.open(used, OWNER, BUDGET).charge(b"x" * 32, EVENT)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    used.with_name(used.name + "-wal").unlink()
+    with pytest.raises(LedgerError, match="put that very file back"):
+        Ledger.open(used, OWNER, BUDGET)
+    with pytest.raises(LedgerError, match="put that very file back"):
+        Ledger.read(used)

@@ -1,0 +1,252 @@
+"""A record's number is its own and for good; what a release reads is what was charged."""
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.accounting.units import EVERY, Units, overlap
+from sottovoce.agent.family import records_of
+from sottovoce.data import Records, identified
+from sottovoce.door import Query, Refused, Release
+from sottovoce.errors import InternalError, LedgerError
+from sottovoce.kernels import Softmax
+from sottovoce.perturbation import scheme
+from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, account_of, build
+from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.vault.numbering import SPACE, blocks_of, enrolled, numbered
+
+ADD_REMOVE, REPLACE_ONE = (Budget(1.0, 1e-5, "record", relation) for relation in ("add-remove", "replace-one"))
+FEATURES = 4
+
+
+def some(count: int, seed: int = 0) -> Records:
+    dice = np.random.default_rng(seed)
+    return Records(dice.normal(size=(count, FEATURES)), dice.integers(0, 2, count))
+
+
+def numbers(records: Records, ledger: Ledger) -> dict[bytes, int]:
+    """The number of each record, by its features."""
+    units = numbered(records, ledger).units
+    assert units is not None
+    return {row.tobytes(): int(unit) for row, unit in zip(records.features, units, strict=True)}
+
+
+def joined(*parts: Records) -> Records:
+    return Records(np.concatenate([part.features for part in parts]), np.concatenate([part.labels for part in parts]))
+
+
+@pytest.fixture(params=[ADD_REMOVE, REPLACE_ONE], ids=lambda budget: budget.neighbouring)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    Ledger.create(tmp_path / "ledger.db", "meter-17", request.param)
+    return tmp_path / "ledger.db"
+
+
+def opened(path: Path) -> Ledger:
+    found = Ledger.read(path)
+    found.close()
+    return Ledger.open(path, found.owner, found.budget)
+
+
+def test_rows_inserted_removed_and_reordered_change_nobody_elses_number(path: Path) -> None:
+    first, new = some(30), some(10, seed=1)
+    ledger = opened(path)
+    before = numbers(first, ledger)
+    ledger.close()
+    ledger = opened(path)
+    order = np.random.default_rng(2).permutation(25)
+    after = numbers(joined(new, first.at(order)), ledger)
+    assert all(after[row] == before[row] for row in after.keys() & before.keys())
+    assert not {after[row.tobytes()] for row in new.features} & set(before.values())
+    ledger.close()
+
+
+def test_an_edited_record_is_another_one_and_returns_to_its_number(path: Path) -> None:
+    ledger, held = opened(path), some(3)
+    before = numbers(held, ledger)
+    edited = replace(held, features=held.features + np.eye(3, FEATURES) * 1e-12)
+    assert not set(numbers(edited, ledger).values()) & set(before.values())
+    assert numbers(held, ledger) == before
+    ledger.close()
+
+
+def test_a_later_transform_changes_no_number(path: Path) -> None:
+    ledger, raw = opened(path), some(12)
+    as_it_was = [numbered(records_of(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")]
+    assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
+    ledger.close()
+
+
+def test_equal_records_share_a_number_or_are_told_apart() -> None:
+    twins = joined(some(2), some(2))
+    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE)).units
+    assert hashed is not None
+    assert hashed[:2].tolist() == hashed[2:].tolist()
+    counted = numbered(twins, Ledger.in_memory("meter-17", REPLACE_ONE)).units
+    assert counted is not None
+    assert counted.tolist() == [0, 1, 2, 3]
+
+
+def test_zero_has_one_sign() -> None:
+    plus, minus = Records(np.zeros((1, 2)), np.zeros(1, dtype=int)), Records(-np.zeros((1, 2)), np.zeros(1, dtype=int))
+    one, other = identified(plus).identities, identified(minus).identities
+    assert one is not None
+    assert other is not None
+    assert (one == other).all()
+
+
+def test_label_and_window_are_part_of_a_record() -> None:
+    held = some(1)
+    windows = np.array([0], dtype=np.int64)
+    others = [held, replace(held, labels=held.labels + 1), replace(held, windows=windows)]
+    assert len({identified(one).identities.tobytes() for one in others}) == 3  # type: ignore[union-attr]
+
+
+def test_numbers_follow_from_the_ledgers_own_key(tmp_path: Path) -> None:
+    held, found = some(40), []
+    for name in ("one.db", "other.db"):
+        Ledger.create(tmp_path / name, "meter-17", ADD_REMOVE)
+        ledger = opened(tmp_path / name)
+        found.append(set(numbers(held, ledger).values()))
+        ledger.close()
+    assert not found[0] & found[1]
+
+
+def test_a_record_is_in_each_block_as_often_as_in_another() -> None:
+    """Over ledgers' keys: within 6 standard deviations in every block."""
+    held, edges = some(4000), blocks_of("add-remove", 1, 7)
+    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE)).units
+    assert units is not None
+    assert 0 <= units.min() <= units.max() < SPACE
+    counts = np.histogram(units, bins=edges)[0]
+    assert counts.sum() == 4000
+    assert abs(counts - 4000 / 7).max() < 6 * np.sqrt(4000 / 7)
+
+
+def test_blocks_of_a_public_number_of_records_are_of_one_size() -> None:
+    assert blocks_of("replace-one", 5, 3).tolist() == [0, 5, 10, 15]
+
+
+def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
+    ledger = opened(path)
+    enrolled(some(5), ledger)
+    document = repr(account_of(ledger))
+    assert ledger.key.hex() not in document
+    for (digest,) in sqlite3.connect(path).execute("SELECT digest FROM record"):
+        assert digest.hex() not in document
+    ledger.close()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE secret SET key = x'00'", "DELETE FROM record", "DELETE FROM secret"])
+def test_neither_key_nor_list_is_ever_changed(path: Path, statement: str) -> None:
+    ledger = opened(path)
+    enrolled(some(5), ledger)
+    ledger.close()
+    with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
+        connection.execute(statement)
+
+
+def test_a_ledger_that_numbered_by_place_is_refused(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+    with pytest.raises(LedgerError, match="by their place"):
+        Ledger.read(path)
+
+
+def test_records_without_numbers_are_not_read_unit_by_unit() -> None:
+    assert some(3).within(EVERY).features.shape == (3, FEATURES)
+    with pytest.raises(InternalError, match="without numbers"):
+        some(3).within(Units(((0, 1),)))
+
+
+def test_what_is_in_both() -> None:
+    assert overlap(Units(((0, 4), (8, 9))), Units(((3, 8),))) == Units(((3, 4), (8, 8)))
+    assert overlap(Units(((0, 4),)), Units(((5, 8),))) is None
+
+
+# ------------------------------------------------------- what was found, played as it was found, noise left out
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DiscreteGaussianSampler, "draw", lambda self, count: np.zeros(count, dtype=np.int64))
+
+
+def blocks(held: Records, ledger: Ledger, batch: int, of: int = 60) -> list[NDArray[np.float64] | None]:
+    terms = GradientTerms("without-replacement", 1, 0.7, sampling="blocks", batch=batch, of=of)
+    kernel = Softmax(FEATURES, 2)
+    vault = build(records=held, kernel=kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+    answers = [
+        vault.answer(Query("without-replacement", "gradient", slot, np.zeros(kernel.size)))
+        for slot in range(max(1, of // batch))
+    ]
+    return [
+        None if isinstance(answer, Refused) else np.ldexp(answer.value * 1.0, _exponent(answer)) for answer in answers
+    ]
+
+
+def _exponent(release: Release) -> int:
+    return int(np.log2(release.step))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 20])
+@pytest.mark.usefixtures("quiet")
+def test_a_record_less_moves_one_block_and_no_other(batch: int) -> None:
+    held = replace(some(60), features=some(60).features * 100)
+    worlds = [blocks(one, Ledger.in_memory("meter-17", ADD_REMOVE), batch) for one in (held, held.at(slice(1, None)))]
+    moved = [float(np.linalg.norm(one - other)) for one, other in zip(*worlds, strict=True)]
+    assert sorted(moved)[:-1] == [0.0] * (len(moved) - 1)
+    assert 0.69 < max(moved) <= 0.7
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_cannot_pay_is_not_summed_whatever_the_batch() -> None:
+    """Each record is in one release, whatever blocks are made of them at later starts."""
+    held, ledger = some(60), Ledger.in_memory("meter-17", ADD_REMOVE)
+    total = np.zeros(FEATURES * 2)
+    for batch, of in ((26, 60), (14, 60), (10, 60), (8, 30)):
+        before = ledger.spending().charges
+        released = blocks(held, ledger, batch, of)
+        total += sum(part for slot, part in enumerate(released) if part is not None and slot >= before)
+    once = blocks(held, Ledger.in_memory("meter-17", ADD_REMOVE), 60)[0]
+    assert once is not None
+    np.testing.assert_allclose(total, once, atol=1e-3)
+    assert ledger.spending().epsilon <= 1.0
+
+
+def test_a_record_that_moves_in_its_file_is_published_once() -> None:
+    ledger, law = Ledger.in_memory("meter-17", REPLACE_ONE), scheme("privunit", FEATURES, 2, 1.0)
+    held = some(8)
+    for start in range(4):
+        held = joined(some(10, seed=start + 5), held) if start else held
+        vault = build(
+            records=held,
+            kernel=None,
+            terms=RecordTerms("golf", law, "declared"),
+            ledger=ledger,
+            noise=OperatingSystemNoise(),
+        )
+        slot = 0
+        while not isinstance(vault.answer(Query("golf", "record", slot, np.empty(0))), Refused):
+            slot += 1
+        assert slot == len(held)
+    assert ledger.spending().charges == len(held)
+    assert ledger.spending().epsilon <= 1.0
+
+
+def test_the_record_of_a_number_may_be_gone_and_others_follow() -> None:
+    ledger, law = Ledger.in_memory("meter-17", REPLACE_ONE), scheme("privunit", FEATURES, 2, 1.0)
+    held = some(4)
+
+    def published(records: Records) -> list[str | None]:
+        terms = RecordTerms("golf", law, "declared")
+        vault = build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+        answers = [vault.answer(Query("golf", "record", slot, np.empty(0))) for slot in range(5)]
+        return [answer.reason if isinstance(answer, Refused) else None for answer in answers]
+
+    enrolled(held, ledger)
+    assert published(held.at(np.array([0, 2, 3]))) == [None, "gone", None, None, "record"]
+    assert published(held) == [None, None, None, None, "record"]
