@@ -11,7 +11,7 @@ from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.identity import Identity
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.vault import Spending, Tip
+from sottovoce.vault import Keeper, Spending, Tip
 from sottovoce.wire import SignedHead
 
 
@@ -38,11 +38,13 @@ class Past:
         charges: made so far, each with its release.
         name: two of different names have released different things,
         common: but for the first so many.
+        named: its keepers.
     """
 
     charges: int = 0
     name: str = "one"
     common: int = 0
+    named: tuple[Keeper, ...] = ()
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -50,6 +52,12 @@ class Past:
 
     def spending(self) -> Spending:
         raise NotImplementedError
+
+    def keepers(self) -> tuple[Keeper, ...]:
+        return self.named
+
+    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+        self.named = keepers
 
     async def ask(self, query: Query) -> Answer:
         raise NotImplementedError

@@ -4,6 +4,7 @@ A peer knows the head before it sees what was paid for: links tell it before the
 """
 
 import asyncio
+import contextlib
 import os
 import time
 from collections import OrderedDict
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sottovoce.agent.head_book import NAME, HeadBook
+from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping, named
 from sottovoce.agent.waits import Waits
 from sottovoce.agent.witness import Witness, check
 from sottovoce.errors import MessageRefused
-from sottovoce.identity import Identity
+from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Tip, VaultFront
@@ -24,7 +26,7 @@ from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_
 
 T = TypeVar("T")
 _LIFE_BYTES = 16
-_LOOK_SECONDS = 60.0
+_FIRST_PAUSE, _LOOK_SECONDS = 0.5, 60.0
 TELL_EVERY_SECONDS = 60.0
 """After which a peer is told again what it was told before: two devices with the same keys then hear of each other."""
 
@@ -91,27 +93,51 @@ class Herald:
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
         self.head = self._signed(vault.tip())
+        witness.charged = self.head.charges > 0
+        self.keeping = Keeping(vault, witness, self.tell, lambda node: peer_dns_name(node, identity.fleet))
+        self._permitted = False
         known = book.known(identity.node_id)
         if known is not None:
             check(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
         book.take(self.head, ())
 
-    def attend(self, disk: Executor, peers: Callable[[], list[str]]) -> None:
-        """From now on: where to write, and whose heads never make room for others'."""
-        self._disk, self._peers = disk, peers
+    def attend(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
+        """From now on: where to write, whom this device sends to, and who has left or is shut out.
+
+        The heads of those it sends to never make room for others'.
+        """
+        self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
+        self.keeping.attend(peers, left)
 
     async def permission(self) -> bool:
-        """Wait until enough peers know nothing newer; returns False when the agent stops before."""
-        since = time.monotonic()
-        while not self.witness.enough and not self._stopping:
-            self._voice.waits.begin(_WAIT, self._lacking(), _LOOK_SECONDS, since, repeats=True)
+        """Wait until enough peers know nothing newer, and one keeps the last charge; False when the agent stops before.
+
+        Raises:
+            LedgerError: a keeper knows a newer head, or one of another past.
+        """
+        since, pause = time.monotonic(), _FIRST_PAUSE
+        while not self._may_charge() and not self._stopping:
+            await self.keeping.tell(self.due, TOLD_AT_ONCE if self._permitted else KEEPERS)
+            if self._may_charge():
+                break
+            self._voice.waits.begin(_WAIT, self._lacking(), pause, since, repeats=True)
             self._changed.clear()
-            try:
-                await asyncio.wait_for(self._changed.wait(), _LOOK_SECONDS)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), pause)
+            pause = min(2 * pause, _LOOK_SECONDS)
         self._voice.waits.end(_WAIT)
-        return not self._stopping
+        if self._stopping:
+            return False
+        self._permitted = True
+        await self.keeping.appoint(self.due)
+        return True
+
+    def _may_charge(self) -> bool:
+        return self.witness.enough and (self.witness.alone or self.keeping.knowing(self._lags, self.witness.needed))
+
+    def _lags(self, peer: str) -> bool:
+        """Whether a peer does not know the present head."""
+        return self.witness.told(peer) != self.head
 
     def stop(self) -> None:
         """Let whoever waits go."""
@@ -128,6 +154,14 @@ class Herald:
             head = self._signed(tip)
             await self._on_disk(lambda: self._book.take(head, ()))
             self.head = head
+
+    async def inform(self) -> None:
+        """Tell half of the keepers of the last charge, by turns.
+
+        Raises:
+            LedgerError: see `permission`.
+        """
+        await self.keeping.tell(self._lags, TOLD_AT_ONCE)
 
     def due(self, peer: str) -> bool:
         """Whether this peer has yet to be told the present head, or was told it a minute ago."""
@@ -217,6 +251,16 @@ class Herald:
 
     def _lacking(self) -> str:
         have, needed, peers = self.witness.agreeing, self.witness.needed, len(self._peers())
+        if self._permitted:
+            return (
+                f"one of the keepers of this ledger's head to be told of the last charge ({named(self.keeping.nodes)})"
+            )
+        if self.witness.charged and self.keeping.nodes:
+            return (
+                f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to say that it is "
+                f"the newest, before anything is released ({named(self.keeping.nodes)} are asked again and again; "
+                "where they are gone for good, set ledger.alone = true if you know that no copy was restored)"
+            )
         lonely = not self._contacts and not peers
         way_out = "; without any, set ledger.alone = true" if lonely else ""
         return (

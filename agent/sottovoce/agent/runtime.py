@@ -123,7 +123,11 @@ class Agent:
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
         control = ControlServer(self.config.agent.state / "agent.sock", self)
-        self.herald.attend(self._core_thread, lambda: list(self.links))
+        self.herald.attend(
+            self._core_thread,
+            lambda: [link.peer for link in self.links.values()],
+            lambda node: self._gone(node) or self.trust.refuses(node),
+        )
         self.crier.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
         try:
             await self.transport.start(self._reception.receive)
@@ -328,6 +332,7 @@ class Agent:
                 None, lambda: (self.vault.spending(), self.vault.tip())
             )
             await self.herald.advance(tip)
+            self._spawn(self.herald.inform())
         await self.serially(lambda: self.core.answer(answer, self._loop.time()))
 
     async def _confirmed(self, outgoing: Outgoing) -> None:

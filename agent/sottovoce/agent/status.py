@@ -70,6 +70,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             "alone": agent.herald.witness.alone,
             "echoes": agent.herald.witness.agreeing,
             "echoes_needed": agent.herald.witness.needed,
+            "keepers": sorted(agent.herald.keeping.nodes),
             "written_bytes_today": agent.spending.written_today,
             "bytes_per_day": agent.config.ledger.bytes_per_day,
         },

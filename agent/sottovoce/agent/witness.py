@@ -2,6 +2,9 @@
 
 A device that was restored from a copy has forgotten what it has spent, and a second one with the same keys spends the
 same budget again: both are seen in what peers give back. Peers can keep silent, and they cannot forge.
+
+Once anything was charged, a peer that knows nothing of the ledger says nothing about it. Then those count who keep its
+newest head, whom the ledger itself names: they know it however large the fleet is.
 """
 
 from dataclasses import dataclass, field
@@ -31,12 +34,17 @@ class Witness:
     Attributes:
         needed: so many different peers have to know nothing newer before the first release.
         alone: the operator has decided that none is needed.
+        charged: something was charged before this start, so that whoever knows of nothing is no witness.
+        keepers: who keeps this ledger's newest head, node ids; where nobody does, any peer that knows of it counts.
     """
 
     needed: int
     alone: bool
+    charged: bool = False
+    keepers: frozenset[str] = frozenset()
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _agreeing: set[str] = field(default_factory=set)
+    _tried: set[str] = field(default_factory=set)
 
     @property
     def agreeing(self) -> int:
@@ -45,8 +53,13 @@ class Witness:
 
     @property
     def enough(self) -> bool:
-        """Whether this device may release."""
-        return self.alone or len(self._agreeing) >= self.needed
+        """Whether this device may release: enough agree, and every keeper has been asked, or could not be."""
+        asked = not self.charged or self.keepers <= self._tried
+        return self.alone or (asked and len(self._agreeing) >= self.needed)
+
+    def missed(self, peer: str) -> None:
+        """This peer was asked, and did not answer."""
+        self._tried.add(peer)
 
     def told(self, peer: str) -> SignedHead | None:
         """The head that this peer was last told and has answered."""
@@ -66,7 +79,9 @@ class Witness:
         """
         if known is not None:
             check(f"peer {peer}", own, known, mark)
-        self._agreeing.add(peer)
+        self._tried.add(peer)
+        if not self.charged or (known is not None and (peer in self.keepers or not self.keepers)):
+            self._agreeing.add(peer)
 
     def answered(self, peer: str, told: SignedHead, known: SignedHead | None) -> None:
         """The same peer has answered when it was told `told`; what it knows was heard before.

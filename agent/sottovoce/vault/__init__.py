@@ -13,6 +13,7 @@ from sottovoce.vault.clipped_sum import calibrate
 from sottovoce.vault.construction import build
 from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
+from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
@@ -44,6 +45,7 @@ __all__ = [
     "FixedSize",
     "GradientTerms",
     "Head",
+    "Keeper",
     "Ledger",
     "MeanTerms",
     "NormalisedTerms",

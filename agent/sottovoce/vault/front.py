@@ -5,6 +5,7 @@ from typing import Protocol
 from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.vault.budget import Spending
 from sottovoce.vault.chain import Tip
+from sottovoce.vault.keepers import Keeper
 
 
 class VaultFront(Protocol):
@@ -28,6 +29,14 @@ class VaultFront(Protocol):
 
     def mark(self, charges: int, released: int) -> bytes | None:
         """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
+        ...
+
+    def keepers(self) -> tuple[Keeper, ...]:
+        """Who keeps the ledger's newest head: those named last."""
+        ...
+
+    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+        """Name those who keep it from now on, durably."""
         ...
 
     async def ask(self, query: Query) -> Answer:

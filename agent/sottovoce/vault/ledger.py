@@ -20,6 +20,8 @@ from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending, Stored
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
+from sottovoce.vault.keepers import Keeper, written
+from sottovoce.vault.keepers import read as read_keepers
 from sottovoce.vault.ledger_file import KEY_BYTES, checked, connect, fill, locked, log_is_damaged, log_is_gone, named
 from sottovoce.vault.wear import Wear
 
@@ -167,6 +169,24 @@ class Ledger:
         """How many records were ever numbered one by one."""
         with named(self._path):
             return int(self._connection.execute("SELECT count(*) FROM record").fetchone()[0])
+
+    def keepers(self) -> tuple[Keeper, ...]:
+        """Who keeps its newest head: those named last."""
+        with named(self._path):
+            row = self._connection.execute("SELECT named FROM keepers ORDER BY number DESC LIMIT 1").fetchone()
+            try:
+                return () if row is None else read_keepers(row[0])
+            except ValueError as error:
+                raise sqlite3.DatabaseError("its keepers are none") from error
+
+    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+        """Name those who keep its newest head from now on, durably.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO keepers (named) VALUES (?)", (written(keepers),))
 
     def charge(self, query: bytes, event: Event) -> bool:
         """Make a charge durable, once for each query.

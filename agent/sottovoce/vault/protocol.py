@@ -17,9 +17,10 @@ from msgspec import Meta, Struct
 from sottovoce.door import PrivacyStatement, Refused
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
+from sottovoce.vault.keepers import Keeper
 
-VERSION = 1
-SLACK = 1024  # bytes of a message beside its array
+VERSION = 2
+SLACK = 8192  # bytes of a message beside its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
 
@@ -74,6 +75,19 @@ class AskMark(Message, frozen=True):
     released: Place
 
 
+class AskKeepers(Message, frozen=True):
+    """Who keeps the ledger's newest head?"""
+
+    vault: Link
+
+
+class Appoint(Message, frozen=True):
+    """These keep it from now on."""
+
+    vault: Link
+    keepers: Annotated[tuple[Keeper, ...], Meta(max_length=64)]
+
+
 class Released(Message, frozen=True):
     """A release: `value` is int64[P], little-endian, on the grid of step `step`."""
 
@@ -107,6 +121,12 @@ class Marked(Message, frozen=True):
     mark: Link | None
 
 
+class Kept(Message, frozen=True):
+    """Those who keep the ledger's newest head."""
+
+    keepers: tuple[Keeper, ...]
+
+
 class Failed(Message, frozen=True):
     """There is no answer. `kind` names an exception of sottovoce.errors; anything else is the asker's own fault."""
 
@@ -114,8 +134,8 @@ class Failed(Message, frozen=True):
     explanation: str
 
 
-Question = Introduce | Ask | AskSpending | AskTip | AskMark
-Reply = Introduction | Released | Denied | Spent | Reached | Marked | Failed
+Question = Introduce | Ask | AskSpending | AskTip | AskMark | AskKeepers | Appoint
+Reply = Introduction | Released | Denied | Spent | Reached | Marked | Kept | Failed
 _QUESTIONS: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
 _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 

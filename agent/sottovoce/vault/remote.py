@@ -18,6 +18,7 @@ from sottovoce.errors import InternalError, LedgerError, PrivacyError
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
+from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question, Reply
 from sottovoce.vault.release import SealedRelease
 
@@ -93,6 +94,17 @@ class RemoteVault:
         """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
         return reply.mark if isinstance(reply, protocol.Marked) else self._unexpected(reply)
+
+    def keepers(self) -> tuple[Keeper, ...]:
+        """Who keeps the ledger's newest head."""
+        reply = self._ask(protocol.AskKeepers(self._fingerprint))
+        return reply.keepers if isinstance(reply, protocol.Kept) else self._unexpected(reply)
+
+    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+        """Name those who keep it from now on."""
+        reply = self._ask(protocol.Appoint(self._fingerprint, keepers))
+        if not isinstance(reply, protocol.Kept) or reply.keepers != keepers:
+            self._unexpected(reply)
 
     async def ask(self, query: Query) -> Answer:
         """`answer` in a thread of its own."""

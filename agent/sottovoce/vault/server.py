@@ -144,6 +144,12 @@ class VaultServer:
                 return protocol.Reached(vault.tip())
             case protocol.AskMark(charges=charges, released=released):
                 return protocol.Marked(vault.mark(charges, released))
+            case protocol.AskKeepers():
+                return protocol.Kept(vault.keepers())
+            case protocol.Appoint(keepers=keepers):
+                if keepers != vault.keepers():  # asked again, because an answer was lost
+                    vault.appoint(keepers)
+                return protocol.Kept(keepers)
             case protocol.Ask():
                 return self._asked(question)
 

@@ -17,6 +17,7 @@ from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
+from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
@@ -77,6 +78,16 @@ class Vault:
         """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
         with self._turn:
             return self._room.ledger.mark(charges, released)
+
+    def keepers(self) -> tuple[Keeper, ...]:
+        """Who keeps the ledger's newest head."""
+        with self._turn:
+            return self._room.ledger.keepers()
+
+    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+        """Name those who keep it from now on."""
+        with self._turn:
+            self._room.ledger.appoint(keepers)
 
     async def ask(self, query: Query) -> Answer:
         """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""

@@ -1,0 +1,120 @@
+"""A device's keepers: a few peers that are told every ledger head, and asked for the newest at every start.
+
+They are named in the ledger before anything is charged, so that a restored copy asks the same ones, and the size of the
+fleet does not matter. One that has left the fleet, or was away for long, makes room for another.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection
+
+from sottovoce.agent.witness import Witness
+from sottovoce.errors import MessageRefused
+from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.vault import Keeper, VaultFront
+
+KEEPERS = 6
+"""As many peers as keep a head. With half of them away, one in 64 devices finds none."""
+
+TOLD_AT_ONCE = KEEPERS // 2
+"""Keepers that are told of a charge at once, by turns, so that after the next one all know of it; all are asked at a
+start."""
+
+AWAY_SECONDS = 3 * 86_400.0
+"""After which a keeper that does not answer makes room."""
+
+
+class Keeping:
+    """Names keepers, and tells them.
+
+    Args:
+        vault: whose ledger it is.
+        witness: judges what they answer.
+        tell: tells a peer the present head and hears what it knew; raises DeliveryFailed or MessageRefused.
+        dns_name: of a node.
+    """
+
+    def __init__(
+        self,
+        vault: VaultFront,
+        witness: Witness,
+        tell: Callable[[Peer], Awaitable[None]],
+        dns_name: Callable[[str], str],
+    ) -> None:
+        self.keepers = vault.keepers()
+        self._vault = vault
+        self._witness = witness
+        self._tell = tell
+        self._dns_name = dns_name
+        self._peers: Callable[[], list[Peer]] = list
+        self._left: Callable[[str], bool] = lambda node: False
+        self._turn = 0
+        self._answered: dict[str, float] = {}
+        witness.keepers = self.nodes
+
+    def attend(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
+        """From now on: whom this device knows, and who has left the fleet or is shut out of it."""
+        self._peers, self._left = peers, left
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Their node ids."""
+        return frozenset(keeper.node for keeper in self.keepers)
+
+    async def tell(self, due: Callable[[str], bool], most: int) -> None:
+        """Tell those keepers that have yet to be told, `most` at a time and by turns; who is away is noted.
+
+        Raises:
+            LedgerError: one of them knows a newer head, or one of another past.
+        """
+        order = [*self.keepers[self._turn :], *self.keepers[: self._turn]]
+        chosen = [keeper for keeper in order if due(keeper.node)][:most]
+        if chosen:
+            self._turn = (self.keepers.index(chosen[-1]) + 1) % len(self.keepers)
+        await asyncio.gather(*(self._told(keeper) for keeper in chosen))
+
+    async def appoint(self, due: Callable[[str], bool]) -> None:
+        """Name keepers while there are too few, and others for those that are gone, and tell the new ones.
+
+        Raises:
+            PrivacyError: the ledger could not be written.
+            LedgerError: see `tell`.
+        """
+        held = [keeper for keeper in self.keepers if not self._gone(keeper.node)]
+        others = [peer for peer in self._peers() if peer.id not in self.nodes and not self._left(peer.id)]
+        new = random.sample(others, min(KEEPERS - len(held), len(others)))
+        if not new:
+            return
+        keepers = (*held, *(Keeper(peer.id, (peer.address, *peer.others)) for peer in new))
+        await asyncio.get_running_loop().run_in_executor(None, self._vault.appoint, keepers)
+        self.keepers, self._turn = keepers, len(held)
+        self._witness.keepers = self.nodes
+        await self.tell(due, len(new))
+
+    def knowing(self, due: Callable[[str], bool], needed: int) -> bool:
+        """Whether so many keepers know the present head; all of them, where there are fewer."""
+        return sum(not due(keeper.node) for keeper in self.keepers) >= min(needed, len(self.keepers))
+
+    def _gone(self, node: str) -> bool:
+        since = self._answered.setdefault(node, time.monotonic())
+        return self._left(node) or time.monotonic() - since > AWAY_SECONDS
+
+    async def _told(self, keeper: Keeper) -> None:
+        try:
+            await self._tell(self._peer(keeper))
+            self._answered[keeper.node] = time.monotonic()
+        except (DeliveryFailed, MessageRefused):
+            self._witness.missed(keeper.node)
+
+    def _peer(self, keeper: Keeper) -> Peer:
+        """How to reach it: as it is known now, or as it was when it was named."""
+        met = {peer.id: peer for peer in self._peers()}
+        first, *others = keeper.endpoints
+        return met.get(keeper.node) or Peer(keeper.node, first, self._dns_name(keeper.node), tuple(others))
+
+
+def named(nodes: Collection[str]) -> str:
+    """The first few, for people."""
+    shown = sorted(nodes)[:3]
+    return ", ".join(shown) + (", …" if len(nodes) > len(shown) else "")

@@ -1,0 +1,190 @@
+"""Keepers: named before anything is charged, told of every charge, asked at every start."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sottovoce.agent import keeping
+from sottovoce.agent.herald import Herald
+from sottovoce.errors import LedgerError
+from sottovoce.identity import Identity, create_fleet, enrol
+from sottovoce.transport import Peer
+from sottovoce.vault import Budget, Keeper, Ledger
+
+from tests.support.heads import Past, at, herald
+from tests.support.waiting import PATIENCE
+
+
+@pytest.fixture(scope="module")
+def identities(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
+    directory = tmp_path_factory.mktemp("fleet")
+    fleet = create_fleet(directory / "authority", "fleet")
+    return [enrol(fleet, directory / str(i)) for i in range(10)]
+
+
+class Fleet:
+    """A device and nine others, all of whom it knows; some may be away."""
+
+    def __init__(self, identities: list[Identity], directory: Path) -> None:
+        self.device, *self.others = identities
+        self.village: dict[str, Herald] = {}
+        self.away: dict[str, Herald] = {}
+        self.opened: list[Herald] = []
+        self.gone: set[str] = set()
+        self.directory = directory
+        for number, other in enumerate(self.others):
+            self.village[f"at-{number}"] = self._open(other, Past(), f"peer-{number}")
+
+    def start(self, past: Past, needed: int = 1) -> Herald:
+        made = self._open(self.device, past, f"device-{len(self.opened)}", needed=needed)
+        made.attend(None, self.peers, lambda node: node in self.gone)  # type: ignore[arg-type]
+        return made
+
+    def peers(self) -> list[Peer]:
+        return [at(f"at-{number}", other) for number, other in enumerate(self.others)]
+
+    def leave(self, *nodes: str) -> None:
+        for number, other in enumerate(self.others):
+            if other.node_id in nodes and f"at-{number}" in self.village:
+                self.away[f"at-{number}"] = self.village.pop(f"at-{number}")
+
+    def back(self) -> None:
+        self.village |= self.away
+        self.away.clear()
+
+    async def live(self, device: Herald, past: Past, charges: int) -> None:
+        """It charges and releases so often, as an agent does."""
+        for _ in range(charges):
+            assert await asyncio.wait_for(device.permission(), PATIENCE)
+            past.charges += 1
+            await device.advance(past.tip())
+            await device.inform()
+
+    def _open(self, who: Identity, past: Past, book: str, needed: int = 1) -> Herald:
+        made = herald(self.village, who, past, self.directory / book, needed=needed)
+        self.opened.append(made)
+        return made
+
+
+@pytest.fixture
+def fleet(identities: list[Identity], tmp_path: Path) -> Iterator[Fleet]:
+    made = Fleet(identities, tmp_path)
+    yield made
+    for one in made.opened:
+        one.close()
+
+
+async def first(fleet: Fleet, device: Herald) -> None:
+    """At a first start any peer's answer will do."""
+    await device.tell(fleet.peers()[0])
+
+
+async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(fleet: Fleet) -> None:
+    past = Past()
+    device = fleet.start(past)
+    await first(fleet, device)
+    assert await device.permission()
+    assert len(past.named) == keeping.KEEPERS
+    await fleet.live(device, past, 20)
+    told = [device.witness.told(keeper.node) for keeper in past.named]
+    assert sum(head == device.head for head in told) >= keeping.TOLD_AT_ONCE
+    assert min(head.charges for head in told if head) >= 20 - keeping.KEEPERS, "all of them by turns"
+
+
+@pytest.mark.parametrize("charges", [8, 39])
+async def test_a_restored_copy_is_named_by_its_keepers_though_nobody_else_knows_it(fleet: Fleet, charges: int) -> None:
+    past = Past()
+    device = fleet.start(past)
+    await first(fleet, device)
+    await fleet.live(device, past, charges)
+    image = replace(past)
+    await fleet.live(device, past, 40 - charges)
+    with pytest.raises(LedgerError, match="older than what this device has already told"):
+        await fleet.start(image).permission()
+
+
+async def test_who_knows_nothing_is_no_witness_once_something_was_charged(fleet: Fleet) -> None:
+    past = Past()
+    device = fleet.start(past)
+    await first(fleet, device)
+    await fleet.live(device, past, 8)
+    image = replace(past)
+    await fleet.live(device, past, 8)
+    fleet.leave(*(keeper.node for keeper in past.named))
+    restored = fleet.start(image)
+    strangers = [peer for peer in fleet.peers() if peer.address in fleet.village]
+    assert strangers
+    for stranger in strangers:
+        if fleet.village[stranger.address]._book.known(fleet.device.node_id) is None:
+            await restored.tell(stranger)
+    waiting = asyncio.create_task(restored.permission())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    assert "keepers of this ledger's head" in restored._lacking()
+    fleet.back()
+    with pytest.raises(LedgerError):
+        await asyncio.wait_for(waiting, PATIENCE)
+
+
+async def test_one_keeper_that_is_there_is_enough_for_a_device_that_was_not_restored(fleet: Fleet) -> None:
+    past = Past()
+    device = fleet.start(past)
+    await first(fleet, device)
+    await fleet.live(device, past, 12)
+    fleet.leave(*(keeper.node for keeper in past.named[1:]))
+    again = fleet.start(past)
+    assert await asyncio.wait_for(again.permission(), PATIENCE)
+    await fleet.live(again, past, 3)
+
+
+async def test_keepers_that_left_are_replaced_and_the_new_ones_know(fleet: Fleet) -> None:
+    past = Past()
+    device = fleet.start(past)
+    await first(fleet, device)
+    await fleet.live(device, past, 5)
+    left = {keeper.node for keeper in past.named[:2]}
+    fleet.gone |= left
+    fleet.leave(*left)
+    await fleet.live(device, past, 2)
+    assert not left & {keeper.node for keeper in past.named}
+    assert len(past.named) == keeping.KEEPERS
+    assert all(device.witness.told(keeper.node) for keeper in past.named[-2:])
+
+
+async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Past()
+    device = fleet.start(past)
+    await first(fleet, device)
+    await fleet.live(device, past, 1)
+    silent = past.named[0].node
+    fleet.leave(silent)
+    monkeypatch.setattr(keeping, "AWAY_SECONDS", 0.0)
+    device.keeping._answered |= {keeper.node: float("inf") for keeper in past.named[1:]}
+    await device.keeping.appoint(device.due)
+    assert silent not in {keeper.node for keeper in past.named}
+
+
+async def test_a_small_fleet_has_as_many_keepers_as_there_are(fleet: Fleet) -> None:
+    past = Past()
+    device = fleet.start(past)
+    device.attend(None, lambda: fleet.peers()[:1], lambda node: False)  # type: ignore[arg-type]
+    await first(fleet, device)
+    await fleet.live(device, past, 4)
+    assert [keeper.node for keeper in past.named] == [fleet.others[0].node_id]
+    assert await asyncio.wait_for(fleet.start(past).permission(), PATIENCE)
+
+
+def test_keepers_are_in_the_ledger_and_outlive_it_being_closed(tmp_path: Path) -> None:
+    budget = Budget(2.0, 1e-5, "record", "add-remove")
+    Ledger.create(tmp_path / "ledger.db", "meter-17", budget)
+    ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)
+    assert ledger.keepers() == ()
+    for names in (("a", "b"), ("b", "c")):
+        ledger.appoint(tuple(Keeper(name, (f"{name}:1", "mqtt:home")) for name in names))
+    ledger.close()
+    found = Ledger.read(tmp_path / "ledger.db")
+    assert [keeper.node for keeper in found.keepers()] == ["b", "c"]
+    assert found.keepers()[0].endpoints == ("b:1", "mqtt:home")
+    found.close()
