@@ -16,7 +16,7 @@ async def test_a_copy_of_long_ago_does_not_start(size: int, half: bool) -> None:
 
 @pytest.mark.parametrize("size", [12, 100, 1000, 10_000])
 async def test_who_was_not_restored_starts_though_half_are_away(size: int) -> None:
-    """One in 64 finds no keeper."""
+    """One in 256 finds no keeper."""
     found, _ = await share(size, 6 * TRIALS, half=True, restored=False)
     assert found >= 0.94
 

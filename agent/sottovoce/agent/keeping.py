@@ -14,8 +14,8 @@ from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.vault import Keeper, VaultFront
 
-KEEPERS = 6
-"""As many peers as keep a head. With half of them away, one in 64 devices finds none."""
+KEEPERS = 8
+"""As many peers as keep a head. With half of them away, one in 256 devices finds none."""
 
 TOLD_AT_ONCE = KEEPERS // 2
 """Keepers that are told of a charge at once, by turns, so that after the next one all know of it; all are asked at a
