@@ -26,6 +26,7 @@ def configured(directory: Path, url: str, feed: str = "", meters: str | None = N
     path = directory / "agent.toml"
     path.write_text(
         f'[agent]\nstate = "state"\n[data]\nsource = "feed:{url}"\nfeatures = 10\nclasses = 2\nexpected_records = 100\n'
+        "windows = [0, 40000]\n"
         f"[feed]\nwindow = 60\n{feed}\n{glow if meters is None else meters}"
     )
     return path

@@ -1,11 +1,14 @@
 """What a configuration promises, to whom, and where the promise ends: in plain words."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sottovoce.accounting.events import Event
+from sottovoce.accounting.groups import apart, together
 from sottovoce.agent.assemble import budget_of
 from sottovoce.agent.family import Family, family_of
 from sottovoce.config import AgentConfig
@@ -73,13 +76,14 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         PrivacyError: the configuration has no guarantee; the reason says why.
     """
     budget, family = budget_of(config), family_of(config)
-    statement = _statement(config, budget, family)
+    statement, lifetime = _stated(config, budget, family)
     return {
         "schema": SCHEMA,
         "learner": config.learner.name,
         "statement": statement.as_dict(),
         "promise": _promise(statement),
         "unit": _UNITS[budget.unit],
+        "person": _person(budget, lifetime),
         "hidden": _NEIGHBOURS[budget.neighbouring],
         "leaves_the_device": _WHAT_LEAVES[config.learner.name],
         "seen_by": {
@@ -94,21 +98,45 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
     }
 
 
-def _statement(config: AgentConfig, budget: Budget, family: Family) -> PrivacyStatement:
-    """What the vault itself states; it is asked about no records at all."""
+def _stated(config: AgentConfig, budget: Budget, family: Family) -> tuple[PrivacyStatement, Mapping[Event, int]]:
+    """What the vault itself states, and what one unit is charged in all; it is asked about no records at all."""
     features = width(config.data.transform, config.data.features)
     empty = np.empty(0, dtype=np.int64)
     ledger = Ledger.in_memory("nobody", budget)
     try:
-        return build(
+        vault = build(
             records=Records(np.empty((0, features)), empty, empty),
             kernel=family.kernel,
             terms=family.terms,
             ledger=ledger,
             noise=OperatingSystemNoise(),
-        ).statement
+        )
+        return vault.statement, vault.lifetime
     finally:
         ledger.close()
+
+
+def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
+    """What holds for several units of one person, at the same δ; null where it is beyond anything that means something.
+
+    Records of a device are in the same releases, devices in releases of their own; windows may be either.
+    """
+    several = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
+    several += [(7, "a week of days"), (30, "a month of days"), (365, "a year of days")] * (budget.unit == "window")
+    return [
+        {
+            "units": count,
+            "words": words,
+            "epsilon_together": _finite(together(lifetime, count, budget.delta)),
+            "epsilon_apart": _finite(apart(lifetime, count, budget.delta)),
+        }
+        for count, words in several
+        if lifetime
+    ]
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
 
 
 def _promise(statement: PrivacyStatement) -> str:

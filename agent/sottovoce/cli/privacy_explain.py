@@ -55,6 +55,18 @@ def explain(
         typer.echo(line)
 
 
+def _person(several: list[dict[str, Any]], unit: str) -> list[str]:
+    """What holds for several units of one person."""
+    ways = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}[unit]
+    where = {"together": "in the same releases", "apart": "each in releases of its own"}
+    lines = []
+    for one in several:
+        found = [(one[f"epsilon_{way}"], where[way]) for way in ways]
+        costs = [f"{'no ε that means anything' if e is None else f'ε = {e:.3g}'}, {words}" for e, words in found]
+        lines.append(f"one person    {one['words']}: {'; '.join(costs)}")
+    return lines
+
+
 def _spent(settings: "AgentConfig") -> "Spent":
     from sottovoce.agent.assemble import budget_of, state_files
     from sottovoce.agent.explain import Spent
@@ -81,6 +93,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"status        {statement['status']}: {statement['reason']}",
         f"promise       {found['promise']}",
         f"unit          {found['unit']}",
+        *_person(found["person"], statement["unit"]),
         f"hidden        {found['hidden']}",
         f"leaves        {found['leaves_the_device']}",
         f"total         {found['total']}",

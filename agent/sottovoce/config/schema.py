@@ -248,7 +248,7 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Literal["record", "window", "device"] | None,
         Meta(
             description="what one privacy unit is: a record, a window of records such as a day, or all of the device; "
-            "without it the learner's own: record, average: device"
+            "without it the learner's own: record, average: device; with a meter's feed window"
         ),
     ] = None
     neighbouring: Annotated[
@@ -337,7 +337,14 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """A unit is one that the learner bounds, and windows are declared. A regression is learnt by what can."""
         unit = self.unit
         if unit != "record" and LEARNERS[self.learner.name].record_level:
-            raise wrong("privacy.unit", f"learner {self.learner.name} bounds what one record adds; choose record")
+            why = f"learner {self.learner.name} bounds what one record adds"
+            if self.privacy.unit is None:  # of a feed, whose records are half hours
+                raise wrong(
+                    "privacy.unit",
+                    f"{why}, and a meter's day is many: choose a learner that bounds a window, such as clipd2p, or say "
+                    "record if half an hour of this home is all that is to be hidden",
+                )
+            raise wrong("privacy.unit", f"{why}; choose record")
         if unit == "window" and self.data.windows is None:
             raise wrong("data.windows", "declare the first and the last window: which have records is private")
         if self.data.classes == 1:
@@ -355,8 +362,11 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def unit(self) -> str:
-        """What one privacy unit is: as configured, or the learner's own."""
-        return self.privacy.unit or LEARNERS[self.learner.name].unit
+        """What one privacy unit is: as configured, or the learner's own; of a meter's feed a day."""
+        own = LEARNERS[self.learner.name].unit
+        if self.data.source.startswith("feed:") and own == "record":
+            own = "window"
+        return self.privacy.unit or own
 
     @property
     def neighbouring(self) -> str:

@@ -2,9 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ class Room:
         ledger: opened for charging.
         noise: the source of randomness.
         statement: the guarantee of the whole run.
+        lifetime: what one unit is charged in all, event by event; empty where nothing is promised.
         observer: looks into a simulation; None on a device.
     """
 
@@ -43,6 +44,7 @@ class Room:
     ledger: Ledger
     noise: NoiseSource
     statement: PrivacyStatement
+    lifetime: Mapping[Event, int] = field(default_factory=dict)
     observer: Observer | None = None
 
     def __post_init__(self) -> None:
@@ -63,6 +65,11 @@ class Vault:
     def statement(self) -> PrivacyStatement:
         """The guarantee of the whole run."""
         return self._room.statement
+
+    @property
+    def lifetime(self) -> Mapping[Event, int]:
+        """What one unit is charged in all, event by event; empty where nothing is promised."""
+        return self._room.lifetime
 
     def spending(self) -> Spending:
         """What the ledger says has been spent."""

@@ -21,11 +21,11 @@ from tests.support.waiting import PATIENCE
 def identities(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
     directory = tmp_path_factory.mktemp("fleet")
     fleet = create_fleet(directory / "authority", "fleet")
-    return [enrol(fleet, directory / str(i)) for i in range(10)]
+    return [enrol(fleet, directory / str(i)) for i in range(17)]
 
 
 class Fleet:
-    """A device and nine others, all of whom it knows; some may be away."""
+    """A device and sixteen others, all of whom it knows; some may be away."""
 
     def __init__(self, identities: list[Identity], directory: Path) -> None:
         self.device, *self.others = identities

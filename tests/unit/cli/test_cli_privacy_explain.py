@@ -80,3 +80,14 @@ def test_what_the_ledger_was_not_made_for_is_not_explained(tmp_path: Path) -> No
     ended = here("privacy", "explain", "--config", device.config)
     assert ended.code == 5
     assert "record level" in ended.err
+
+
+def test_what_several_units_of_one_person_come_to() -> None:
+    """Two records at ε = 2 are 4.39, not 4; a year of days that pay one after another is 85.9."""
+    records = {one["units"]: one["epsilon_together"] for one in explained("--learner", "clipd2p")["person"]}
+    assert records == {2: pytest.approx(4.39, abs=0.01), 5: pytest.approx(13.26, abs=0.01)}
+    days = {one["units"]: one for one in explained("--learner", "clipd2p", "--unit", "window")["person"]}
+    assert days[365]["epsilon_apart"] == pytest.approx(85.95, abs=0.02)
+    assert days[365]["epsilon_together"] is None
+    assert set(days) == {2, 5, 7, 30, 365}
+    assert "a year of days: ε = 85.9" in here("privacy", "explain", "--learner", "clipd2p", "--unit", "window").out

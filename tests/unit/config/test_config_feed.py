@@ -13,6 +13,7 @@ HEAD = """
 state = "state"
 [data]
 source = "feed:mqtt://home.example:1884"
+windows = [0, 40000]
 features = 14
 classes = 2
 expected_records = 100

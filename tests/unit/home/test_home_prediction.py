@@ -31,7 +31,8 @@ def predictor(directory: Path, energies: dict[int, int], *, seconds: int = 1800)
     store.close()
     path = directory / "agent.toml"
     path.write_text(
-        f'[agent]\nstate = "state"\n[data]\nsource = "feed:mqtt://home"\nfeatures = {FEATURES}\nclasses = 1\n'
+        '[agent]\nstate = "state"\n[data]\nsource = "feed:mqtt://home"\nwindows = [0, 40000]\n'
+        f"features = {FEATURES}\nclasses = 1\n"
         f'expected_records = 100\ntransform = "none"\n[learner]\nmodel = "ridge"\n'
         f'[feed]\nwindow = {seconds}\n[[feed.meters]]\nname = "house"\nformat = "dsmr-reader"\n'
     )

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from sottovoce.accounting.events import Event
+from sottovoce.accounting.units import EVERY
 from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import DataError, InternalError, PrivacyError
@@ -57,7 +59,10 @@ class ChainTerms:
         steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
         held = enrolled(unit_records(records, "record"), ledger)
         program = whole(Chain(steps, (mechanism,), self.period, self.passes, ledger.enrolled()), self.learner)
-        return Room(held, program, ledger, noise, chain_guarantee(budget, mechanism, self.passes))
+        lifetime: dict[Event, int] = (
+            {mechanism.event(EVERY): self.passes} if isinstance(mechanism, BoundedPoint) else {}
+        )
+        return Room(held, program, ledger, noise, chain_guarantee(budget, mechanism, self.passes), lifetime)
 
     def _mechanism(self, budget: Budget, kernel: Kernel, features: int) -> BoundedPoint | UnprovedPoint:
         if budget.epsilon is None:

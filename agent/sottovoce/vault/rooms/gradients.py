@@ -55,7 +55,12 @@ class GradientTerms:
         held = unit_records(records, budget.unit)
         if self.sampling == "blocks":
             held = numbered(held, ledger)
-        return Room(held, program, ledger, noise, statement)
+        return Room(held, program, ledger, noise, statement, self.lifetime(program, budget))
+
+    def lifetime(self, program: GradientSum, budget: Budget) -> dict[Event, int]:
+        """See Room."""
+        event = program.mechanism.event if program.event is None else program.event
+        return {} if budget.epsilon is None else {event: self.releases}
 
     def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
         """Bound and noise of every release of `size` numbers, and what answers queries by them.

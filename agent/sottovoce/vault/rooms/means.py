@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from sottovoce.accounting.events import Event
 from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement
 from sottovoce.errors import DataError, PrivacyError
@@ -42,7 +43,8 @@ class MeanTerms:
             raise DataError(f"the records do not have the {self.features} features declared: correct data.features")
         mechanism = self.mechanism(budget)
         statement = self._statement(budget, mechanism)
-        return Room(unit_records(records, "device"), DeviceMean(mechanism), ledger, noise, statement)
+        lifetime: dict[Event, int] = {mechanism.event: 1} if isinstance(mechanism, DiscreteGaussian) else {}
+        return Room(unit_records(records, "device"), DeviceMean(mechanism), ledger, noise, statement, lifetime)
 
     def mechanism(self, budget: Budget) -> ClippedSum:
         """Bound and noise of the one release.

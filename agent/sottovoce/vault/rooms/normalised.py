@@ -47,4 +47,6 @@ class NormalisedTerms:
         mechanism, program = sums.program(kernel, budget, numbers(self.rule, kernel.size), summed=by_kernel)
         statement = guarantee(budget, mechanism, sums.clip, sums.sampling)
         worded = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
-        return Room(unit_records(records, budget.unit), NormalisedSum(program, self.rule), ledger, noise, worded)
+        lifetime = sums.lifetime(program, budget)
+        held = unit_records(records, budget.unit)
+        return Room(held, NormalisedSum(program, self.rule), ledger, noise, worded, lifetime)

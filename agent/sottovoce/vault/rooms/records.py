@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from sottovoce.accounting.events import Event, RecordReleased
 from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import DataError, InternalError, PrivacyError
@@ -49,7 +50,9 @@ class RecordTerms:
         count = ledger.enrolled()
         gone = frozenset(range(count)) - frozenset([] if held.units is None else held.units.tolist())
         program = RecordRelease(RecordMechanism(scheme), count, epsilon, gone)
-        return Room(held, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling))
+        once = RecordReleased(0, scheme.name, scheme.features, scheme.classes, epsilon)
+        lifetime: dict[Event, int] = {once: 1} if math.isfinite(epsilon) else {}
+        return Room(held, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling), lifetime)
 
 
 def _check_promise(terms: RecordTerms, budget: Budget) -> None:

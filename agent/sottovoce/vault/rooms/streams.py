@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from sottovoce.accounting.events import Event, GaussianSum
 from sottovoce.accounting.streams import coefficients
 from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement, Status
@@ -54,7 +55,8 @@ class StreamTerms:
             neighbouring=budget.neighbouring,
         )
         program, statement = WindowTotals(mechanism, self.windows), stream_guarantee(budget, mechanism, self.clip)
-        return Room(unit_records(records, "window"), program, ledger, noise, statement)
+        lifetime: dict[Event, int] = {GaussianSum(mechanism.sensitivity_squared, mechanism.sigma): 1}
+        return Room(unit_records(records, "window"), program, ledger, noise, statement, lifetime)
 
 
 def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> PrivacyStatement:

@@ -1,6 +1,7 @@
 """Gradients at the visits of a walking model: gradient-walk."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -71,6 +72,7 @@ class WalkTerms:
             ledger,
             noise,
             walk_guarantee(budget, visits, self.epsilon, self.scaling),
+            Counter(visit.event for visit in visits) if budget.epsilon is not None else {},
         )
 
 

@@ -1,0 +1,81 @@
+"""What several units of one person cost together: an ε is for one unit, and a person may be behind many.
+
+Units may be in the same releases, as the records of one device are in its sums: then a release moves up to k times as
+far. Or each is in releases of its own, as days are that pay one after another: then their costs compose.
+"""
+
+import math
+from collections.abc import Mapping
+
+from sottovoce.accounting.events import Event
+from sottovoce.accounting.gaussian import MAX_EPSILON, composed, gaussian_epsilon
+from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
+
+_STEPS = 60
+
+
+def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
+    """ε of so many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
+
+    Args:
+        charges: what one unit is charged, and how often.
+        units: k.
+        delta: δ of all of them together.
+    """
+    return _price({event: units * count for event, count in charges.items()}, delta)
+
+
+def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
+    """ε of so many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
+
+    A Gaussian release of k units has k times the μ, a pure one k times the ε. For releases of a random part of the
+    units there are two bounds, of which the smaller is taken: as if none were ever left out; and what holds for every
+    (ε′, δ′): k units have (kε′, k e^((k-1)ε′) δ′), see Vadhan 2017, Lemma 2.2.
+
+    Args:
+        charges: what one unit is charged, and how often.
+        units: k.
+        delta: δ of all of them together.
+    """
+    if not any(isinstance(event, SampledGaussian) for event in charges):
+        mu_squared, pure = _closed(charges)
+        return composed(gaussian_epsilon(units * math.sqrt(mu_squared) * (1 + 2**-50), delta), units * pure)
+    always = _as_if_never_sampled(charges, units, delta)
+    low, high = 0.0, MAX_EPSILON / units
+    if not _holds(charges, units, delta, high):
+        return always
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _holds(charges, units, delta, middle) else (middle, high)
+    return min(always, units * high)
+
+
+def _as_if_never_sampled(charges: Mapping[Event, int], units: int, delta: float) -> float:
+    """ε where all of the units are in every release that they might be drawn for: it never costs less."""
+    mu_squared, pure = _closed({event: n for event, n in charges.items() if not isinstance(event, SampledGaussian)})
+    for event, count in charges.items():
+        if isinstance(event, SampledGaussian):
+            mu_squared += count * (event.distance / event.noise) ** 2
+    return composed(gaussian_epsilon(units * math.sqrt(mu_squared) * (1 + 2**-48), delta), units * pure)
+
+
+def _holds(charges: Mapping[Event, int], units: int, delta: float, epsilon: float) -> bool:
+    """Whether one unit is (ε′, δ′) with the δ′ that makes k of them (kε′, δ)."""
+    exponent = math.log(delta) - math.log(units) - (units - 1) * epsilon
+    return exponent > math.log(1e-300) and _price(charges, math.exp(exponent)) <= epsilon
+
+
+def _price(charges: Mapping[Event, int], delta: float) -> float:
+    sampled = {event: count for event, count in charges.items() if isinstance(event, SampledGaussian)}
+    mu_squared, pure = _closed(charges)
+    if sampled and math.isfinite(pure):
+        return sampled_epsilon(mu_squared, pure, sampled, delta)
+    return composed(gaussian_epsilon(math.sqrt(mu_squared) * (1 + 2**-50), delta), pure)
+
+
+def _closed(charges: Mapping[Event, int]) -> tuple[float, float]:
+    """Σ μ² and Σ ε."""
+    return (
+        math.fsum(count * event.mu_squared for event, count in charges.items()),
+        math.fsum(count * event.epsilon for event, count in charges.items()) * (1 + 2**-50),
+    )
