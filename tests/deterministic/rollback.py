@@ -150,9 +150,8 @@ async def _table(trials: int = 400) -> None:
     for half in (False, True):
         for image_at in (AT - 1, AT - 2, 8):
             found, again = await share(1000, trials, half=half, restored=True, image_at=image_at)
-            print(
-                f"| {'half' if half else 'none'} | {AT - image_at} charge{'s' * (AT - image_at > 1)} ago | {100 * found:.1f} % | {again} |"
-            )
+            ago = f"{AT - image_at} charge{'s' * (AT - image_at > 1)} ago"
+            print(f"| {'half' if half else 'none'} | {ago} | {100 * found:.1f} % | {again} |")
     print("| devices in the fleet | restored, all there | restored, half away | not restored, half away |")
     print("| --- | --- | --- | --- |")
     for size in (12, 100, 1000, 10_000):

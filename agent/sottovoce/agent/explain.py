@@ -27,6 +27,8 @@ _NEIGHBOURS = {
     "add-remove": "whether the unit is there at all; how many units there are is hidden too",
     "replace-one": "what the unit is; how many units there are is public",
 }
+_TOGETHER = {"together": "in the same releases", "apart": "each in releases of its own"}
+_WAYS = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}
 _NOT_COVERED = (
     "the device itself, its disk, its memory, and whoever has them",
     "that this device takes part, when it is on, whom it talks to, and how much it sends",
@@ -133,6 +135,16 @@ def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any
         for count, words in several
         if lifetime
     ]
+
+
+def person_words(one: dict[str, Any], unit: str) -> str:
+    """What several units of one person come to, as in the explanation's `person`, in words."""
+    costs = [
+        f"{'no ε that means anything' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
+        for way in _WAYS[unit]
+        for epsilon in (one[f"epsilon_{way}"],)
+    ]
+    return f"{one['words']}: {'; '.join(costs)}"
 
 
 def _finite(epsilon: float) -> float | None:

@@ -8,6 +8,7 @@ import typer
 
 from sottovoce.cli.privacy_audit import run_audit
 from sottovoce.cli.privacy_compose import compose
+from sottovoce.cli.privacy_dossier import dossier
 from sottovoce.cli.privacy_explain import explain
 from sottovoce.cli.privacy_views import views
 from sottovoce.errors import PrivacyError, UsageError
@@ -15,6 +16,7 @@ from sottovoce.errors import PrivacyError, UsageError
 app = typer.Typer(help="Calibrate noise, compose releases, compare views.", no_args_is_help=True)
 app.command("audit")(run_audit)
 app.command("compose")(compose)
+app.command("dossier")(dossier)
 app.command("explain")(explain)
 app.command("views")(views)
 

@@ -1,6 +1,8 @@
 """`sottovoce privacy explain`: who can see what, how sure one can be, and what is left."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +13,7 @@ from sottovoce.errors import LedgerError, UsageError
 if TYPE_CHECKING:
     from sottovoce.agent.explain import Spent
     from sottovoce.config import AgentConfig
+    from sottovoce.vault import Ledger
 
 _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # where no configuration says more
 
@@ -55,21 +58,21 @@ def explain(
         typer.echo(line)
 
 
-def _person(several: list[dict[str, Any]], unit: str) -> list[str]:
-    """What holds for several units of one person."""
-    ways = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}[unit]
-    where = {"together": "in the same releases", "apart": "each in releases of its own"}
-    lines = []
-    for one in several:
-        found = [(one[f"epsilon_{way}"], where[way]) for way in ways]
-        costs = [f"{'no ε that means anything' if e is None else f'ε = {e:.3g}'}, {words}" for e, words in found]
-        lines.append(f"one person    {one['words']}: {'; '.join(costs)}")
-    return lines
-
-
 def _spent(settings: "AgentConfig") -> "Spent":
-    from sottovoce.agent.assemble import budget_of, state_files
     from sottovoce.agent.explain import Spent
+
+    with ledger_of(settings) as (ledger, path):
+        return Spent(ledger.spending(), str(path))
+
+
+@contextmanager
+def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
+    """A device's own ledger, to read, and its path.
+
+    Raises:
+        LedgerError: there is none, it is damaged, or it was made for another budget.
+    """
+    from sottovoce.agent.assemble import budget_of, state_files
     from sottovoce.vault import Ledger
 
     _, own = state_files(settings.agent.state)
@@ -81,19 +84,21 @@ def _spent(settings: "AgentConfig") -> "Spent":
                 f"{path}: the ledger was made for {ledger.budget.words}, the configuration says "
                 f"{budget_of(settings).words}; put the ledger's values under [privacy]"
             )
-        return Spent(ledger.spending(), str(path))
+        yield ledger, path
     finally:
         ledger.close()
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
+    from sottovoce.agent.explain import person_words
+
     statement, left = found["statement"], found["left"]
     lines = [
         f"learner       {found['learner']}",
         f"status        {statement['status']}: {statement['reason']}",
         f"promise       {found['promise']}",
         f"unit          {found['unit']}",
-        *_person(found["person"], statement["unit"]),
+        *(f"one person    {person_words(one, statement['unit'])}" for one in found["person"]),
         f"hidden        {found['hidden']}",
         f"leaves        {found['leaves_the_device']}",
         f"total         {found['total']}",

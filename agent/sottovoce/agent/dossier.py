@@ -1,0 +1,232 @@
+"""A device's promise as a document for auditors and data-protection officers: from its ledger and its configuration.
+
+Every fact is the vault's statement, the ledger's, or a key of the configuration. What neither of them says is not
+guessed: it is marked open, for whoever runs the device to answer.
+"""
+
+import json
+from collections import Counter
+from typing import Any
+
+from sottovoce.agent.explain import Spent, explanation, person_words
+from sottovoce.config import AgentConfig
+from sottovoce.vault import Ledger, account_of, audited
+
+SCHEMA = "sottovoce.dossier/1"
+OPEN = "open: for whoever runs this device to answer"
+
+_EVENTS = {
+    "gaussian-sum": "a sum with discrete Gaussian noise",
+    "sampled-gaussian": "a sum over a secret random part of the units, with discrete Gaussian noise",
+    "record": "one record, perturbed",
+    "pure-sum": "a sum with noise of a pure ε",
+    "unproved": "a release for which no guarantee is proved",
+}
+
+
+def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> dict[str, Any]:
+    """The document, JSON-ready.
+
+    Args:
+        config: of the device.
+        ledger: the device's, open for reading.
+        where: its path.
+        version: of this program.
+
+    Raises:
+        LedgerError: the ledger does not hold together.
+        PrivacyError: the configuration has no guarantee.
+    """
+    account = account_of(ledger)
+    spending, head = audited(account)
+    told = explanation(config, Spent(spending, where))
+    facts = {
+        "schema": SCHEMA,
+        "program": f"sottovoce {version}",
+        "device": {"id": ledger.owner, "ledger": where, "head": {"charges": head.charges, "link": head.link.hex()}},
+        "statement": told["statement"],
+        "spent": {
+            "epsilon": spending.promised_epsilon,
+            "budget_epsilon": account.epsilon,
+            "delta": account.delta,
+            "charges": spending.charges,
+            "releases": spending.releases,
+            "by_kind": _kinds(ledger),
+        },
+        "unit": {"name": account.unit, "means": told["unit"], "hidden": told["hidden"], "one_person": told["person"]},
+        "released": {"what": told["leaves_the_device"], "total": told["total"], "renews": told["renews"]},
+        "public": {
+            "bounds": config.data.bounds,
+            "features": config.data.features,
+            "classes": config.data.classes,
+            "expected_records": config.data.expected_records,
+            "transform": config.data.transform,
+            "windows": config.data.windows,
+            "learner": config.learner.name,
+            "model": config.learner.chosen_model,
+            "steps": config.learner.steps,
+            "period_s": config.learner.period,
+            "clip": config.learner.threshold,
+        },
+        "isolation": {
+            "vault": "a process of its own" if config.vault.socket else "inside the agent's process",
+            "released_without_peers": config.ledger.alone,
+        },
+        "not_covered": told["not_covered"],
+    }
+    return {**facts, "questions": _questions(facts), "registry": _registry(facts), "assessment": _assessment(facts)}
+
+
+def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
+    """Each kind of charge, with its parameters, and how often it was made."""
+    kinds: Counter[str] = Counter()
+    for _, terms in ledger.charges():
+        found = json.loads(terms)
+        for own in ("units", "record"):  # whose it is, not what kind
+            found.pop(own, None)
+        kinds[json.dumps(found, sort_keys=True)] += 1
+    return [
+        {"kind": _EVENTS[json.loads(kind)["event"]], "parameters": json.loads(kind), "charges": count}
+        for kind, count in kinds.items()
+    ]
+
+
+def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """What NIST SP 800-226 would have an evaluator ask, in our words; its sections in brackets."""
+    statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
+    epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
+    answers = [
+        ("How strong is the guarantee? [privacy parameters]",
+         f"{epsilon}, δ = {statement['delta']}, for the whole life of the ledger; status {statement['status']}: "
+         f"{statement['reason']}"),
+        ("What is protected: one contribution, or a person? [unit of privacy]", f"{unit['name']}: {unit['means']}"),
+        ("What if one person stands behind several units? [unit of privacy]",
+         "; ".join(person_words(one, unit["name"]) for one in unit["one_person"]) or "nothing is promised"),
+        ("In what do neighbouring data sets differ? [bounded or unbounded]",
+         f"{statement['neighbouring']}: hidden is {unit['hidden']}"),
+        ("Which mechanism adds noise, to what? [algorithms]", str(statement["mechanism"])),
+        ("How do releases add up, and who keeps count? [composition]",
+         f"{statement['composition']}; an append-only ledger, charged before the noise is drawn: {spent['charges']} "
+         f"charges for {spent['releases']} releases so far"),
+        ("Who is trusted, and who sees what? [trust model]", str(statement["threat_model"])),
+        ("Is the noise drawn exactly? [floating point]",
+         f"{statement['mechanism']} ({statement['reason']})"),
+        ("What do time and size of messages tell? [side channels]",
+         "what the program does about it: docs/explanation/privacy-model.md#side-channels; on this device: " + OPEN),
+        ("Who can reach the data themselves? [security, access control]",
+         f"records, keys and ledger are guarded by file modes; the vault is {facts['isolation']['vault']}"),
+        ("Are bounds and settings chosen without looking at the data? [data-dependent settings]",
+         "they are declared in the configuration; that nobody chose them by looking at the records is " + OPEN),
+        ("How useful are the results, and for whom are they worse? [utility, bias]", OPEN),
+        ("How were the data collected, and what else is kept of them? [data collection]", OPEN),
+        ("Are the same data released anywhere else? [other releases]", OPEN),
+    ]  # fmt: skip
+    return [{"question": question, "answer": answer} for question, answer in answers]
+
+
+def _registry(facts: dict[str, Any]) -> dict[str, Any]:
+    """The fields by which registries of deployments describe one."""
+    statement = facts["statement"]
+    pure = any(kind["parameters"]["event"] in ("record", "pure-sum") for kind in facts["spent"]["by_kind"])
+    return {
+        "deployment": f"device {facts['device']['id']}",
+        "organisation": OPEN,
+        "intended use": OPEN,
+        "region and dates": OPEN,
+        "data": OPEN,
+        "flavour": "pure differential privacy" if pure else "approximate differential privacy",
+        "model of trust": "local: no other party is trusted",
+        "privacy parameters": {"epsilon": statement["epsilon"], "delta": statement["delta"]},
+        "unit of privacy": statement["unit"],
+        "neighbouring relation": statement["neighbouring"],
+        "mechanism": statement["mechanism"],
+        "composition": statement["composition"],
+        "post-processing": "everything computed from releases: models, messages, predictions",
+        "implementation": facts["program"],
+        "status of the proof": f"{statement['status']}: {statement['reason']}",
+    }
+
+
+def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """A draft for a data-protection impact assessment (Regulation (EU) 2016/679, Article 35 (7))."""
+    statement, released = facts["statement"], facts["released"]
+    return [
+        {
+            "part": "(a) the processing and its purposes",
+            "draft": f"The device computes from its own records; they stay on it. What leaves: {released['what']}. "
+            f"Purposes, controller and legitimate interests: {OPEN}.",
+        },
+        {"part": "(b) necessity and proportionality", "draft": f"{OPEN}."},
+        {
+            "part": "(c) risks to the people concerned",
+            "draft": "Whoever reads all that the device ever sends may learn about one unit as much as the stated ε "
+            f"and δ allow ({statement['epsilon']}, {statement['delta']}), and more about several of one person: see "
+            "the table of units. Not covered: " + "; ".join(facts["not_covered"]) + ".",
+        },
+        {
+            "part": "(d) measures",
+            "draft": f"Noise: {statement['mechanism']}. A ledger refuses what would exceed the budget. Renewal: "
+            f"{released['renews']}. Messages are encrypted and signed. Organisational measures: {OPEN}.",
+        },
+    ]
+
+
+def written(found: dict[str, Any]) -> str:
+    """The document as a page of Markdown."""
+    device, statement, spent = found["device"], found["statement"], found["spent"]
+    lines = [
+        f"# Privacy dossier of device {device['id']}",
+        "",
+        f"Made by {found['program']} from the ledger `{device['ledger']}` (charge {device['head']['charges']}, link "
+        f"`{device['head']['link']}`) and the device's configuration. What neither says is marked open.",
+        "",
+        "## What is promised",
+        "",
+        *_table({key: value for key, value in statement.items() if value is not None}),
+        "",
+        "## What was spent",
+        "",
+        *_table({key: value for key, value in spent.items() if key != "by_kind"}),
+        "",
+        "| kind | parameters | charges |",
+        "| --- | --- | --- |",
+        *(f"| {kind['kind']} | `{json.dumps(kind['parameters'])}` | {kind['charges']} |" for kind in spent["by_kind"]),
+        "",
+        "## The unit, and one person",
+        "",
+        f"{found['unit']['means']}. Hidden: {found['unit']['hidden']}.",
+        "",
+        *(f"- {person_words(one, found['unit']['name'])}" for one in found["unit"]["one_person"]),
+        "",
+        "## What is released",
+        "",
+        f"{found['released']['what']}. In all: {found['released']['total']}. Renewal of the budget: "
+        f"{found['released']['renews']}.",
+        "",
+        "## What is public by declaration",
+        "",
+        *_table(found["public"]),
+        "",
+        "## What is not covered",
+        "",
+        *(f"- {words}" for words in found["not_covered"]),
+        "",
+        "## Questions of NIST SP 800-226",
+        "",
+        *_table({one["question"]: one["answer"] for one in found["questions"]}, ("question", "answer")),
+        "",
+        "## For a registry of deployments",
+        "",
+        *_table(found["registry"]),
+        "",
+        "## Draft for a data-protection impact assessment",
+        "",
+    ]
+    for part in found["assessment"]:
+        lines += [f"**{part['part']}** {part['draft']}", ""]
+    return "\n".join(lines)
+
+
+def _table(facts: dict[str, Any], head: tuple[str, str] = ("", "")) -> list[str]:
+    rows = [f"| {key} | {value if isinstance(value, str) else json.dumps(value)} |" for key, value in facts.items()]
+    return [f"| {head[0]} | {head[1]} |", "| --- | --- |", *rows]

@@ -1,0 +1,34 @@
+"""`sottovoce privacy dossier`: a device's promise as a document."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce import __version__
+from sottovoce.errors import ConfigError
+
+
+def dossier(
+    config: Annotated[Path, typer.Option("--config", help="The device's configuration file.")],
+    out: Annotated[Path, typer.Option("--out", help="A directory for dossier.md and dossier.json; made if need be.")],
+) -> None:
+    """Write one document for an auditor or a data-protection officer, from a device's ledger and configuration."""
+    from sottovoce.agent.dossier import dossier as made
+    from sottovoce.agent.dossier import written
+    from sottovoce.cli.privacy_explain import ledger_of
+    from sottovoce.config import load
+
+    settings = load(config)
+    with ledger_of(settings) as (ledger, path):
+        found = made(settings, ledger, str(path), __version__)
+    files = {"dossier.md": written(found), "dossier.json": json.dumps(found, indent=1, ensure_ascii=False) + "\n"}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (out / name).write_text(text)
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written ({error.strerror}): choose another directory for --out") from error
+    for name in files:
+        typer.echo(out / name)
