@@ -190,6 +190,37 @@ class Unproved:
         return _canonical("unproved", {"mechanism": self.mechanism, "units": {"spans": self.units.spans}})
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The ledger went on in another place. Nothing was released, and nothing is charged; but its head is a new one.
+
+    Attributes:
+        nonce: of this move, in hexadecimal digits.
+    """
+
+    nonce: str
+
+    @property
+    def units(self) -> Units:
+        """All of them, at no cost."""
+        return EVERY
+
+    @property
+    def mu_squared(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    @property
+    def epsilon(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    @property
+    def terms(self) -> str:
+        """See Event.terms."""
+        return _canonical("moved", {"nonce": self.nonce})
+
+
 def over(event: Event, units: Units) -> Event:
     """The same release over other units; that of one record stays what it is."""
     if not any(field.name == "units" for field in fields(event)):  # type: ignore[arg-type]
@@ -230,7 +261,8 @@ def event_of(terms: str) -> Event:
     return event
 
 
-_KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": Unproved}
+_KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": Unproved,
+          "moved": Moved}  # fmt: skip
 
 
 def _canonical(kind: str, fields: dict[str, object]) -> str:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from sottovoce.accounting.events import Event, over
+from sottovoce.accounting.events import Event, Moved, over
 from sottovoce.accounting.gaussian import composed, gaussian_epsilon
 from sottovoce.accounting.units import EVERY, LAST, Units
 
@@ -110,7 +110,7 @@ class Tally:
 
 def part_of(event: Event) -> Part:
     """What composition needs to know of an event."""
-    closed = event.mu_squared > 0 or event.epsilon > 0
+    closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
     return event.mu_squared, event.epsilon, None if closed else cast("SampledGaussian", over(event, EVERY))
 
 

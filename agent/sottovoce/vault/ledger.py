@@ -96,6 +96,11 @@ class Ledger:
             _refuse_without_log(path)
             checking = stack.enter_context(closing(connect(path, "ro")))  # so that a file refused stays as it is
             ledger = cls(checking, lock, path)
+            if (moved := ledger.ended()) is not None:
+                raise LedgerError(
+                    f"{path}: this ledger was moved to {moved[1]} and has ended here for good; run the device "
+                    "from there"
+                )
             if log_is_damaged(path):
                 raise sqlite3.DatabaseError("its log is damaged in the middle: charges behind that place are lost")
             if ledger.owner != owner:
@@ -139,6 +144,32 @@ class Ledger:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def ended(self) -> tuple[str, str] | None:
+        """The move by which this ledger ended: its nonce, and where to; None while it goes on."""
+        with named(self._path):
+            row = self._connection.execute("SELECT nonce, target FROM ended").fetchone()
+        return None if row is None else (str(row[0]), str(row[1]))
+
+    def copy(self, path: Path) -> None:
+        """The ledger as it is now, into a file that is not there yet.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        with named(path), closing(sqlite3.connect(path, isolation_level=None)) as other:
+            self._connection.backup(other)
+            other.execute("PRAGMA journal_mode = WAL")
+        path.chmod(0o600)
+
+    def end(self, nonce: str, target: str) -> None:
+        """Charge nothing more, ever.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO ended VALUES (?, ?)", (nonce, target))
 
     @property
     def key(self) -> bytes:

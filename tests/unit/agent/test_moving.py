@@ -1,0 +1,121 @@
+"""A device that moved goes on in its new place alone, whenever power fails on the way."""
+
+from pathlib import Path
+
+import pytest
+from sottovoce.accounting.events import GaussianSum
+from sottovoce.agent import moving
+from sottovoce.agent.moving import move
+from sottovoce.durable import rename
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Budget, Keeper, Ledger, account_of, audited
+
+BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**6, 20_000)
+OWNER = "meter-17"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    made = tmp_path / "state"
+    (made / "identity").mkdir(parents=True)
+    (made / "identity" / "device.key").write_text("secret")
+    (made / "agent.sock").write_text("")
+    Ledger.create(made / "ledger.db", OWNER, BUDGET)
+    ledger = Ledger.open(made / "ledger.db", OWNER, BUDGET)
+    ledger.charge(b"1" * 32, EVENT)
+    ledger.appoint((Keeper("a", ("a:1",)),))
+    ledger.close()
+    return made
+
+
+def usable(path: Path) -> bool:
+    """Whether a device could charge here."""
+    try:
+        Ledger.open(path, OWNER, BUDGET).close()
+    except LedgerError:
+        return False
+    return True
+
+
+def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> None:
+    before = Ledger.read(state / "ledger.db")
+    spent, key = before.spending(), before.key
+    before.close()
+    target = tmp_path / "new"
+    assert move(state, state / "ledger.db", target) == target / "ledger.db"
+    with pytest.raises(LedgerError, match=r"was moved to .*new and has ended here for good"):
+        Ledger.open(state / "ledger.db", OWNER, BUDGET)
+    there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
+    assert (there.spending().epsilon, there.key) == (spent.epsilon, key)
+    assert there.spending().charges == spent.charges + 1, "its head is newer than any copy's"
+    assert there.keepers() == (Keeper("a", ("a:1",)),)
+    assert there.charge(b"2" * 32, EVENT)
+    assert audited(account_of(there))[0].epsilon == there.spending().epsilon
+    there.close()
+    assert sorted(path.name for path in target.iterdir() if not path.name.startswith("ledger.db")) == ["identity"]
+    assert (target / "identity" / "device.key").read_text() == "secret"
+
+
+@pytest.mark.parametrize("step", ["_copy", "_begun", "rename 1", "rename 2", "after end"])
+def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Never are both usable; and the same command goes on."""
+    target, calls = tmp_path / "new", []
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def renamed(draft: Path, path: Path) -> None:
+        calls.append(path)
+        if f"rename {len(calls)}" == step:
+            raise KeyboardInterrupt
+        rename(draft, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moving, "rename", renamed)
+        if step.startswith("_"):
+            patch.setattr(moving, step, fails)
+        if step == "after end":
+            patch.setattr(moving, "_finished", fails)
+        with pytest.raises(KeyboardInterrupt):
+            move(state, state / "ledger.db", target)
+    assert not (usable(state / "ledger.db") and usable(target / "ledger.db"))
+    assert move(state, state / "ledger.db", target) == target / "ledger.db"
+    assert usable(target / "ledger.db")
+    assert not usable(state / "ledger.db")
+
+
+def test_it_moves_once(state: Path, tmp_path: Path) -> None:
+    move(state, state / "ledger.db", tmp_path / "new")
+    for again in ("new", "other"):
+        with pytest.raises(LedgerError, match="moved before"):
+            move(state, state / "ledger.db", tmp_path / again)
+    assert (
+        move(tmp_path / "new", tmp_path / "new" / "ledger.db", tmp_path / "third") == tmp_path / "third" / "ledger.db"
+    )
+
+
+def test_a_device_at_work_is_not_moved(state: Path, tmp_path: Path) -> None:
+    ledger = Ledger.open(state / "ledger.db", OWNER, BUDGET)
+    with pytest.raises(LedgerError, match="another agent is using this ledger"):
+        move(state, state / "ledger.db", tmp_path / "new")
+    ledger.close()
+    assert usable(state / "ledger.db")
+
+
+def test_nothing_is_overwritten(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    with pytest.raises(LedgerError, match="not there yet"):
+        move(state, state / "ledger.db", tmp_path / "new")
+    assert usable(state / "ledger.db")
+
+
+def test_a_disk_that_is_full_leaves_the_device_where_it_was(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(moving, "_copy", full)
+    with pytest.raises(LedgerError, match="the device is where it was: make room"):
+        move(state, state / "ledger.db", tmp_path / "new")
+    assert usable(state / "ledger.db")
