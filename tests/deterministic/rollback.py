@@ -66,19 +66,19 @@ class Device:
         """One period: whether it charged and released."""
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
         await self._sent(self._links[0])
-        if not self._may_charge():
-            await self.keeping.tell(self._lags, TOLD_AT_ONCE if self._permitted else KEEPERS)
-        if not self._may_charge():
-            return False
+        if self._permitted:
+            if not self.keeping.knowing(self._lags, self.witness.needed):
+                await self.keeping.tell(self._lags, KEEPERS)
+        elif not self.witness.enough:
+            await self.keeping.tell(self._lags, KEEPERS)
+            if not self.witness.enough:
+                return False
         self._permitted = True
         await self.keeping.appoint(self._lags)
         self._past.charges += 1
         self.head = self._now()
         await self.keeping.tell(self._lags, TOLD_AT_ONCE)
         return True
-
-    def _may_charge(self) -> bool:
-        return self.witness.enough and self.keeping.knowing(self._lags, self.witness.needed)
 
     def _lags(self, peer: str) -> bool:
         return self.witness.told(peer) != self.head

@@ -319,15 +319,17 @@ def unit_forgotten(patch: pytest.MonkeyPatch) -> None:
 def numbered_by_place(patch: pytest.MonkeyPatch) -> None:
     """A record is its place in the file, as in version 0.1."""
 
-    def numbers(records: Records, ledger: Ledger) -> Records:
-        whole = 1 if ledger.budget.neighbouring == "replace-one" else numbering.SPACE // max(1, len(records))
-        ledger.enrol([bytes([0, *place.to_bytes(8, "big")]) for place in range(len(records))])
-        return replace(records, units=np.arange(len(records), dtype=np.int64) * whole)
+    def hashed(records: Records, ledger: Ledger) -> Records:
+        places = np.arange(len(records), dtype=np.int64)
+        return replace(records, units=places * (numbering.SPACE // max(1, len(records))))
 
-    for module in (gradients, chains, rooms_records):
-        for name in ("numbered", "enrolled"):
-            if hasattr(module, name):
-                patch.setattr(module, name, numbers)
+    def enrolled(records: Records, ledger: Ledger) -> Records:
+        ledger.enrol([bytes([0, *place.to_bytes(8, "big")]) for place in range(len(records))])
+        return replace(records, units=np.arange(len(records), dtype=np.int64))
+
+    patch.setattr(gradients, "numbered", hashed)
+    for module in (chains, rooms_records):
+        patch.setattr(module, "enrolled", enrolled)
 
 
 def read_as_planned(patch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,13 @@ class Case:
         rest = ",".join(f"{key}={value}" for key, value in self.learner if key != "name")
         return " ".join(part for part in (dict(self.learner)["name"], rest, self.unit, self.neighbouring) if part)
 
+    @property
+    def enrolled(self) -> bool:
+        """Whether its records are numbered one by one."""
+        learner = dict(self.learner)
+        chains = learner.get("release_every", 1) != 1 or learner.get("controller") == "always-global"
+        return learner["name"] == "golf" or chains
+
     def config(self, **changed: Any) -> AgentConfig:
         """Its configuration, with other values for keys of [learner], `expected_records` or `transform`."""
         return _config(self, tuple(sorted(changed.items())))

@@ -258,7 +258,7 @@ def _paid(one: Seen, other: Seen) -> bool:
     units = one.units | other.units
     if not units:  # every release is of all units, or of the one that the device is
         return any(event.units == EVERY for event in events)
-    return all(any(_touches(event, {unit}) for event in events) for unit in units)
+    return any(_touches(event, units) for event in events)
 
 
 def _touches(event: Event, units: Any) -> bool:
@@ -295,13 +295,13 @@ def lives(case: Case, dice: random.Random) -> list[Life]:
                 changed[key] = dice.choice(_SMALL[key])
         changed = _accepted(case, changed)
         if number:
-            file, edited = _edited(case, file, dice), edited + 1
+            file, edited = _edited(case, file, [*one, *other], dice), edited + 1
         left, right = _sides(file, one, other)
         if number == 0 and case.neighbouring == "add-remove":
             dice.shuffle(right)
         made.append(Life((left, right), changed, _questions(case, changed, len(left), dice)))
-    # Under replace-one equal records are told apart by their order alone: see vault/numbering.py.
-    return made[:1] if case.neighbouring == "replace-one" and case.unit == "record" and _coincide(made) else made
+    # Equal records that are numbered one by one are told apart by their order alone: see vault/numbering.py.
+    return made[:1] if case.enrolled and _coincide(made) else made
 
 
 def _coincide(made: list[Life]) -> bool:
@@ -364,9 +364,9 @@ def _sides(file: list[Row | None], one: list[Row], other: list[Row]) -> tuple[li
     return sides[0], sides[1]
 
 
-def _edited(case: Case, file: list[Row | None], dice: random.Random) -> list[Row | None]:
+def _edited(case: Case, file: list[Row | None], differing: list[Row], dice: random.Random) -> list[Row | None]:
     """The same file later: records put before, between and behind, others removed, edited or moved; now and then the
-    record that differs is gone.
+    record that differs is gone, or another one is edited to what it is in one of the worlds.
     """
     if case.unit == "device":
         return file
@@ -386,11 +386,14 @@ def _edited(case: Case, file: list[Row | None], dice: random.Random) -> list[Row
             case "remove" if any(row is not None for row in later):
                 del later[dice.choice([place for place, row in enumerate(later) if row is not None])]
             case "edit" if case.unit == "record" and any(row is not None for row in later):
-                later[dice.choice([place for place, row in enumerate(later) if row is not None])] = _row(dice)
+                twin = replace(dice.choice(differing), differs=False)
+                new = dice.choice((_row(dice), _row(dice), twin))
+                later[dice.choice([place for place, row in enumerate(later) if row is not None])] = new
             case "shuffle":
                 dice.shuffle(later)
             case "gone" if case.unit == "record" and dice.random() < 0.2:
-                later = [row for row in later if row is not None]
+                edited = replace(dice.choice(differing), differs=False)
+                later = [row or edited for row in later if row is not None or dice.random() < 0.5]
     return later
 
 

@@ -6,8 +6,9 @@ so its part of a ledger's ε is computed from privacy loss distributions (docs/d
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from sottovoce.accounting.pairs import Pair
 
 _SIGNIFICANT = (3, 6, 9, 12)  # bits of the rounded questions that `affordable` asks first
+_MOST = 64  # different events that are composed one by one
+_FINEST_BITS = 8
+_UNITS = 2**30  # of a rounded event's grid: what its own rounding costs is too small to matter
 _AGREEMENT = 1e-6  # two answers, each exact on its grid, differ by rounding errors below this part
 
 
@@ -177,7 +181,7 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
     gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
     whole = mu_squared  # as if every record were in every sum, which never costs less
-    for event, count in counts:
+    for event, count in few(counts):
         pairs = event.pairs
         if pairs is None:
             return math.inf
@@ -186,6 +190,44 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
         whole += count * (event.distance / event.noise) ** 2 * (1 + 2.0**-50)
     sampled = max(composed_epsilon(direction, delta) for direction in directions)
     return min(sampled, gaussian_epsilon(math.sqrt(whole * (1 + 2.0**-40)), delta))
+
+
+def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledGaussian, int], ...]:
+    """At most _MOST different events, which together never cost less.
+
+    Where there are more, rates are rounded up and noise down, on grids of 2^(k / 2^b), for the largest b that leaves
+    few enough. Each of these grids is part of the finer ones, so that one more event never makes another cheaper. With
+    b = 6 neither moves by more than 1.1 %.
+    """
+    if len(counts) <= _MOST:
+        return counts
+    coarse: Counter[SampledGaussian] = Counter()
+    for bits in range(_FINEST_BITS, -1, -1):
+        coarse.clear()
+        for event, count in counts:
+            coarse[_coarser(event, bits)] += count
+        if len(coarse) <= _MOST:
+            break
+    return tuple(sorted(coarse.items(), key=lambda item: item[0].sampled))
+
+
+def _coarser(event: SampledGaussian, bits: int) -> SampledGaussian:
+    """The same with a rate and a noise of the grid 2^(k / 2^bits): no smaller and no larger."""
+    if event.sampling != "poisson" or event.sigma**2 <= SMOOTHING_VARIANCE:
+        return event
+    grid = 2**bits
+    noise = math.sqrt(event.sigma**2 - SMOOTHING_VARIANCE) / math.sqrt(event.sensitivity_squared)
+    lower = 2.0 ** (math.floor(math.log2(noise * (1 - 2**-40)) * grid) / grid)
+    rate = Fraction(event.batch, event.of)
+    upper = min(1.0, 2.0 ** (math.ceil(math.log2(float(rate) * (1 + 2**-40)) * grid) / grid))
+    return replace(
+        event,
+        sensitivity_squared=_UNITS**2,
+        sigma=math.floor(lower * _UNITS),
+        batch=math.ceil(upper * _UNITS) if upper < 1 else _UNITS,
+        of=_UNITS,
+        units=EVERY,
+    )
 
 
 def _rounded(count: int, bits: int) -> int:

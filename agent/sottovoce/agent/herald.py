@@ -96,6 +96,7 @@ class Herald:
         witness.charged = self.head.charges > 0
         self.keeping = Keeping(vault, witness, self.tell, lambda node: peer_dns_name(node, identity.fleet))
         self._permitted = False
+        self._again = 0.0
         known = book.known(identity.node_id)
         if known is not None:
             check(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
@@ -110,30 +111,39 @@ class Herald:
         self.keeping.attend(peers, left)
 
     async def permission(self) -> bool:
-        """Wait until enough peers know nothing newer, and one keeps the last charge; False when the agent stops before.
+        """Wait until enough peers know nothing newer; returns False when the agent stops before.
+
+        After that nobody is waited for: of a charge that no keeper knows of yet, all are told once more.
 
         Raises:
             LedgerError: a keeper knows a newer head, or one of another past.
         """
+        if self._permitted:
+            if not self._kept() and time.monotonic() >= self._again:
+                await self.keeping.tell(self._lags, KEEPERS)
+                if not self._kept():  # they are all away; a charge need not wait for them every time
+                    self._again = time.monotonic() + _LOOK_SECONDS
+        elif not await self._first_permission():
+            return False
+        self._permitted = True
+        await self.keeping.appoint(self.due)
+        return not self._stopping
+
+    async def _first_permission(self) -> bool:
         since, pause = time.monotonic(), _FIRST_PAUSE
-        while not self._may_charge() and not self._stopping:
-            await self.keeping.tell(self.due, TOLD_AT_ONCE if self._permitted else KEEPERS)
-            if self._may_charge():
-                break
+        while not self.witness.enough and not self._stopping:
             self._voice.waits.begin(_WAIT, self._lacking(), pause, since, repeats=True)
             self._changed.clear()
+            await self.keeping.tell(self.due, KEEPERS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
             pause = min(2 * pause, _LOOK_SECONDS)
         self._voice.waits.end(_WAIT)
-        if self._stopping:
-            return False
-        self._permitted = True
-        await self.keeping.appoint(self.due)
-        return True
+        return not self._stopping
 
-    def _may_charge(self) -> bool:
-        return self.witness.enough and (self.witness.alone or self.keeping.knowing(self._lags, self.witness.needed))
+    def _kept(self) -> bool:
+        """Whether enough keepers know the present head; there may be none."""
+        return self.keeping.knowing(self._lags, self.witness.needed)
 
     def _lags(self, peer: str) -> bool:
         """Whether a peer does not know the present head."""
@@ -183,6 +193,7 @@ class Herald:
         answer = decode_heads(await voice.transport.deliver(peer, raw, voice.timeout))
         await self._hear(peer.id, answer.known)
         self.witness.answered(peer.id, head, answer.known)
+        self.keeping.heard(peer.id)
         self._told_at[peer.id] = time.monotonic()
 
     def forget(self, peer: str) -> None:
@@ -251,10 +262,6 @@ class Herald:
 
     def _lacking(self) -> str:
         have, needed, peers = self.witness.agreeing, self.witness.needed, len(self._peers())
-        if self._permitted:
-            return (
-                f"one of the keepers of this ledger's head to be told of the last charge ({named(self.keeping.nodes)})"
-            )
         if self.witness.charged and self.keeping.nodes:
             return (
                 f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to say that it is "

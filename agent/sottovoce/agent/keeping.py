@@ -5,6 +5,7 @@ fleet does not matter. One that has left the fleet, or was away for long, makes 
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -22,7 +23,7 @@ TOLD_AT_ONCE = KEEPERS // 2
 start."""
 
 AWAY_SECONDS = 3 * 86_400.0
-"""After which a keeper that does not answer makes room."""
+"""After which a keeper makes room whom every attempt to reach has failed."""
 
 
 class Keeping:
@@ -50,7 +51,7 @@ class Keeping:
         self._peers: Callable[[], list[Peer]] = list
         self._left: Callable[[str], bool] = lambda node: False
         self._turn = 0
-        self._answered: dict[str, float] = {}
+        self._failing: dict[str, float] = {}
         witness.keepers = self.nodes
 
     def attend(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
@@ -82,7 +83,11 @@ class Keeping:
             LedgerError: see `tell`.
         """
         held = [keeper for keeper in self.keepers if not self._gone(keeper.node)]
-        others = [peer for peer in self._peers() if peer.id not in self.nodes and not self._left(peer.id)]
+        others = [
+            peer
+            for peer in self._peers()
+            if peer.id not in self.nodes and peer.id not in self._failing and not self._left(peer.id)
+        ]
         new = random.sample(others, min(KEEPERS - len(held), len(others)))
         if not new:
             return
@@ -96,15 +101,20 @@ class Keeping:
         """Whether so many keepers know the present head; all of them, where there are fewer."""
         return sum(not due(keeper.node) for keeper in self.keepers) >= min(needed, len(self.keepers))
 
+    def heard(self, node: str) -> None:
+        """This node has answered, whoever asked."""
+        self._failing.pop(node, None)
+
     def _gone(self, node: str) -> bool:
-        since = self._answered.setdefault(node, time.monotonic())
+        """It has left, or every attempt to reach it has failed for days."""
+        since = self._failing.get(node, math.inf)
         return self._left(node) or time.monotonic() - since > AWAY_SECONDS
 
     async def _told(self, keeper: Keeper) -> None:
         try:
             await self._tell(self._peer(keeper))
-            self._answered[keeper.node] = time.monotonic()
         except (DeliveryFailed, MessageRefused):
+            self._failing.setdefault(keeper.node, time.monotonic())
             self._witness.missed(keeper.node)
 
     def _peer(self, keeper: Keeper) -> Peer:

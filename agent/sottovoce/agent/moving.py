@@ -19,15 +19,15 @@ from sottovoce.errors import LedgerError
 from sottovoce.vault import Ledger
 
 _LEDGER = "ledger.db"
-_STAYS = (".sock", ".lock", "-wal", "-shm", ".new")
+_MOVING = "moving"  # in a draft: the owner and the nonce of the move that made it
+_STAYS = (".sock", ".lock", "-shm", ".new")
 
 
-def move(state: Path, ledger: Path, target: Path) -> Path:
+def move(state: Path, target: Path) -> Path:
     """Move a device that is stopped.
 
     Args:
-        state: its state directory.
-        ledger: its ledger.
+        state: its state directory; of a separate vault, the vault's.
         target: a directory that is not there yet, which becomes the state directory.
 
     Returns:
@@ -37,40 +37,68 @@ def move(state: Path, ledger: Path, target: Path) -> Path:
         LedgerError: the ledger is in use, missing or damaged, has ended, or the disk failed; where the old one has not
             ended, it goes on as it was.
     """
-    draft = target.with_name(target.name + ".new")
+    state, target = state.resolve(), target.resolve()
+    ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
     with closing(Ledger.read(ledger)) as found:
         owner, budget, ended = found.owner, found.budget, found.ended()
-    if ended is not None:
-        return _finished(ledger, draft, target, ended[0])
-    if target.exists():
-        raise LedgerError(f"{target}: there is something already; name a directory that is not there yet")
     try:
-        with closing(Ledger.open(ledger, owner, budget)) as old:
+        if ended is None:
+            _check_place(state, target, draft, owner)
             nonce = secrets.token_hex(16)
-            shutil.rmtree(draft, ignore_errors=True)
-            _copy(state, draft)
-            _begun(old, draft / (_LEDGER + ".moving"), nonce)
-            old.end(nonce, str(target.resolve()))
+            with closing(Ledger.open(ledger, owner, budget)) as old:
+                shutil.rmtree(draft, ignore_errors=True)
+                _copy(state, draft, f"{owner} {nonce}")
+                _begun(old, draft / (_LEDGER + ".moving"), nonce)
+                old.end(nonce, str(target))
+            return _finished(draft, target)
+        if ended[1] == str(target) and _mark(draft) == f"{owner} {ended[0]}":
+            return _finished(draft, target)
     except OSError as error:
         raise LedgerError(
-            f"{target}: cannot be written ({error.strerror}); the device is where it was: make room, or name another "
-            "place"
+            f"{target}: cannot be written ({error.strerror or error}): make room, or name another place; "
+            f"`sottovoce ledger show --state {state}` says whether the device is still there"
         ) from error
-    return _finished(ledger, draft, target, nonce)
+    raise LedgerError(f"{ledger}: this ledger was moved to {ended[1]} before, and has ended here for good")
 
 
-def _copy(state: Path, draft: Path) -> None:
+def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
+    """Refuse a place that is taken, or lies in the old one.
+
+    Raises:
+        LedgerError: it is.
+    """
+    if target.is_relative_to(state) or state.is_relative_to(target):
+        raise LedgerError(f"{target}: one of the two places lies in the other; name one that is apart from {state}")
+    if target.exists():
+        raise LedgerError(f"{target}: there is something already; name a directory that is not there yet")
+    mark = _mark(draft)
+    if draft.exists() and (mark is None or mark.split()[0] != owner):
+        raise LedgerError(
+            f"{draft}: there is something already that is not this device's: another one's move may be waiting to be "
+            "finished; name another place"
+        )
+
+
+def _mark(draft: Path) -> str | None:
+    """Whose move made a draft; None where none did."""
+    mark = draft / _MOVING
+    return mark.read_text() if mark.is_file() else None
+
+
+def _copy(state: Path, draft: Path, mark: str) -> None:
     """Everything of the state directory but the ledger, and what belongs to a running process."""
 
     def stays(directory: str, names: list[str]) -> set[str]:
         top = Path(directory) == state
         return {name for name in names if name.endswith(_STAYS) or (top and name.startswith(_LEDGER))}
 
-    shutil.copytree(state, draft, ignore=stays)
+    draft.mkdir(mode=0o700, parents=True)
+    (draft / _MOVING).write_text(mark)
+    shutil.copytree(state, draft, ignore=stays, symlinks=True, dirs_exist_ok=True)
     for place, _, files in os.walk(draft):
-        for name in files:
-            sync(Path(place) / name)
-        sync(Path(place))
+        for path in (Path(place), *(Path(place) / name for name in files)):
+            if not path.is_symlink():
+                sync(path)
 
 
 def _begun(old: Ledger, path: Path, nonce: str) -> None:
@@ -82,21 +110,11 @@ def _begun(old: Ledger, path: Path, nonce: str) -> None:
     path.with_name(path.name + ".lock").unlink(missing_ok=True)
 
 
-def _finished(ledger: Path, draft: Path, target: Path, nonce: str) -> Path:
+def _finished(draft: Path, target: Path) -> Path:
     """Give the new ledger its name, and the new place its own; again after a power cut."""
-    new = target / _LEDGER
-    if not new.exists() and draft.is_dir():
-        moving = draft / (_LEDGER + ".moving")
-        if moving.exists():
-            _check(moving, nonce)
-            rename(moving, draft / _LEDGER)
-        rename(draft, target)
-        return new
-    raise LedgerError(f"{ledger}: this ledger was moved before, and has ended here for good")
-
-
-def _check(moving: Path, nonce: str) -> None:
-    with closing(Ledger.read(moving)) as found:
-        *_, last = found.charges()
-    if last[1] != Moved(nonce).terms:
-        raise LedgerError(f"{moving}: this is not the ledger that was moved; name the directory of the first attempt")
+    moving = draft / (_LEDGER + ".moving")
+    if moving.exists():
+        rename(moving, draft / _LEDGER)
+    rename(draft, target)
+    (target / _MOVING).unlink(missing_ok=True)
+    return target / _LEDGER

@@ -80,7 +80,8 @@ class Witness:
         if known is not None:
             check(f"peer {peer}", own, known, mark)
         self._tried.add(peer)
-        if not self.charged or (known is not None and (peer in self.keepers or not self.keepers)):
+        knows = known is not None and known.life != own.life  # what it was told since this start is our own word
+        if not self.charged or (knows and (peer in self.keepers or not self.keepers)):
             self._agreeing.add(peer)
 
     def answered(self, peer: str, told: SignedHead, known: SignedHead | None) -> None:

@@ -55,13 +55,14 @@ def verify(
 @app.command()
 def move(
     target: Annotated[Path, typer.Argument(help="The new state directory, which is not there yet.")],
-    state: Annotated[Path, typer.Option("--state", help="The state directory of the device, which is stopped.")],
-    ledger: Annotated[Path | None, typer.Option(help="The ledger, if it is not in --state.")] = None,
+    state: Annotated[
+        Path, typer.Option("--state", help="The state directory of the device, which is stopped; or its vault's.")
+    ],
 ) -> None:
     """Move a device to another place, for good: its ledger goes on there, and has ended here."""
     from sottovoce.agent.moving import move as moved
 
-    typer.echo(moved(state, ledger or state / "ledger.db", target))
+    typer.echo(moved(state, target))
     typer.echo("the ledger here has ended; start the device there, and delete what is left here", err=True)
 
 

@@ -28,4 +28,12 @@ def read(text: str) -> tuple[Keeper, ...]:
     Raises:
         ValueError: it is nothing of the kind.
     """
-    return tuple(Keeper(str(node), tuple(map(str, endpoints))) for node, *endpoints in json.loads(text))
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(_is_one(one) for one in found):
+        raise ValueError("not a list of keepers")
+    return tuple(Keeper(node, tuple(endpoints)) for node, *endpoints in found)
+
+
+def _is_one(found: object) -> bool:
+    """A node and one endpoint at least."""
+    return isinstance(found, list) and len(found) > 1 and all(isinstance(part, str) for part in found)

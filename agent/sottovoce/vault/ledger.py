@@ -178,28 +178,38 @@ class Ledger:
             return bytes(self._connection.execute("SELECT key FROM secret").fetchone()[0])
 
     def enrol(self, digests: Sequence[bytes]) -> list[int]:
-        """The numbers of these records, durably: a known one's own, and for a new one the next.
+        """The numbers of the records of a file, durably; -1 for those that have none.
+
+        A file with more records than any before gives those that were never met the numbers of their places, behind the
+        numbers of earlier such files. Other files give none.
 
         Args:
-            digests: different from each other, in the records' order.
+            digests: different from each other, in the file's order.
 
         Raises:
             LedgerError: the disk or the file failed.
         """
         with self._transaction() as connection:
-            held = dict(connection.execute("SELECT digest, number FROM record"))
-            following = len(held)
-            for digest in digests:
+            held: dict[bytes, int | None] = dict(connection.execute("SELECT digest, number FROM record"))
+            files = self.files()
+            grown, first = len(digests) > max(files, default=0), sum(files)
+            if grown:
+                connection.execute("INSERT INTO file (records) VALUES (?)", (len(digests),))
+            for place, digest in enumerate(digests):
                 if digest not in held:
-                    held[digest] = following
-                    connection.execute("INSERT INTO record VALUES (?, ?)", (following, digest))
-                    following += 1
-        return [held[digest] for digest in digests]
+                    held[digest] = first + place if grown else None
+                    connection.execute("INSERT INTO record VALUES (?, ?)", (digest, held[digest]))
+        return [-1 if (number := held[digest]) is None else number for digest in digests]
 
-    def enrolled(self) -> int:
-        """How many records were ever numbered one by one."""
+    def files(self) -> tuple[int, ...]:
+        """How many records each file had that gave numbers: so many numbers are taken."""
         with named(self._path):
-            return int(self._connection.execute("SELECT count(*) FROM record").fetchone()[0])
+            return tuple(int(row[0]) for row in self._connection.execute("SELECT records FROM file ORDER BY number"))
+
+    @property
+    def first_file(self) -> int:
+        """How many records the first of them had; 0 while there is none."""
+        return next(iter(self.files()), 0)
 
     def keepers(self) -> tuple[Keeper, ...]:
         """Who keeps its newest head: those named last."""

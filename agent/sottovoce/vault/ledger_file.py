@@ -16,12 +16,13 @@ _APPLICATION_ID = 0x50FF0CE1
 _SCHEMA_VERSION = 4
 _BY_PLACE = range(1, 4)  # earlier schemas
 KEY_BYTES = 32
-_TABLES = ("budget", "secret", "record", "keepers", "ended", "charge", "release")
+_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "charge", "release")
 _SCHEMA = """
 CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
                      neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
 CREATE TABLE secret (key BLOB NOT NULL) STRICT;
-CREATE TABLE record (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE) STRICT;
+CREATE TABLE file (number INTEGER PRIMARY KEY, records INTEGER NOT NULL) STRICT;
+CREATE TABLE record (digest BLOB PRIMARY KEY, number INTEGER UNIQUE) STRICT, WITHOUT ROWID;
 CREATE TABLE keepers (number INTEGER PRIMARY KEY, named TEXT NOT NULL) STRICT;
 CREATE TABLE ended (nonce TEXT NOT NULL, target TEXT NOT NULL) STRICT;
 CREATE TABLE charge (number INTEGER PRIMARY KEY, query BLOB NOT NULL UNIQUE, terms TEXT NOT NULL,

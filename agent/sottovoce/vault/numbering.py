@@ -4,12 +4,13 @@ A number is durable. It follows from what the record was in its source, under a 
 leaves the vault; not from the record's place. So records may be inserted, removed, reordered or edited between two
 starts, and nobody else's number changes. An edited record is another one.
 
-- **add-remove:** the number is the keyed hash of the record, one of 2³² (`SPACE`). It depends on that record alone,
-  whatever else there is, was or will be: with or without one record, all others have the numbers that they have. Equal
-  records share a number, and so pay for each other.
-- **replace-one:** how many records there are is public. Records are numbered 0, 1, … as they are met, k equal ones as k
-  records, and the ledger keeps the list. A record that comes back has its old number; the number of one that is gone is
-  not given to another.
+- **Hashed** (`numbered`): the number is the keyed hash of the record, one of 2³² (`SPACE`). It depends on that record
+  alone, whatever else there is, was or will be: with or without one record, or with another in its place, all others
+  have the numbers that they have. Equal records share a number, and so pay for each other.
+- **Enrolled** (`enrolled`), for programs that show how many records there are, or need batches of one size: a record's
+  number is its place in the file of the start that first met it, behind the numbers of earlier such files; k equal
+  records are k. Only a file with more records than any before it gives numbers: how many there are then follows from
+  public sizes, and one record's number from no other record. Who comes in the place of another is not used.
 """
 
 from collections import Counter
@@ -27,13 +28,7 @@ SPACE = 2**32
 
 
 def numbered(records: Records, ledger: Ledger) -> Records:
-    """The records with the numbers by which this ledger charges them.
-
-    Raises:
-        LedgerError: new numbers could not be kept.
-    """
-    if ledger.budget.neighbouring != "add-remove":
-        return enrolled(records, ledger)
+    """The records with their hashes for numbers."""
     key = ledger.key
     hashes = (blake2b(row, digest_size=4, key=key).digest() for row in _identities(records))
     units = np.fromiter((int.from_bytes(of, "big") for of in hashes), dtype=np.int64, count=len(records))
@@ -41,7 +36,7 @@ def numbered(records: Records, ledger: Ledger) -> Records:
 
 
 def enrolled(records: Records, ledger: Ledger) -> Records:
-    """The records numbered one by one, for programs that show how many there are: under replace-one, or no promise.
+    """The records numbered one by one; -1 for those that have no number. Under replace-one, or without a promise.
 
     Raises:
         LedgerError: new numbers could not be kept.
@@ -50,14 +45,14 @@ def enrolled(records: Records, ledger: Ledger) -> Records:
     return replace(records, units=np.array(numbers, dtype=np.int64))
 
 
-def blocks_of(neighbouring: str, size: int, count: int) -> NDArray[np.int64]:
-    """Where `count` blocks of numbers begin, and at last where they end, int64[count + 1].
+def blocks_of(count: int) -> NDArray[np.int64]:
+    """Where `count` equal parts of the hashes begin, and at last where they end, int64[count + 1].
 
-    Under replace-one a block is `size` numbers; under add-remove an equal part of all there are, so that each record is
-    in a block drawn for it alone, and how many are in one varies.
+    Each record is in a block drawn for it alone, and how many are in one varies. Replacing a record takes one out of a
+    block and puts one into a block: into the same, which moves its sum by two clips, or into another, which moves two
+    sums by one each and so costs less.
     """
-    whole = SPACE if neighbouring == "add-remove" else size * count
-    return np.array([block * whole // count for block in range(count + 1)], dtype=np.int64)
+    return np.array([block * SPACE // count for block in range(count + 1)], dtype=np.int64)
 
 
 def _identities(records: Records) -> list[bytes]:

@@ -123,6 +123,8 @@ class Vault:
                 event = charged if as_before else new
                 if event is None or not room.ledger.charge(query_id, event):
                     return Refused(query_id, "budget", "the privacy budget is spent")
+                if room.records.units is None and event.units != plan.event.units:
+                    return Refused(query_id, "terms", "this was charged for other records, under another sampling")
                 places = self._read(plan, event)
                 raw = room.program.compute(query, room.records if places is None else room.records.at(places))
                 value = plan.mechanism.apply(raw, room.noise)

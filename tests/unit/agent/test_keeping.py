@@ -161,9 +161,22 @@ async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypat
     silent = past.named[0].node
     fleet.leave(silent)
     monkeypatch.setattr(keeping, "AWAY_SECONDS", 0.0)
-    device.keeping._answered |= {keeper.node: float("inf") for keeper in past.named[1:]}
+    await device.keeping.appoint(device.due)
+    assert silent in {keeper.node for keeper in past.named}, "nobody has tried to reach it"
+    past.charges += 1
+    await device.advance(past.tip())
+    await device.keeping.tell(device.due, keeping.KEEPERS)
     await device.keeping.appoint(device.due)
     assert silent not in {keeper.node for keeper in past.named}
+    assert len(past.named) == keeping.KEEPERS
+
+
+async def test_what_a_peer_was_told_since_the_start_is_no_witness(fleet: Fleet) -> None:
+    """It says back our own word."""
+    device = fleet.start(Past(8))
+    for _ in range(3):
+        await device.tell(fleet.peers()[0])
+    assert not device.witness.enough
 
 
 async def test_a_small_fleet_has_as_many_keepers_as_there_are(fleet: Fleet) -> None:

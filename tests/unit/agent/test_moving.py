@@ -1,5 +1,8 @@
 """A device that moved goes on in its new place alone, whenever power fails on the way."""
 
+import os
+import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -42,7 +45,7 @@ def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> Non
     spent, key = before.spending(), before.key
     before.close()
     target = tmp_path / "new"
-    assert move(state, state / "ledger.db", target) == target / "ledger.db"
+    assert move(state, target) == target / "ledger.db"
     with pytest.raises(LedgerError, match=r"was moved to .*new and has ended here for good"):
         Ledger.open(state / "ledger.db", OWNER, BUDGET)
     there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
@@ -77,27 +80,25 @@ def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: py
         if step == "after end":
             patch.setattr(moving, "_finished", fails)
         with pytest.raises(KeyboardInterrupt):
-            move(state, state / "ledger.db", target)
+            move(state, target)
     assert not (usable(state / "ledger.db") and usable(target / "ledger.db"))
-    assert move(state, state / "ledger.db", target) == target / "ledger.db"
+    assert move(state, target) == target / "ledger.db"
     assert usable(target / "ledger.db")
     assert not usable(state / "ledger.db")
 
 
 def test_it_moves_once(state: Path, tmp_path: Path) -> None:
-    move(state, state / "ledger.db", tmp_path / "new")
+    move(state, tmp_path / "new")
     for again in ("new", "other"):
-        with pytest.raises(LedgerError, match="moved before"):
-            move(state, state / "ledger.db", tmp_path / again)
-    assert (
-        move(tmp_path / "new", tmp_path / "new" / "ledger.db", tmp_path / "third") == tmp_path / "third" / "ledger.db"
-    )
+        with pytest.raises(LedgerError, match=r"moved to .*new before"):
+            move(state, tmp_path / again)
+    assert move(tmp_path / "new", tmp_path / "third") == tmp_path / "third" / "ledger.db"
 
 
 def test_a_device_at_work_is_not_moved(state: Path, tmp_path: Path) -> None:
     ledger = Ledger.open(state / "ledger.db", OWNER, BUDGET)
     with pytest.raises(LedgerError, match="another agent is using this ledger"):
-        move(state, state / "ledger.db", tmp_path / "new")
+        move(state, tmp_path / "new")
     ledger.close()
     assert usable(state / "ledger.db")
 
@@ -105,7 +106,7 @@ def test_a_device_at_work_is_not_moved(state: Path, tmp_path: Path) -> None:
 def test_nothing_is_overwritten(state: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     with pytest.raises(LedgerError, match="not there yet"):
-        move(state, state / "ledger.db", tmp_path / "new")
+        move(state, tmp_path / "new")
     assert usable(state / "ledger.db")
 
 
@@ -116,6 +117,37 @@ def test_a_disk_that_is_full_leaves_the_device_where_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(moving, "_copy", full)
-    with pytest.raises(LedgerError, match="the device is where it was: make room"):
-        move(state, state / "ledger.db", tmp_path / "new")
+    with pytest.raises(LedgerError, match="make room"):
+        move(state, tmp_path / "new")
+    assert usable(state / "ledger.db")
+
+
+def test_logs_of_a_device_that_was_killed_move_with_their_databases(state: Path, tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        store = sqlite3.connect(state / "state.db", isolation_level=None)
+        store.execute("PRAGMA journal_mode = WAL")
+        store.execute("CREATE TABLE kept (words TEXT)")
+        store.execute("INSERT INTO kept VALUES ('committed')")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    move(state, tmp_path / "new")
+    assert sqlite3.connect(tmp_path / "new" / "state.db").execute("SELECT words FROM kept").fetchall() == [
+        ("committed",)
+    ]
+
+
+@pytest.mark.parametrize("inside", ["sub", "..", "."])
+def test_a_place_in_the_old_one_is_none(state: Path, inside: str) -> None:
+    with pytest.raises(LedgerError, match="lies in the other"):
+        move(state, state / inside)
+    assert usable(state / "ledger.db")
+
+
+def test_what_is_not_ours_is_left_alone(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.new").mkdir()
+    (tmp_path / "new.new" / "precious").write_text("kept")
+    with pytest.raises(LedgerError, match="not this device's"):
+        move(state, tmp_path / "new")
+    assert (tmp_path / "new.new" / "precious").read_text() == "kept"
     assert usable(state / "ledger.db")

@@ -32,7 +32,7 @@ class Chain:
         mechanisms: sensitivity and noise of the release of each slot; the last one's of those after it too.
         period: R, batches in a chain.
         passes: over the records; budgeted for.
-        count: how many records were ever numbered: public under replace-one.
+        count: how many records the first file had: public under replace-one. Records of later files are not used.
     """
 
     steps: ChainSteps

@@ -19,9 +19,9 @@ class RecordRelease:
 
     Attributes:
         mechanism: bound and noise of every release.
-        count: how many records were ever numbered: public, because whoever asks for one more is refused.
+        count: how many numbers are taken: public, because whoever asks for one more is refused.
         epsilon: what a release is charged, infinite without noise.
-        gone: the numbers of those that are no longer there: public too, because whoever asks for one is told so.
+        gone: the numbers that no record has now: public too, because whoever asks for one is told so.
     """
 
     mechanism: RecordMechanism
@@ -36,7 +36,7 @@ class RecordRelease:
         if not 0 <= query.slot < self.count:
             return Refused(query.id, "record", "there is no record of this number")
         if query.slot in self.gone:
-            return Refused(query.id, "gone", "the record of this number is no longer there")
+            return Refused(query.id, "gone", "no record has this number now")
         scheme = self.mechanism.scheme
         event = RecordReleased(query.slot, scheme.name, scheme.features, scheme.classes, self.epsilon)
         return Plan(event, self.mechanism)

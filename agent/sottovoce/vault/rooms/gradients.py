@@ -80,7 +80,7 @@ class GradientTerms:
         units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
         clip = math.inf if self._clip is None else self._clip
         return mechanism, GradientSum(
-            kernel, mechanism, budget.unit, units, event, self._batches(budget), clip if summed else None
+            kernel, mechanism, budget.unit, units, event, self._batches(), clip if summed else None
         )
 
     @property
@@ -120,15 +120,14 @@ class GradientTerms:
         )
         return mechanism, mechanism.event
 
-    def _batches(self, budget: Budget) -> Sampling | Blocks | None:
+    def _batches(self) -> Sampling | Blocks | None:
         match self.sampling:
             case "full":
                 return None
             case "poisson":
                 return Poisson(self.batch, self.of)
             case "blocks":
-                edges = blocks_of(budget.neighbouring, self.batch, max(1, self.of // self.batch))
-                return Blocks(tuple(edges.tolist()), self.releases)
+                return Blocks(tuple(blocks_of(max(1, self.of // self.batch)).tolist()), self.releases)
 
 
 def summed(kernel: Kernel, budget: Budget, records: Records) -> bool:
