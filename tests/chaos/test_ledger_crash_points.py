@@ -100,6 +100,7 @@ def power_cuts(operations: list[Operation]) -> Iterator[tuple[Crash, Owed]]:
         disk.do(operation)
 
 
+@pytest.mark.timeout(1200)  # a minute on a machine that has nothing else to do
 def test_no_power_cut_loses_a_charge(recorded: list[Operation], memory: Path) -> None:
     tried: set[tuple[int, Identity]] = set()
     rng, lived_on, refused = random.Random(SEED), 0, 0
