@@ -66,10 +66,7 @@ class Device:
         """One period: whether it charged and released."""
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
         await self._sent(self._links[0])
-        if self._permitted:
-            if not self.keeping.knowing(self._lags, self.witness.needed):
-                await self.keeping.tell(self._lags, KEEPERS)
-        elif not self.witness.enough:
+        if not self._permitted and not self.witness.enough:
             await self.keeping.tell(self._lags, KEEPERS)
             if not self.witness.enough:
                 return False

@@ -27,6 +27,9 @@ from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_
 T = TypeVar("T")
 _LIFE_BYTES = 16
 _FIRST_PAUSE, _LOOK_SECONDS = 0.5, 60.0
+INFORM_EVERY_SECONDS = 1.0
+"""Between two messages to keepers: a device that charges faster tells them of several charges at once."""
+
 TELL_EVERY_SECONDS = 60.0
 """After which a peer is told again what it was told before: two devices with the same keys then hear of each other."""
 
@@ -96,7 +99,7 @@ class Herald:
         witness.charged = self.head.charges > 0
         self.keeping = Keeping(vault, witness, self.tell, lambda node: peer_dns_name(node, identity.fleet))
         self._permitted = False
-        self._again = 0.0
+        self._informed = float("-inf")
         known = book.known(identity.node_id)
         if known is not None:
             check(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
@@ -113,17 +116,12 @@ class Herald:
     async def permission(self) -> bool:
         """Wait until enough peers know nothing newer; returns False when the agent stops before.
 
-        After that nobody is waited for: of a charge that no keeper knows of yet, all are told once more.
+        After that nobody is waited for.
 
         Raises:
             LedgerError: a keeper knows a newer head, or one of another past.
         """
-        if self._permitted:
-            if not self._kept() and time.monotonic() >= self._again:
-                await self.keeping.tell(self._lags, KEEPERS)
-                if not self._kept():  # they are all away; a charge need not wait for them every time
-                    self._again = time.monotonic() + _LOOK_SECONDS
-        elif not await self._first_permission():
+        if not self._permitted and not await self._first_permission():
             return False
         self._permitted = True
         await self.keeping.appoint(self.due)
@@ -140,10 +138,6 @@ class Herald:
             pause = min(2 * pause, _LOOK_SECONDS)
         self._voice.waits.end(_WAIT)
         return not self._stopping
-
-    def _kept(self) -> bool:
-        """Whether enough keepers know the present head; there may be none."""
-        return self.keeping.knowing(self._lags, self.witness.needed)
 
     def _lags(self, peer: str) -> bool:
         """Whether a peer does not know the present head."""
@@ -166,11 +160,14 @@ class Herald:
             self.head = head
 
     async def inform(self) -> None:
-        """Tell half of the keepers of the last charge, by turns.
+        """Tell half of the keepers of the last charge, by turns; not more often than once a second.
 
         Raises:
             LedgerError: see `permission`.
         """
+        if time.monotonic() - self._informed < INFORM_EVERY_SECONDS:
+            return
+        self._informed = time.monotonic()
         await self.keeping.tell(self._lags, TOLD_AT_ONCE)
 
     def due(self, peer: str) -> bool:

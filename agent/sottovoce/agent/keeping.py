@@ -97,10 +97,6 @@ class Keeping:
         self._witness.keepers = self.nodes
         await self.tell(due, len(new))
 
-    def knowing(self, due: Callable[[str], bool], needed: int) -> bool:
-        """Whether so many keepers know the present head; all of them, where there are fewer."""
-        return sum(not due(keeper.node) for keeper in self.keepers) >= min(needed, len(self.keepers))
-
     def heard(self, node: str) -> None:
         """This node has answered, whoever asked."""
         self._failing.pop(node, None)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sottovoce.agent import herald as module
 from sottovoce.agent import keeping
 from sottovoce.agent.herald import Herald
 from sottovoce.errors import LedgerError
@@ -66,6 +67,11 @@ class Fleet:
         made = herald(self.village, who, past, self.directory / book, needed=needed)
         self.opened.append(made)
         return made
+
+
+@pytest.fixture(autouse=True)
+def _at_every_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INFORM_EVERY_SECONDS", 0.0)
 
 
 @pytest.fixture
