@@ -83,6 +83,7 @@ class GrpcTransport:
         self._credentials = _channel_credentials(trust)
         self._next: grpc.ServerCertificateConfiguration | None = None
         self._ways: OrderedDict[Peer, _Way] = OrderedDict()
+        self._stopped = False
         self._retired: list[_Way] = []
         self._server: grpc.aio.Server | None = None
         self._receive: Receive | None = None
@@ -132,6 +133,8 @@ class GrpcTransport:
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Hand a message over; see Transport.deliver. The deadline is gRPC's own: a cancelled call would leak."""
+        if self._stopped:  # a closed channel would answer with an error of its own
+            raise DeliveryFailed("unreachable", f"peer {peer.id} at {peer.address}: this device is stopping")
         way = self._way(peer)
         way.calls += 1
         try:
@@ -157,6 +160,7 @@ class GrpcTransport:
 
     async def stop(self, grace: float) -> None:
         """See Transport.stop."""
+        self._stopped = True
         if self._server is not None:
             await self._server.stop(grace)
         for way in (*self._ways.values(), *self._retired):

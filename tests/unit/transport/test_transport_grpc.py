@@ -475,6 +475,10 @@ async def test_stopped_it_is_gone_and_may_be_stopped_again(pair: tuple[Node, Nod
                 assert failed.cause == "rejected", "until it has seen that the connection is closed"
                 await asyncio.sleep(0.02)
         await other.transport.stop(0.5)
+        await one.transport.stop(0.5)
+        stopping = await one.failure(one.peer(other))
+        assert stopping.cause == "unreachable", "and no defect, whoever still has something to deliver"
+        assert "this device is stopping" in str(stopping)
 
 
 async def test_one_device_cannot_keep_the_others_out(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
