@@ -109,7 +109,8 @@ def device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Device:
     directory = tmp_path_factory.mktemp("recorded")
     device = new_device(fleet, directory / "d")
     peers = [new_device(fleet, directory / f"peer-{i}") for i in range(PEERS)]
-    device.configure([peer.entry() for peer in peers], learner={"steps": STEPS, "period": 0.06})
+    schedule = {"steps": STEPS, "period": 0.06}
+    device.configure([peer.entry() for peer in peers], learner=schedule, ledger={"alone": True})
     ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
     records = Records(np.zeros((5, kernel().features)), np.zeros(5, dtype=np.int64))
     vault = build(records=records, kernel=kernel(), terms=TERMS, ledger=ledger, noise=OperatingSystemNoise())
