@@ -21,6 +21,7 @@ _EVENTS = {
     "record": "one record, perturbed",
     "pure-sum": "a sum with noise of a pure ε",
     "unproved": "a release for which no guarantee is proved",
+    "moved": "the ledger moved to another place; nothing was released",
 }
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.accounting.events import GaussianSum
-from sottovoce.agent.dossier import OPEN
+from sottovoce.accounting.events import _KINDS, GaussianSum
+from sottovoce.agent.dossier import _EVENTS, OPEN
 from sottovoce.vault import Budget, Ledger, account_of, audited
 
 from tests.support.command import here
@@ -63,6 +63,10 @@ def test_every_question_is_answered_or_open_and_no_part_is_empty(device: Device,
     for heading in ("What is promised", "What was spent", "Questions of NIST", "registry", "impact assessment"):
         assert heading in page
     assert "None" not in page
+
+
+def test_every_kind_of_charge_has_words() -> None:
+    assert _EVENTS.keys() == {*_KINDS, "sampled-gaussian"}
 
 
 def test_nothing_of_a_record_and_no_secret_is_in_it(device: Device, tmp_path: Path) -> None:
