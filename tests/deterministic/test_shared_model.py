@@ -15,6 +15,7 @@ from sottovoce.learners import SharedModel, SharedModelSchedule, SharedModelStat
 from sottovoce.learners.shared_model import rounded
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, ChainTerms, GradientTerms, Ledger, SeededNoise, build
+from sottovoce.vault.numbering import blocks_of, numbered
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 
@@ -58,6 +59,14 @@ def sharing(
         store = FailingStore(names[i], learner.fresh(), fate, power_cuts)
         devices.append(Device(names[i], learner, store, vault, tuple(names[j] for j in peers)))
     return devices
+
+
+def drawn(device: Device) -> list[Records]:
+    """The records of each of its blocks."""
+    held = numbered(some(int(device.id[-2:])), device.vault._room.ledger)
+    assert held.units is not None
+    blocks = np.searchsorted(blocks_of(TURNS), held.units, side="right") - 1
+    return [held.at(np.flatnonzero(blocks == block)) for block in range(TURNS)]
 
 
 def run(devices: list[Device], until: float, faults: Faults = SMOOTH, witness: Trace | None = None) -> Simulation:
@@ -110,7 +119,10 @@ def gradient(parameters: NDArray[np.float64], records: Records) -> NDArray[np.fl
 
 @pytest.mark.parametrize("order", ["round", "random"])
 def test_without_noise_it_is_centralised_descent_batch_by_batch(order: str) -> None:
-    """The same gradients, as many, in the order of the writers: to the last bits of float32."""
+    """The same gradients, as many, in the order of the writers: to the last bits of float32.
+
+    Each is the sum over a block over the expected size of one, however many records the block drew.
+    """
     devices, trace = sharing(8, order=order), Trace()
     run(devices, 250.0, witness=trace)
     state = agreed(devices)
@@ -120,12 +132,12 @@ def test_without_noise_it_is_centralised_descent_batch_by_batch(order: str) -> N
     for event in trace.document()["events"]:
         if event["event"] == "send" and event["message"]["said"] == "announced":
             writers[event["message"]["step"]] = event["message"]["writer"]
+    blocks = {device.id: drawn(device) for device in devices}
     central, taken = np.zeros(KERNEL.size), dict.fromkeys(writers.values(), 0)
     for step in range(1, 8 * TURNS + 1):
-        first = taken[writers[step]] * BATCH
-        batch = some(int(writers[step][-2:])).at(slice(first, first + BATCH))
+        block = blocks[writers[step]][taken[writers[step]]]
         taken[writers[step]] += 1
-        central = central - ETA * gradient(central, batch)
+        central = central - ETA * gradient(central, block) * len(block) / BATCH
     assert state.model.parameters == pytest.approx(central, abs=1e-4)
     pooled, shuffled = np.zeros(KERNEL.size), np.random.default_rng(0).permutation(8 * BATCH * TURNS)
     everything = [some(i) for i in range(8)]
