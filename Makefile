@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 QUICK ?= --quick
 PAIRS ?= 10000
-TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs)
+TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs .ci/again)
 
 .PHONY: help
 help:  ## list the targets
@@ -39,6 +39,10 @@ neighbours: setup  ## ten thousand neighbours of everything that is proved; hour
 .PHONY: mutants
 mutants: setup  ## defects put into the shipped code, and which of our checks find each; ten minutes
 	@$(BIN)/python -m tests.mutations
+
+.PHONY: audit
+audit: setup  ## every learner as it ships against the auditor, into docs/explanation/audit.md; half an hour
+	@$(BIN)/python -m tests.audit
 
 .PHONY: check
 check: check-format check-lint check-types check-imports check-generated check-docs  ## everything that needs no test run

@@ -319,7 +319,7 @@ def unit_forgotten(patch: pytest.MonkeyPatch) -> None:
 def numbered_by_place(patch: pytest.MonkeyPatch) -> None:
     """A record is its place in the file, as in version 0.1."""
 
-    def hashed(records: Records, ledger: Ledger) -> Records:
+    def hashed(records: Records, key: bytes) -> Records:
         places = np.arange(len(records), dtype=np.int64)
         return replace(records, units=places * (numbering.SPACE // max(1, len(records))))
 

@@ -100,6 +100,16 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
     }
 
 
+def person(config: AgentConfig) -> list[dict[str, Any]]:
+    """What holds for several units of one person under a configuration, JSON-ready; empty without a promise.
+
+    Raises:
+        PrivacyError: the configuration has no guarantee.
+    """
+    budget = budget_of(config)
+    return _person(budget, _stated(config, budget, family_of(config))[1])
+
+
 def _stated(config: AgentConfig, budget: Budget, family: Family) -> tuple[PrivacyStatement, Mapping[Event, int]]:
     """What the vault itself states, and what one unit is charged in all; it is asked about no records at all."""
     features = width(config.data.transform, config.data.features)

@@ -2,26 +2,24 @@
 
 - From two error rates (Jagielski, Ullman & Oprea 2020): P[say D | D] ≤ e^ε P[say D | D′] + δ, and the same with both
   answers exchanged, each rate at its confidence limit. Nothing is assumed of the mechanism.
-- From the same rates for a Gaussian mechanism (Nasr et al. 2023): μ ≥ Φ⁻¹(1 - FPR) + Φ⁻¹(1 - FNR).
+- From their difference, for a mechanism of a known shape and unknown noise (Nasr et al. 2023): see `shapes`.
 - From one run with many canaries (Steinke, Nasr & Jagielski 2023, Theorem 5.2), whose releases need not be independent.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
-from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.audit.binomial import lower_limit, quantile, terms, upper_limit
-from sottovoce.audit.chances import phi
+from sottovoce.audit.shapes import Shape
 
 _MOST_EPSILON = 100.0
 _BISECTIONS = 50
 _POWER = 0.9
 _MOST_TRIED = 2**16
-_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +48,10 @@ class Rates:
         )
         return max(0.0, *(math.log((true - delta) / false) for true, false in (caught, cleared) if true > delta))
 
-    def mu(self, alpha: float) -> float:
-        """A lower bound on the μ of a Gaussian mechanism with confidence 1 - alpha: α/2 for each of two limits."""
-        alarm = upper_limit(self.alarms, self.second, alpha / 2)
-        miss = upper_limit(self.first - self.hits, self.first, alpha / 2)
-        return max(0.0, _inverse(1 - alarm) + _inverse(1 - miss))
-
-    def gaussian_epsilon(self, delta: float, alpha: float) -> float:
-        """ε at δ of that μ."""
-        mu = self.mu(alpha)
-        return gaussian_epsilon(mu, delta) if mu > 0 else 0.0
+    def advantage(self, alpha: float) -> float:
+        """A lower bound on how much likelier "first" is in the first world, with confidence 1 - alpha: α/2 a limit."""
+        true, false = lower_limit(self.hits, self.first, alpha / 2), upper_limit(self.alarms, self.second, alpha / 2)
+        return max(0.0, true - false)
 
 
 def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
@@ -91,14 +83,14 @@ def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha
     return low
 
 
-def gaussian_sample_size(epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
+def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
     """Trials in each world that refute ε when it is really `factor` times that, with a power of 0.9.
 
-    The attack is the most powerful one, thresholded half-way between the two worlds; its bound is `Rates.mu`.
+    The attack is the best one, and as often wrong in one world as in the other; its bound is `Rates.advantage`.
     """
-    claimed, true = gaussian_mu(epsilon, delta), gaussian_mu(min(factor * epsilon, 500.0), delta)
-    wrong = phi(-true / 2)
-    return _sample_size(1 - wrong, wrong, lambda rates: rates.mu(alpha) > claimed)
+    claimed = shape.advantage(epsilon, delta)
+    right = (1 + shape.advantage(min(factor * epsilon, MAX_EPSILON), delta)) / 2
+    return _sample_size(right, 1 - right, lambda rates: rates.advantage(alpha) > claimed)
 
 
 def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2.0) -> int | None:
@@ -123,10 +115,3 @@ def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> 
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def _inverse(share: float) -> float:
-    """Φ⁻¹, -∞ and ∞ at the ends."""
-    if share <= 0 or share >= 1:
-        return -math.inf if share <= 0 else math.inf
-    return _NORMAL.inv_cdf(share)

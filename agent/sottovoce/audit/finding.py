@@ -1,6 +1,7 @@
 """What a game found, and what all of them together say."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from sottovoce.door import PrivacyStatement
 
@@ -55,6 +56,7 @@ class Audit:
         name: of the target.
         fidelity: `sound` or `paper`.
         seen: what the auditor read: `wire` or `release`.
+        played: its public parameters.
         statement: what is claimed.
         delta: δ of the claim, 0 for a pure one.
         findings: game by game.
@@ -68,6 +70,7 @@ class Audit:
     name: str
     fidelity: str
     seen: str
+    played: dict[str, Any]
     statement: PrivacyStatement
     delta: float | None
     findings: list[Finding]
@@ -98,6 +101,7 @@ class Audit:
             "schema": "sottovoce.audit/1",
             "target": {"kind": self.kind, "name": self.name, "fidelity": self.fidelity},
             "seen": self.seen,
+            "played": self.played,
             "statement": self.statement.as_dict(),
             "epsilon_stated": self.statement.epsilon,
             "delta": self.delta,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from sottovoce.accounting.gaussian import MAX_EPSILON
-from sottovoce.audit.bounds import gaussian_sample_size, pure_sample_size
+from sottovoce.audit.bounds import pure_sample_size, sample_size
 from sottovoce.audit.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding
 from sottovoce.audit.games import books, canaries, low_bits, noise
 from sottovoce.audit.subject import Subject
@@ -15,7 +15,7 @@ from sottovoce.door import PrivacyStatement
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.vault import Ledger
 
-_TESTS = 7  # at most: noise twice, books, low bits, canaries by ε and by μ, one run
+_TESTS = 7  # at most: noise twice, books, low bits, canaries by ε and by their advantage, one run
 
 
 def audit(
@@ -57,6 +57,7 @@ def audit(
         name=name,
         fidelity=fidelity,
         seen=subject.seen,
+        played=subject.played,
         statement=statement,
         delta=subject.delta,
         findings=findings,
@@ -110,6 +111,6 @@ def _sample_size(subject: Subject, stated: float | None) -> int | None:
     if stated is None:
         return None
     alpha = SIGNIFICANCE / _TESTS
-    if subject.gaussian:
-        return gaussian_sample_size(stated, subject.delta, alpha)
+    if subject.shape is not None:
+        return sample_size(subject.shape, stated, subject.delta, alpha)
     return pure_sample_size(stated, alpha, subject.hit)

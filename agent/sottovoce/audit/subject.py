@@ -1,12 +1,13 @@
 """What is audited: one device after another, each holding what the auditor chose, and what a peer sees of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.audit.shapes import Shape
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.vault import Budget, Ledger, Vault
@@ -22,11 +23,14 @@ class Sighting:
         values: float64[n, P], its releases, in their own unit.
         points: float64[n, P], where they were asked for, as the observer knows too; of no numbers where nowhere.
         versions: in how many versions a release was seen; more than one means noise that was drawn again.
+        key: of the device's ledger. No peer sees it, but what is promised holds for whoever knows which block a record
+            is in.
     """
 
     values: Floats
     points: Floats
     versions: int = 1
+    key: bytes = b""
 
 
 Watch = Callable[[Vault, int], Sighting]
@@ -55,8 +59,13 @@ class Subject(Protocol):
         ...
 
     @property
-    def gaussian(self) -> bool:
-        """Whether what is claimed is a Gaussian mechanism, so that its μ may be bounded instead of its ε."""
+    def played(self) -> dict[str, Any]:
+        """The public parameters of what is audited, JSON-ready."""
+        ...
+
+    @property
+    def shape(self) -> Shape | None:
+        """The family that the claimed mechanism is of, so that its noise may be bounded instead of its ε; or None."""
         ...
 
     @property
@@ -123,8 +132,10 @@ class Subject(Protocol):
 
 def fresh(subject: Subject, records: Records) -> Sighting:
     """What is seen of a device that never ran before."""
-    vault = subject.vault(records, Ledger.in_memory("audited", subject.budget))
+    ledger = Ledger.in_memory("audited", subject.budget)
+    key = ledger.key
+    vault = subject.vault(records, ledger)
     try:
-        return subject.watch(vault, len(records))
+        return replace(subject.watch(vault, len(records)), key=key)
     finally:
         vault.close()

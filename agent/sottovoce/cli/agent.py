@@ -42,6 +42,7 @@ def status(
     from sottovoce.agent.control import ask
 
     answer = ask(_state(config, state), "status")
+    answer["privacy"]["person"] = None if config is None else _person(config)
     if as_json:
         typer.echo(json.dumps(answer))
         return
@@ -85,6 +86,14 @@ def _state(config: Path | None, state: Path | None) -> Path:
     return load(config).agent.state
 
 
+def _person(config: Path) -> list[dict[str, Any]]:
+    """What is promised for several units of one person: it follows from the configuration, so no agent is asked."""
+    from sottovoce.agent.explain import person
+    from sottovoce.config import load
+
+    return person(load(config))
+
+
 def _due(answer: dict[str, Any]) -> str:
     """What to do about a certificate that nobody has renewed in time."""
     if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
@@ -104,6 +113,8 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
+    from sottovoce.agent.explain import person_words
+
     privacy, traffic = answer["privacy"], answer["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]
     promised = total is not None and spent is not None
@@ -114,6 +125,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     known = "" if view is None else f", {len(view)} known"
     transport = answer["transport"]
     duplicates = answer["membership"].get("duplicates", 0) + transport["duplicates"]
+    person = [f"person   {person_words(one, privacy['unit'])}" for one in privacy["person"] or ()]
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
     alarm = [f"ALARM    another device uses this device's identity: noticed {duplicates} times"] if duplicates else []
     return [
@@ -122,6 +134,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
+        *person,
         f"peers    {len(answer['peers'])}, {failing} failing{known}",
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",

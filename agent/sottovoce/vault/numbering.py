@@ -27,9 +27,8 @@ SPACE = 2**32
 """Numbers under add-remove. Records that share one by chance, one pair in 2³², pay for each other."""
 
 
-def numbered(records: Records, ledger: Ledger) -> Records:
-    """The records with their hashes for numbers."""
-    key = ledger.key
+def numbered(records: Records, key: bytes) -> Records:
+    """The records with their hashes under a ledger's key for numbers."""
     hashes = (blake2b(row, digest_size=4, key=key).digest() for row in _identities(records))
     units = np.fromiter((int.from_bytes(of, "big") for of in hashes), dtype=np.int64, count=len(records))
     return replace(records, units=units)

@@ -6,16 +6,19 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from scipy import stats
-from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.binomial import upper_limit
 from sottovoce.audit.bounds import (
     Rates,
-    gaussian_sample_size,
     one_run_epsilon,
     one_run_p,
     pure_sample_size,
+    sample_size,
 )
 from sottovoce.audit.chances import gamma_two_sided, phi
+from sottovoce.audit.shapes import Gaussians, SampledGaussians, Shape
+
+DELTA = 1e-5
+SHAPES = [Gaussians(), SampledGaussians(0.5, 48, "add-remove"), SampledGaussians(1 / 3, 3, "replace-one")]
 
 
 @pytest.mark.parametrize("ratio, numbers", [(0.5, 11), (0.75, 54), (0.9, 390), (0.99, 42_450)])
@@ -77,13 +80,40 @@ def test_bounds_from_rates_hold(epsilon: float) -> None:
     assert np.median(bounds) > 0.6 * epsilon
 
 
-def test_bounds_on_mu_hold() -> None:
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_an_advantage_and_its_epsilon_are_each_other(shape: Shape) -> None:
+    """Never more than the truth, and hardly less."""
+    for epsilon in (0.5, 2.0):
+        found = shape.epsilon(shape.advantage(epsilon, DELTA), DELTA)
+        assert 0.995 * epsilon < found <= epsilon * (1 + 1e-6)
+    assert shape.epsilon(0.0, DELTA) == 0
+
+
+@pytest.mark.parametrize("rate, releases", [(0.5, 48), (1 / 3, 3)])
+def test_the_best_test_of_sampled_sums_has_the_advantage_that_is_said(rate: float, releases: int) -> None:
+    """The likelihood ratio of a canary of length 1, over its threshold at 1: within five deviations."""
+    shape, games = SampledGaussians(rate, releases, "add-remove"), 200_000
+    sigma = shape.noise(2.0, DELTA)
+    rng = np.random.default_rng(5)
+
+    def said(there: bool) -> float:
+        ratios = np.zeros(games)
+        for _ in range(releases):
+            seen = rng.normal(0, sigma, games) + (rng.random(games) < rate if there else 0.0)
+            ratios += np.logaddexp(math.log1p(-rate), math.log(rate) + (seen - 0.5) / sigma**2)
+        return float((ratios > 0).mean())
+
+    assert said(True) - said(False) == pytest.approx(shape.advantage(2.0, DELTA), abs=5 / math.sqrt(2 * games))
+
+
+def test_bounds_from_an_advantage_hold() -> None:
     rng = np.random.default_rng(2)
     mu = 1.0
     hits, alarms = rng.binomial(1000, phi(mu / 2), 150), rng.binomial(1000, phi(-mu / 2), 150)
-    bounds = np.array([Rates(h, 1000, a, 1000).mu(0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)])
-    assert (bounds > mu).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
-    assert np.median(bounds) > 0.8 * mu
+    seen = [Rates(h, 1000, a, 1000).advantage(0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+    true = 2 * phi(mu / 2) - 1
+    assert (np.array(seen) > true).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
+    assert np.median(seen) > 0.8 * true
 
 
 def test_perfect_and_useless_attacks() -> None:
@@ -91,20 +121,20 @@ def test_perfect_and_useless_attacks() -> None:
         math.log((0.0125 ** (1 / 50)) / (1 - 0.0125 ** (1 / 50)))
     )
     useless = Rates(25, 50, 25, 50)
-    assert (useless.epsilon(1e-5, 0.05), useless.gaussian_epsilon(1e-5, 0.05)) == (0, 0)
+    assert (useless.epsilon(1e-5, 0.05), useless.advantage(0.05)) == (0, 0)
 
 
 def test_a_sample_size_is_enough_and_hardly_more() -> None:
-    alpha, epsilon, delta = 1e-6, 2.0, 1e-5
-    size = gaussian_sample_size(epsilon, delta, alpha)
+    alpha, epsilon, shape = 1e-6, 2.0, Gaussians()
+    size = sample_size(shape, epsilon, DELTA, alpha)
     assert size is not None
     rng = np.random.default_rng(4)
-    right = phi(gaussian_mu(2 * epsilon, delta) / 2)
+    right = (1 + shape.advantage(2 * epsilon, DELTA)) / 2
 
     def refuted(n: int) -> float:
         hits, alarms = rng.binomial(n, right, 60), rng.binomial(n, 1 - right, 60)
-        found = [Rates(h, n, a, n).mu(alpha) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
-        return float((np.array(found) > gaussian_mu(epsilon, delta)).mean())
+        found = [Rates(h, n, a, n).advantage(alpha) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+        return float((np.array(found) > shape.advantage(epsilon, DELTA)).mean())
 
     assert refuted(size) > 0.85
     assert refuted(size // 2) < 0.5

@@ -8,6 +8,7 @@ from sottovoce.audit import LEARNERS, MECHANISMS, audit
 from sottovoce.audit.games import canaries
 from sottovoce.audit.subject import fresh
 from sottovoce.audit.targets.scaled import ScaledNoiseSums
+from sottovoce.config import LEARNERS as LEARNERS_OF_THE_TABLE
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.vault import Budget, Ledger
 
@@ -15,10 +16,14 @@ from tests.mutations import mutants
 from tests.support.command import here
 
 ALL = [("mechanism", name, "sound") for name in MECHANISMS] + [("learner", *which) for which in LEARNERS]
+LONG = {"pdsl", "dp-cga", "muffliato", "dp-net-fleet"}  # in rounds, as dp-dpsgd is
 TRIALS = 100
 
 
-@pytest.mark.parametrize("kind, name, fidelity", ALL, ids=["-".join(target) for target in ALL])
+@pytest.mark.parametrize(
+    "kind, name, fidelity",
+    [pytest.param(*of, id="-".join(of), marks=[pytest.mark.soak] if of[1] in LONG else []) for of in ALL],
+)
 def test_every_target_is_audited(kind: str, name: str, fidelity: str) -> None:
     outcome = audit(kind, name, fidelity=fidelity, trials=TRIALS)
     found = outcome.as_dict()
@@ -28,6 +33,19 @@ def test_every_target_is_audited(kind: str, name: str, fidelity: str) -> None:
     assert outcome.verdict == expected
     assert found["seen"] == ("release" if kind == "mechanism" else "wire")
     assert found["epsilon_stated"] == (None if name == "push-sum" else 2.0)
+
+
+@pytest.mark.parametrize("name", LEARNERS_OF_THE_TABLE)
+def test_every_learner_is_played_as_it_ships(name: str) -> None:
+    """What a peer makes of its messages is what the vault released: noise of the stated law around the stated sum."""
+    subject = LEARNERS[name, "sound"](2.0, 1e-5)
+    family = LEARNERS_OF_THE_TABLE[name].family
+    sampling = {"push_sum": "full", "rounds": "poisson"}.get(family)
+    sampling = {"without-replacement": "blocks", "with-replacement": "poisson"}.get(name, sampling)
+    assert subject.played.get("sampling") == sampling
+    if subject.budget.epsilon is not None:
+        records = subject.worlds()["huge"]
+        assert min(subject.doubts(records, fresh(subject, records)).values()) > 1e-6
 
 
 def test_one_message_refutes_adad2p() -> None:

@@ -29,8 +29,8 @@ def some(count: int, seed: int = 0) -> Records:
 
 def numbers(records: Records, ledger: Ledger) -> dict[bytes, int]:
     """The number of each record, by its features."""
-    number = numbered if ledger.budget.neighbouring == "add-remove" else enrolled
-    units = number(records, ledger).units
+    hashed = ledger.budget.neighbouring == "add-remove"
+    units = (numbered(records, ledger.key) if hashed else enrolled(records, ledger)).units
     assert units is not None
     return {row.tobytes(): int(unit) for row, unit in zip(records.features, units, strict=True)}
 
@@ -75,14 +75,14 @@ def test_an_edited_record_is_another_one_and_returns_to_its_number(path: Path) -
 
 def test_a_later_transform_changes_no_number(path: Path) -> None:
     ledger, raw = opened(path), some(12)
-    as_it_was = [numbered(records_of(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")]
+    as_it_was = [numbered(records_of(raw, name, None), ledger.key).units for name in ("none", "centred-unit", "unit")]
     assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
     ledger.close()
 
 
 def test_equal_records_share_a_number_or_are_told_apart() -> None:
     twins = joined(some(2), some(2))
-    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE)).units
+    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE).key).units
     assert hashed is not None
     assert hashed[:2].tolist() == hashed[2:].tolist()
     counted = enrolled(twins, Ledger.in_memory("meter-17", REPLACE_ONE)).units
@@ -118,7 +118,7 @@ def test_numbers_follow_from_the_ledgers_own_key(tmp_path: Path) -> None:
 def test_a_record_is_in_each_block_as_often_as_in_another() -> None:
     """Over ledgers' keys: within 6 standard deviations in every block."""
     held, edges = some(4000), blocks_of(7)
-    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE)).units
+    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE).key).units
     assert units is not None
     assert 0 <= units.min() <= units.max() < SPACE
     counts = np.histogram(units, bins=edges)[0]

@@ -8,7 +8,6 @@ those canaries, an eighth, of which it is surest.
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.bounds import Rates, one_run_epsilon
 from sottovoce.audit.finding import Finding
 from sottovoce.audit.subject import Floats, Subject, fresh
@@ -61,10 +60,11 @@ def _apart(rates: Rates, subject: Subject, stated: float | None, alpha: float, d
     }
     bounds = [rates.epsilon(subject.delta, doubt)]
     refuted = stated is not None and rates.epsilon(subject.delta, alpha) > stated
-    if subject.gaussian and stated is not None:
-        facts |= {"mu_lower_bound": rates.mu(doubt), "mu_stated": gaussian_mu(stated, subject.delta)}
-        bounds.append(rates.gaussian_epsilon(subject.delta, doubt))
-        refuted |= rates.gaussian_epsilon(subject.delta, alpha) > stated
+    if subject.shape is not None and stated is not None:
+        most = subject.shape.advantage(stated, subject.delta)
+        facts |= {"advantage_lower_bound": rates.advantage(doubt), "advantage_stated": most}
+        bounds.append(subject.shape.epsilon(rates.advantage(doubt), subject.delta))
+        refuted |= rates.advantage(alpha) > most
     return Finding(
         "canaries", "can two neighbours be told apart better than ε allows?", rates.first + rates.second, facts,
         epsilon_lower_bound=max(bounds), refuted=refuted,
@@ -75,7 +75,7 @@ def _one_run(
     coins: NDArray[np.bool_], scores: Floats, subject: Subject, stated: float | None, alpha: float, doubt: float
 ) -> Finding:
     m = len(coins)
-    middle = subject.threshold if subject.gaussian else 0.0
+    middle = subject.threshold if subject.shape is not None else 0.0
     surest = np.argsort(-np.abs(scores - middle), kind="stable")[: m // _GUESSED]
     right = int(((scores > middle) == coins)[surest].sum())
     bound = one_run_epsilon(m, len(surest), right, subject.delta, doubt)

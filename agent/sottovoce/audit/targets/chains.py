@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.shapes import Gaussians
 from sottovoce.audit.subject import Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
@@ -38,12 +40,17 @@ class Chains:
     budget: Budget
 
     seen = "release"
-    gaussian = True
+    shape = Gaussians()
     threshold = 0.5
     hit = 0.5
     enough = 2048
     canaries = _CHAINS
     grid = None  # of no round number; the lemma's distance is rounded up to it
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": _CHAINS, "batch": _BATCH, "batches": _PERIOD}
 
     @property
     def delta(self) -> float:

@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from sottovoce.audit.subject import Floats, Sighting, Watch
-from sottovoce.audit.targets import sums, walks
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import LAMBDA, RULES, copies, ridge
@@ -26,43 +26,56 @@ from sottovoce.learners import (
 )
 from sottovoce.learners.thresholds import THRESHOLD_RATE
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
-from sottovoce.vault import Vault
+from sottovoce.vault import GradientTerms, Vault
 
 _UNIT = 2.0**40
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_SECONDS = 5.5  # cycles are one second
+_SECONDS = 5.5  # periods are one second
 _GOLF_SECONDS = 2.5  # two messages with all records, one to each peer
 
 
-def push_sum(learner: str, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undoes push-sum: from one share to the next, all that changes of itself is the vault's answer.
+def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+    """Undoes push-sum: from one share to the next, all that changes is the vault's answer, as peers send all back.
 
     A share tells the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
     point at which the next one is taken; where the threshold is mixed, it is part of the point.
     """
-    schedule = Schedule(learner, size, 1.0, sums.SLOTS, _RATE, 0.0, 1.0, 1, thresholds)
+    steps = terms.releases
+    schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds)
 
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # private
-        numerator, weight = np.zeros(schedule.width), _UNIT
         values: list[Floats] = []
         points: list[Floats] = []
-        for frame in overheard(PushSum(schedule), vault, _SECONDS):
-            share = frame.message
-            if not isinstance(share, PushSumShare):
-                raise _other(frame)
-            before = 2.0 * share.numerator
-            if points:
-                values.append(_released((numerator - before) / _UNIT, points[-1], thresholds))
-            if len(values) == sums.SLOTS:
-                break
-            numerator, weight = before / 2, weight / 2
-            estimate = numerator / weight
-            beside = () if thresholds is None else (thresholds.at(len(points), sums.SLOTS, estimate),)
+        for before, numerator in pairwise(_masses(schedule, vault)):
+            estimate = before / _UNIT
+            beside = () if thresholds is None else (thresholds.at(len(points), steps, estimate),)
             points.append(np.append(estimate[:size], beside))
+            values.append(_released((before - numerator) / _UNIT, points[-1], thresholds))
         return Sighting(np.array(values), np.array(points))
 
     return watch
+
+
+def average(size: int) -> Watch:
+    """Undoes averaging: the first share is half of the one release."""
+    schedule = Schedule("average", size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean")
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        del count  # private
+        return Sighting(_masses(schedule, vault)[1:] / _UNIT, np.empty((1, 0)))
+
+    return watch
+
+
+def _masses(schedule: Schedule, vault: Vault) -> Floats:
+    """The device's numerator before each step and after the last, float64[steps + 1, width]: twice its share."""
+    found: list[Floats] = []
+    for frame in overheard(PushSum(schedule), vault, schedule.steps + 0.5, lambda share: share):
+        if not isinstance(frame.message, PushSumShare):
+            raise _other(frame)
+        found.append(2 * frame.message.numerator.astype(np.float64))
+    return np.array(found)
 
 
 def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
@@ -98,9 +111,9 @@ def golf(scheme: Scheme) -> Watch:
     return watch
 
 
-def gradient_walk(features: int) -> Watch:
+def gradient_walk(features: int, classes: int) -> Watch:
     """Undoes the first step of a walk from the model 0: w = Σ / (nλ), in float32; n is public."""
-    schedule = GradientWalkSchedule("gradient-walk", copies(walks.CLASSES), features, 1.0, 1, begins=True)
+    schedule = GradientWalkSchedule("gradient-walk", copies(classes), features, 1.0, 1, begins=True)
 
     def watch(vault: Vault, count: int) -> Sighting:
         frames = overheard(GradientWalk(schedule), vault, _SECONDS)

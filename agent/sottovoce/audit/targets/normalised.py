@@ -6,14 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.audit.subject import Sighting
-from sottovoce.audit.targets.sums import CLIP, SLOTS, GaussianSums
+from sottovoce.audit.targets.sums import CLIP, GaussianSums
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.errors import InternalError
 from sottovoce.kernels.decentralised.normalisation import Rule
-from sottovoce.vault import GradientTerms, Ledger, NormalisedTerms, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Ledger, NormalisedTerms, OperatingSystemNoise, Vault, build
 
 Floats = NDArray[np.float64]
 _BIT = 0.1
@@ -31,19 +28,9 @@ class NormalisedSums(GaussianSums):
     rule: Rule = "quantile"
 
     @property
-    def sigma(self) -> float:
-        """σ of one release, in units of the threshold: √slots / μ."""
-        if self.budget.epsilon is None:
-            raise InternalError("a sum without noise has no σ: report this")
-        return math.sqrt(SLOTS) / gaussian_mu(self.budget.epsilon, self.budget.delta)
-
-    @property
-    def grid(self) -> float | None:
-        """See GaussianSums.grid; the clip is 1."""
-        if self.over is not None:
-            return None
-        numbers = self.kernel.size + (self.rule == "quantile")
-        return 2.0 ** math.floor(math.log2(min(self.sigma / 2**12, 1 / 2**8 / math.sqrt(numbers))))
+    def clip(self) -> float:
+        """C_0, from which the thresholds start; the sums are in units of them."""
+        return CLIP
 
     def alone(self) -> "NormalisedSums":
         """See GaussianSums.alone; without a bit there is a single number."""
@@ -51,22 +38,21 @@ class NormalisedSums(GaussianSums):
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = NormalisedTerms(GradientTerms(self.learner, SLOTS, 1.0), self.rule)
+        terms = NormalisedTerms(self.terms, self.rule)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
-    def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: all but the bit, which canaries share."""
-        along, length = np.zeros(self.canaries), np.zeros(self.canaries)
-        for value, point in zip(sighting.values, sighting.points, strict=True):
-            rows = self._clipped(point, self._all())[:, : self.kernel.size]
-            along += rows @ value[: self.kernel.size]
-            length += (rows**2).sum(axis=1)
-        return along / length
+    @property
+    def _numbers(self) -> int:
+        return self.kernel.size + (self.rule == "quantile")
+
+    def _told_apart(self, rows: Floats) -> Floats:
+        """All but the bit, which canaries share."""
+        return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:
         start = np.zeros(self.kernel.size)
         return [
-            Query(self.learner, "gradient", slot, np.append(start, _HOSTILE[slot % len(_HOSTILE)]))
+            Query(self.terms.learner, "gradient", slot, np.append(start, _HOSTILE[slot % len(_HOSTILE)]))
             for slot in range(count)
         ]
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +45,18 @@ class PublishedRecords:
         return "release" if self.over is None else "wire"
 
     @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases_per_record": 1, "perturbation": self.scheme.name}
+
+    @property
     def delta(self) -> float:
         """See Subject.delta."""
         return 0.0
 
     @property
-    def gaussian(self) -> bool:
-        """See Subject.gaussian."""
-        return False
+    def shape(self) -> None:
+        """See Subject.shape: a pure ε needs none."""
 
     @property
     def threshold(self) -> float:
@@ -66,7 +71,7 @@ class PublishedRecords:
     @property
     def enough(self) -> int:
         """See Subject.enough."""
-        return 2000
+        return 8192
 
     @property
     def canaries(self) -> int:

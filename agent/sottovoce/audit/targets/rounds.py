@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from sottovoce.audit.subject import Floats, Sighting, Watch
-from sottovoce.audit.targets import sums
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError
 from sottovoce.learners import Message
@@ -26,24 +25,22 @@ from sottovoce.learners.rounds import (
     RoundsSchedule,
     Weighing,
 )
-from sottovoce.vault import Vault
+from sottovoce.vault import GradientTerms, Vault
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_ANSWERED = Rationing(2)  # one's own gradient, and one of the two neighbours' in turn
-_ALGORITHMS: dict[str, Algorithm] = {
-    "pdsl": Pdsl(_ANSWERED, Weighing("uniform"), 0.0),
-    "dp-cga": DpCga(_ANSWERED, 0.0),
-    "dp-dpsgd": DpDpsgd(),
-    "muffliato": Muffliato((0.0,)),
-    "dp-net-fleet": DpNetFleet(1),
-}
 _STEP_FIRST = ("muffliato", "dp-net-fleet")  # what they send at first is a step along already
 
 
-def watch(learner: str, size: int) -> Watch:
-    """Undoes a learner in rounds. Messages are float32, so a release is known to a millionth of its noise."""
-    algorithm = _ALGORITHMS[learner]
-    rounds = sums.SLOTS // algorithm.questions
+def watch(terms: GradientTerms, size: int, questions: int) -> Watch:
+    """Undoes a learner in rounds. Messages are float32, so a release is known to a millionth of its noise.
+
+    Args:
+        terms: what its vault is asked for.
+        size: parameters of the model.
+        questions: gradients that a device is asked for in a round: its own, and those of its neighbours.
+    """
+    learner, rounds = terms.learner, terms.releases // questions
+    algorithm = _algorithm(learner, questions)
     schedule = RoundsSchedule(learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
     answering = isinstance(algorithm, Pdsl | DpCga)
 
@@ -56,22 +53,36 @@ def watch(learner: str, size: int) -> Watch:
         del count  # private
         zeros = np.zeros(size)
         models: dict[int, Floats] = {0: zeros} if learner in _STEP_FIRST else {}
-        answers: dict[int, Floats] = {}
+        answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}
         for frame in overheard(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echoed):
             message = _message(frame)
             vectors = message.vectors.astype(np.float64)
             if answering and message.phase == 1 and message.round < rounds:
-                answers.update({message.round: vectors[0]} if len(vectors) else {})
+                answers[message.round] += list(vectors)
             elif message.phase == (1 if learner in _STEP_FIRST and message.round < rounds else 0):
                 models.setdefault(message.round + (learner in _STEP_FIRST), vectors[0])
         values, points = [], []
         for turn in range(rounds):
-            seen = [(models[turn] - models[turn + 1]) / _RATE, *([answers[turn]] if answering else [])]
+            seen = [(models[turn] - models[turn + 1]) / _RATE, *answers[turn]]
             values += seen
             points += [models[turn]] * len(seen)
         return Sighting(np.array(values), np.array(points))
 
     return watched
+
+
+def _algorithm(learner: str, questions: int) -> Algorithm:
+    match learner:
+        case "pdsl":
+            return Pdsl(Rationing(questions), Weighing("uniform"), 0.0)
+        case "dp-cga":
+            return DpCga(Rationing(questions), 0.0)
+        case "muffliato":
+            return Muffliato((0.0,))
+        case "dp-net-fleet":
+            return DpNetFleet(questions)
+        case _:
+            return DpDpsgd()
 
 
 def _message(frame: Frame) -> RoundMessage:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,12 @@ class ScaledNoiseSums:
     threshold: float = math.log(_RATIO) / 2
     hit: float = 1.0
     grid: None = None
-    gaussian: bool = False  # what it does is not what it claims
+    shape: None = None  # what it does is not what it claims
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": 1}
 
     @property
     def budget(self) -> Budget:

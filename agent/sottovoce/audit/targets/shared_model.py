@@ -1,9 +1,10 @@
 """What a peer makes of a shared model: the releases behind its versions."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from sottovoce.audit.subject import Sighting, Watch
-from sottovoce.audit.targets import sums
 from sottovoce.audit.wiretap import PEERS, overheard
 from sottovoce.learners import (
     HeadAnnounced,
@@ -16,24 +17,22 @@ from sottovoce.learners import (
 from sottovoce.vault import Vault
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_SECONDS = 8.0 * sums.SLOTS  # beats are one second; the device waits in vain for its peers' turns
+_BEATS = 8.0  # for each turn, of a second; the device waits in vain for its peers' turns
 
 
-def watch(learner: str, size: int) -> Watch:
+def watch(shipped: SharedModelSchedule, size: int) -> Watch:
     """Fetches every model that is announced; from one to the next, all that changes is the vault's answer.
 
     Models are told in float32, which is to a ten-millionth of all that was released before.
     """
-    schedule = SharedModelSchedule(
-        learner, 1.0, sums.SLOTS, asks="gradient", batch=1, step_size=_RATE, patience=1.0, begins=True
-    )
+    schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 
     def watched(vault: Vault, count: int) -> Sighting:
         del count  # private
         device = SharedModel(schedule, "audited", np.zeros(size))
         told = [
             frame.message.parameters.astype(np.float64)
-            for frame in overheard(device, vault, _SECONDS, _fetched)
+            for frame in overheard(device, vault, _BEATS * schedule.turns, _fetched)
             if frame.recipient == PEERS[0] and isinstance(frame.message, SharedModelMessage)
         ]
         points = np.array([np.zeros(size), *told])

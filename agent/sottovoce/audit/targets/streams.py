@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.shapes import Gaussians
 from sottovoce.audit.subject import Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
@@ -39,11 +41,16 @@ class Streams:
     size: int = _CANARIES
 
     seen = "release"
-    gaussian = True
+    shape = Gaussians()
     threshold = 0.5
     hit = 0.5
     enough = 2048
     canaries = _CANARIES
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": _WINDOWS, "band": _BAND, "clip": _CLIP}
 
     @property
     def delta(self) -> float:

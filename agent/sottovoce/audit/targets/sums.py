@@ -1,28 +1,36 @@
-"""Clipped sums of gradients in discrete Gaussian noise: mechanism `discrete-gaussian`, learner `clipd2p`."""
+"""Clipped sums of gradients in discrete Gaussian noise: over all records, secret random batches, or blocks."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.accounting.calibration import Neighbouring
 from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.audit.chances import phi
 from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.shapes import Gaussians, SampledGaussians
 from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.numbering import blocks_of, numbered
 
 Floats = NDArray[np.float64]
 CLIP = 0.5
 SLOTS = 4
 _KERNEL = Softmax(256, 2)
 _HUGE = 100.0
-_PLACES = 2**20
+
+
+def some(learner: str) -> GradientTerms:
+    """A few sums over all records: what the mechanism by itself is looked at with."""
+    return GradientTerms(learner, SLOTS, CLIP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +41,16 @@ class GaussianSums:
     the noise of a right angle is independent.
 
     Attributes:
-        learner: under whose name the vault is asked.
+        terms: what the vault is asked for.
         budget: of a device.
         kernel: the model.
         over: what watches a vault; None for asking it.
-        blocks: whether a release is over a block of public places, here one that holds all records, pass after pass.
     """
 
-    learner: str
+    terms: GradientTerms
     budget: Budget
     kernel: Softmax = _KERNEL
     over: Watch | None = None
-    blocks: bool = False
 
     @property
     def seen(self) -> str:
@@ -52,29 +58,40 @@ class GaussianSums:
         return "release" if self.over is None else "wire"
 
     @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        terms = self.terms
+        found: dict[str, Any] = {"releases": self.slots, "sampling": terms.sampling, "clip": self.clip}
+        if terms.sampling != "full":
+            found |= {"batch": terms.batch, "of": terms.of}
+        return found
+
+    @property
     def delta(self) -> float:
         """See Subject.delta."""
         return self.budget.delta
 
     @property
-    def gaussian(self) -> bool:
-        """See Subject.gaussian."""
-        return True
+    def shape(self) -> Gaussians | SampledGaussians:
+        """See Subject.shape."""
+        if self.rate == 1:
+            return Gaussians()
+        return SampledGaussians(self.rate, self.terms.releases, cast(Neighbouring, self.budget.neighbouring))
 
     @property
     def threshold(self) -> float:
-        """See Subject.threshold."""
-        return 0.5
+        """See Subject.threshold: as likely in one world as in the other."""
+        return 0.0
 
     @property
     def hit(self) -> float:
-        """See Subject.hit; a claim of a Gaussian has no use for it."""
+        """See Subject.hit; a claim with a shape has no use for it."""
         return 0.5
 
     @property
     def enough(self) -> int:
         """See Subject.enough."""
-        return 8192
+        return 16384
 
     @property
     def canaries(self) -> int:
@@ -84,21 +101,34 @@ class GaussianSums:
     @property
     def clip(self) -> float | None:
         """C; None where nothing is clipped."""
-        return None if self.learner == "push-sum" else CLIP
+        return None if self.terms.learner == "push-sum" else self.terms.clip
+
+    @property
+    def slots(self) -> int:
+        """How many sums a device releases."""
+        return self.terms.releases * self._blocks
+
+    @property
+    def rate(self) -> float:
+        """With what chance a record is in a sum that may be over it."""
+        return self.terms.batch / self.terms.of if self.terms.sampling == "poisson" else 1.0
 
     @property
     def sigma(self) -> float:
-        """σ of one release: C √slots / μ, analytic (Balle & Wang 2018)."""
-        if self.budget.epsilon is None:
-            raise InternalError("a sum without noise has no σ: report this")
-        return CLIP * math.sqrt(SLOTS) / gaussian_mu(self.budget.epsilon, self.budget.delta)
+        """σ of one release: C √releases / μ, analytic (Balle & Wang 2018); for random batches, the accountant's."""
+        epsilon, delta, clip = self.budget.epsilon, self.budget.delta, self.terms.clip
+        if epsilon is None:
+            return clip  # of no noise; any will do to guess by
+        if isinstance(shape := self.shape, SampledGaussians):
+            return clip * shape.noise(epsilon, delta)
+        return clip * math.sqrt(self.terms.releases) / gaussian_mu(epsilon, delta)
 
     @property
     def grid(self) -> float | None:
         """The coarsest power of two that 2^12 of fit in σ and 2^8 √P in C: the public rule of the grid."""
         if self.over is not None:
             return None
-        finest = min(self.sigma / 2**12, CLIP / 2**8 / math.sqrt(self.kernel.size))
+        finest = min(self.sigma / 2**12, self.terms.clip / 2**8 / math.sqrt(self._numbers))
         return 2.0 ** math.floor(math.log2(finest))
 
     def alone(self) -> "GaussianSums":
@@ -107,24 +137,21 @@ class GaussianSums:
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = GradientTerms(self.learner, SLOTS, CLIP)
-        if self.blocks:
-            terms = replace(terms, sampling="blocks", batch=_PLACES, of=_PLACES)
-        return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+        return build(records=records, kernel=self.kernel, terms=self.terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return self.over(vault, count) if self.over else answers(vault, self._queries(SLOTS))
+        return self.over(vault, count) if self.over else answers(vault, self._queries(self.slots))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries."""
-        *paid, beyond = self._queries(SLOTS + 1)
+        *paid, beyond = self._queries(self.slots + 1)
         return paid, beyond
 
     def worlds(self) -> Mapping[str, Records]:
         """See Subject.worlds."""
         # The gradient of a record of length r is r/√2 long in two classes.
-        unit = CLIP * math.sqrt(2) if self.kernel.classes > 1 else 1.0
+        unit = (self.clip or CLIP) * math.sqrt(2) if self.kernel.classes > 1 else 1.0
         return {
             "empty": self._records([]),
             "zero": self._records([0.0]),
@@ -138,21 +165,69 @@ class GaussianSums:
 
     def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
         """See Subject.doubts."""
-        exact = [self._clipped(point, records).sum(axis=0) for point in sighting.points]
-        return Gaussian(self.sigma).doubts(sighting.values, np.stack(exact))
+        parts = [self._clipped(point, records) for point in sighting.points]
+        if self.terms.sampling == "full" or not any(part.any() for part in parts):
+            return Gaussian(self.sigma).doubts(sighting.values, np.stack([part.sum(axis=0) for part in parts]))
+        return self._batched(sighting.values, parts)
 
     def arms(self, coins: NDArray[np.bool_]) -> Records:
         """See Subject.arms."""
         return self._all().at(coins)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: where the projection on a canary's gradients lies between 0 and them."""
-        along, length = np.zeros(self.canaries), np.zeros(self.canaries)
-        for value, point in zip(sighting.values, sighting.points, strict=True):
-            gradients = self._clipped(point, self._all())
-            along += gradients @ value
-            length += (gradients**2).sum(axis=1)
-        return along / length
+        """See Subject.scores; the auditor knows which block a record is in, and no more of which batch."""
+        total = np.zeros(self.canaries)
+        blocks = self._block_of_each(sighting.key)
+        for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
+            rows = self._told_apart(self._clipped(point, self._all()))
+            ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / self.sigma**2
+            if self.rate < 1:
+                ratios = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios)
+            total += np.where(blocks == slot % self._blocks, ratios, 0.0)
+        return total
+
+    @property
+    def _numbers(self) -> int:
+        """Of a release."""
+        return self.kernel.size
+
+    @property
+    def _blocks(self) -> int:
+        """How many parts a pass over the records has."""
+        return max(1, self.terms.of // self.terms.batch) if self.terms.sampling == "blocks" else 1
+
+    def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
+        """Which block each canary is in, int64[m]."""
+        units = numbered(self._all(), key).units if self._blocks > 1 else None
+        if units is None:
+            return np.zeros(self.canaries, dtype=np.int64)
+        found: NDArray[np.int64] = np.searchsorted(blocks_of(self._blocks), units, side="right") - 1
+        return found
+
+    def _batched(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
+        """p-values where it is unknown which records a sum is over, but their parts lie in one direction.
+
+        Across it there is noise alone. Along it the sums of all releases are noise and what lies between no batch and
+        the largest one could be; a record is in as many blocks as there are passes.
+        """
+        every = np.concatenate(parts)
+        longest = every[int((every**2).sum(axis=1).argmax())]
+        along = longest / math.sqrt(float(longest @ longest))
+        mirror = along - np.eye(1, len(along))[0]  # its reflection takes `along` to the first axis
+        turned = values if not mirror.any() else values - np.outer(values @ mirror, mirror) * (2 / (mirror @ mirror))
+        lengths = np.stack([part @ along for part in parts])  # float64[slots, n]
+        low, high = float(np.minimum(lengths, 0).sum()), float(np.maximum(lengths, 0).sum())
+        if self.terms.sampling == "blocks":
+            low = high = (low + high) / self._blocks
+        spread = self.sigma * math.sqrt(len(values))
+        total = float(turned[:, 0].sum())
+        outside = min(1.0, 2 * min(phi((total - low) / spread), phi((high - total) / spread)))
+        across = Gaussian(self.sigma).doubts(turned[:, 1:], np.zeros_like(turned[:, 1:]))
+        return {**across, "place": outside}
+
+    def _told_apart(self, rows: Floats) -> Floats:
+        """Of canaries' parts, the numbers in which no two of them meet."""
+        return rows
 
     def _all(self) -> Records:
         m = self.canaries
@@ -166,7 +241,7 @@ class GaussianSums:
 
     def _queries(self, count: int) -> list[Query]:
         start = np.zeros(self.kernel.size)
-        return [Query(self.learner, "gradient", slot, start) for slot in range(count)]
+        return [Query(self.terms.learner, "gradient", slot, start) for slot in range(count)]
 
     def _clipped(self, point: Floats, records: Records) -> Floats:
         """Each record's gradient at the point, clipped, float64[n, P]."""

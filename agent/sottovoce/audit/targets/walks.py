@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +44,18 @@ class VisitSums:
         return "release" if self.over is None else "wire"
 
     @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": 1, "law": self.law_name}
+
+    @property
     def delta(self) -> float:
         """See Subject.delta."""
         return 0.0
 
     @property
-    def gaussian(self) -> bool:
-        """See Subject.gaussian."""
-        return False
+    def shape(self) -> None:
+        """See Subject.shape: a pure ε needs none."""
 
     @property
     def threshold(self) -> float:

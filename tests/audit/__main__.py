@@ -1,0 +1,44 @@
+"""`make audit`: every learner as it ships against the auditor, into the table of docs/explanation/audit.md."""
+
+import sys
+from pathlib import Path
+
+from sottovoce.audit import LEARNERS, Audit, audit
+
+PAGE = Path(__file__).parents[2] / "docs/explanation/audit.md"
+BEGIN, END = "<!-- made by: make audit -->\n", "<!-- end -->\n"
+HEAD = "| learner | played | claim, ε | ε ≥ | share of the claim | verdict |\n| --- | --- | --- | --- | --- | --- |\n"
+
+
+def main() -> int:
+    """Play them, and write the table; 1 where a claim is refuted, or a canary reaches less than 70 % of it."""
+    rows, wrong = [], []
+    for name, fidelity in LEARNERS:
+        outcome = audit("learner", name, fidelity=fidelity, progress=lambda line: None)
+        rows.append(_row(outcome))
+        print(rows[-1], end="", file=sys.stderr, flush=True)
+        if outcome.refuted or (
+            outcome.statement.epsilon and outcome.epsilon_lower_bound < 0.7 * outcome.statement.epsilon
+        ):
+            wrong.append(f"{name} ({fidelity})")
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + BEGIN + HEAD + "".join(rows) + END + after)
+    if wrong:
+        print(f"refuted, or told apart too seldom: {', '.join(wrong)}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _row(outcome: Audit) -> str:
+    stated, found = outcome.statement.epsilon, outcome.epsilon_lower_bound
+    name = outcome.name if outcome.fidelity == "sound" else f"{outcome.name}, {outcome.fidelity}"
+    played = ", ".join(
+        f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
+        for key, value in outcome.played.items()
+    )
+    claim, share = ("none", "") if stated is None else (f"{stated:g}", f"{100 * found / stated:.0f} %")
+    return f"| `{name}` | {played} | {claim} | {found:.2f} | {share} | {outcome.verdict} |\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
