@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 QUICK ?= --quick
 PAIRS ?= 10000
-TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs .ci/again)
+TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs)
 
 .PHONY: help
 help:  ## list the targets

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
@@ -15,11 +16,10 @@ from sottovoce.audit.laws import Gaussian
 from sottovoce.audit.shapes import Gaussians, SampledGaussians
 from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.targets.asking import answers
-from sottovoce.data import Records
+from sottovoce.data import Records, identified
 from sottovoce.door import Query
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.numbering import blocks_of, numbered
 
 Floats = NDArray[np.float64]
 CLIP = 0.5
@@ -198,11 +198,11 @@ class GaussianSums:
 
     def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
         """Which block each canary is in, int64[m]."""
-        units = numbered(self._all(), key).units if self._blocks > 1 else None
-        if units is None:
+        identities = identified(self._all()).identities
+        if self._blocks == 1 or identities is None:
             return np.zeros(self.canaries, dtype=np.int64)
-        found: NDArray[np.int64] = np.searchsorted(blocks_of(self._blocks), units, side="right") - 1
-        return found
+        hashes = [blake2b(row.tobytes(), digest_size=4, key=key).digest() for row in identities]
+        return np.array([int.from_bytes(of, "big") * self._blocks >> 32 for of in hashes], dtype=np.int64)
 
     def _batched(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
         """p-values where it is unknown which records a sum is over, but their parts lie in one direction.
