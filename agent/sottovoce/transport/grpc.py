@@ -1,8 +1,8 @@
 """gRPC with mutual TLS. There is no other mode: without keys there is no transport."""
 
+import asyncio
 import threading
-import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ import grpc.aio
 
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
 from sottovoce.identity import Trust
+from sottovoce.transport.front import Front
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
 
 SERVICE = "sottovoce.v1.Peer"
@@ -21,11 +22,10 @@ _LARGEST = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
 _MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps nobody out
-_MAX_CONNECTIONS_REMEMBERED = 4096
 _CONNECTION_SECONDS = 300  # after which a connection is made anew: what a peer was when it was made, it may not be now
 _CONNECTION_GRACE_SECONDS = 60
 _MOST_CHANNELS = 64  # to the peers last sent to; a connection costs both sides memory
-_HANDSHAKE_SECONDS = 2.0
+_HANDSHAKE_SECONDS = 10
 
 _CLOSED = (
     "it closed the connection: it may not accept this device's certificate (expired, or of another fleet), "
@@ -88,11 +88,8 @@ class GrpcTransport:
         self._server: grpc.aio.Server | None = None
         self._receive: Receive | None = None
         self._lock = threading.Lock()
-        self._handshakes = 0
-        self._recent: deque[float] = deque(maxlen=1024)
-        self._admitted = 0
         self._calls: Counter[str] = Counter()
-        self._connections: OrderedDict[str, float] = OrderedDict()
+        self._front = Front()
         trust.subscribe(self._changed)
 
     @property
@@ -109,11 +106,11 @@ class GrpcTransport:
         self._receive = receive
         server = grpc.aio.server(
             options=[
-                ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", _MAX_MESSAGE),
                 ("grpc.max_connection_age_ms", _CONNECTION_SECONDS * 1000),
                 ("grpc.max_connection_age_grace_ms", _CONNECTION_GRACE_SECONDS * 1000),
                 ("grpc.max_concurrent_streams", _MAX_STREAMS),
+                ("grpc.server_handshake_timeout_ms", _HANDSHAKE_SECONDS * 1000),
             ],
             maximum_concurrent_rpcs=_MAX_CALLS,
         )
@@ -121,10 +118,13 @@ class GrpcTransport:
         handler = grpc.stream_unary_rpc_method_handler(self._deliver)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Deliver": handler}),))
         credentials = grpc.dynamic_ssl_server_credentials(_configuration(self._trust), self._handshake, True)
+        host, _, port = self._listen.rpartition(":")
         try:
-            server.add_secure_port(self._listen, credentials)
+            server.add_secure_port(f"unix:{self._front.inside()}", credentials)
             await server.start()
-        except RuntimeError as error:
+            await self._front.start(host.strip("[]"), int(port))
+        except (OSError, RuntimeError) as error:
+            await asyncio.gather(server.stop(None), self._front.stop(0.0))
             raise NetworkError(
                 f"cannot listen on {self._listen}: the address is in use or not of this machine; "
                 "change transport.listen or stop what uses it"
@@ -151,18 +151,15 @@ class GrpcTransport:
         return answer
 
     def listener(self) -> Listener:
-        """Handshakes, and those too old to be still in progress that led to no call."""
-        with self._lock:
-            horizon = time.monotonic() - _HANDSHAKE_SECONDS
-            young = sum(1 for at in self._recent if at > horizon)
-            trouble = "" if self._server is not None else "it does not listen yet"
-            return Listener(self._handshakes, max(0, self._handshakes - young - self._admitted), trouble)
+        """Connections, and those that are over and led to no call."""
+        trouble = "" if self._server is not None else "it does not listen yet"
+        return Listener(self._front.accepted, self._front.turned_away, trouble)
 
     async def stop(self, grace: float) -> None:
         """See Transport.stop."""
         self._stopped = True
         if self._server is not None:
-            await self._server.stop(grace)
+            await asyncio.gather(self._server.stop(grace), self._front.stop(grace))
         for way in (*self._ways.values(), *self._retired):
             await way.channel.close(grace)
         self._ways.clear()
@@ -175,8 +172,6 @@ class GrpcTransport:
         shake hands, and now and then abort: so it gets each new one once.
         """
         with self._lock:
-            self._handshakes += 1
-            self._recent.append(time.monotonic())
             changed, self._next = self._next, None
         return changed
 
@@ -241,16 +236,9 @@ class GrpcTransport:
 
     def _sender(self, context: grpc.aio.ServicerContext) -> str:
         certificate: bytes = context.auth_context()["x509_pem_cert"][0]
-        with self._lock:
-            connection, now = context.peer(), time.monotonic()
-            # A connection is known by address and port, which another may have once this one is over.
-            if now - self._connections.get(connection, float("-inf")) > 2 * _CONNECTION_SECONDS:
-                self._admitted += 1
-                self._connections[connection] = now
-                self._connections.move_to_end(connection)
-                if len(self._connections) > _MAX_CONNECTIONS_REMEMBERED:
-                    self._connections.popitem(last=False)
-        return self._trust.authenticate(certificate)
+        sender = self._trust.authenticate(certificate)
+        self._front.admit(context.peer(), sender)
+        return sender
 
 
 def _channel_credentials(trust: Trust) -> grpc.ChannelCredentials:

@@ -1,0 +1,164 @@
+"""Strangers are many, patient and rude: they have a bound and a deadline, and whoever is known is left alone."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pytest
+from sottovoce.transport import front
+from sottovoce.transport.front import Front
+
+from tests.support.waiting import PATIENCE
+
+HELLO = b"\x16hello"
+FEW = 8
+
+
+class Inside:
+    """In gRPC's place: answers each line, and knows by which connection it came."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        name = writer.get_extra_info("peername")
+        self.names.append("unix-abstract:" + (name.decode() if isinstance(name, bytes) else name).removeprefix("\0"))
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(2**16):
+                writer.write(b"answer to " + chunk)
+                await writer.drain()
+
+
+@dataclass
+class Caller:
+    """Somebody outside."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def hears(self) -> bytes:
+        """What the other side says, b"" when it has hung up."""
+        async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(ConnectionResetError):
+                return await self.reader.read(2**16)
+        return b""
+
+    async def is_answered(self) -> bool:
+        self.writer.write(HELLO)
+        return await self.hears() == b"answer to " + HELLO
+
+    async def is_cut_off(self) -> bool:
+        return await self.hears() == b""
+
+
+class Dial(Protocol):
+    """Connects."""
+
+    async def __call__(self, begin: bytes = b"", source: str = "127.0.0.1") -> Caller: ...
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[tuple[Front, Inside, Dial]]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    found, inside, callers = Front(), Inside(), []
+    server = await asyncio.start_unix_server(inside.serve, found.inside())
+    await found.start("127.0.0.1", port)
+
+    async def dial(begin: bytes = b"", source: str = "127.0.0.1") -> Caller:
+        callers.append(Caller(*await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))))
+        callers[-1].writer.write(begin)
+        return callers[-1]
+
+    try:
+        yield found, inside, dial
+    finally:
+        await found.stop(0.0)
+        server.close()
+        for writer in (*inside.writers, *(caller.writer for caller in callers)):
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+async def becomes(front: Front, accepted: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while front.accepted < accepted:  # noqa: ASYNC110 - a deadline is all that is needed
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_bound", lambda: FEW)
+
+
+async def test_bytes_cross_both_ways_and_the_connection_is_counted_as_good_once_it_led_to_a_call() -> None:
+    async with running() as (found, inside, dial):
+        caller = await dial()
+        assert await caller.is_answered()
+        found.admit(inside.names[0], "meter-17")
+        caller.writer.close()
+    assert (found.accepted, found.turned_away) == (1, 0)
+
+
+async def test_what_is_no_tls_never_reaches_grpc() -> None:
+    async with running() as (found, inside, dial):
+        assert await (await dial(b"GET / HTTP/1.1\r\n\r\n")).is_cut_off()
+        assert (inside.names, found.turned_away) == ([], 1)
+
+
+@pytest.mark.usefixtures("few")
+async def test_strangers_that_wait_make_room_for_one_who_comes_in_good_faith() -> None:
+    async with running() as (found, inside, dial):
+        idle = [await dial() for _ in range(5 * FEW)]
+        await becomes(found, 5 * FEW)
+        assert await (await dial()).is_answered()
+        assert all([await stranger.is_cut_off() for stranger in idle[: 4 * FEW + 1]])
+        assert found.turned_away == 4 * FEW + 1
+        assert len(inside.names) == 1
+
+
+@pytest.mark.usefixtures("few")
+async def test_the_address_with_the_most_strangers_gives_way() -> None:
+    async with running() as (found, _, dial):
+        lonely = await dial(source="127.0.0.2")
+        await becomes(found, 1)
+        crowd = [await dial() for _ in range(2 * FEW)]
+        await becomes(found, 2 * FEW + 1)
+        assert await crowd[0].is_cut_off()
+        assert await lonely.is_answered()
+
+
+async def test_a_stranger_has_a_deadline_and_who_is_known_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_STRANGER_SECONDS", 0.5)
+    async with running() as (found, inside, dial):
+        known = await dial()
+        assert await known.is_answered()
+        found.admit(inside.names[0], "meter-17")
+        strange = await dial()
+        assert await strange.is_answered()
+        assert await strange.is_cut_off()
+        assert await known.is_answered()
+
+
+async def test_a_device_has_so_many_connections_and_keeps_its_newest() -> None:
+    async with running() as (found, inside, dial):
+        connections = []
+        for _ in range(6):
+            connections.append(await dial())
+            assert await connections[-1].is_answered()
+            found.admit(inside.names[-1], "meter-17")
+        assert await connections[0].is_cut_off()
+        assert await connections[1].is_cut_off()
+        assert await connections[2].is_answered()
+
+
+def test_the_bound_leaves_descriptors_for_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, bound in ((2**20, 128), (1024, 128), (512, 42), (64, 8)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
+        assert front._bound() == bound
