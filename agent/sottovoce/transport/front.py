@@ -21,7 +21,7 @@ _MOST_OF_ONE = 4  # connections of one device of the fleet
 _DESCRIPTORS_APIECE = 3  # from outside, to gRPC, and gRPC's
 _RESERVED = 256  # descriptors for ledger, state, and connections to others
 _STRANGER_SECONDS = 10.0  # a handshake takes a Raspberry Pi half a second when it has nothing else to do
-_LINGER_SECONDS = 1.0  # for the last words to whoever hangs up
+_PAUSE_SECONDS = 0.003
 _TLS_HANDSHAKE = b"\x16"  # what every connection of TLS begins with (RFC 8446, 5.1)
 _CHUNK = 2**16
 
@@ -54,7 +54,7 @@ class Front:
     turned_away: int = 0
     _connections: dict[str, _Connection] = field(default_factory=dict)
     _tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
-    _server: asyncio.Server | None = None
+    _listening: "list[asyncio.Task[None]]" = field(default_factory=list)
     _directory: "tempfile.TemporaryDirectory[str] | None" = None
 
     def inside(self) -> str:
@@ -73,11 +73,20 @@ class Front:
         Raises:
             OSError: the address cannot be used.
         """
-        if host == "::" and socket.has_dualstack_ipv6():
-            everywhere = socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
-            self._server = await asyncio.start_server(self._accepted, sock=everywhere, limit=_CHUNK)
-        else:
-            self._server = await asyncio.start_server(self._accepted, host, port, limit=_CHUNK)
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        sockets: list[socket.socket] = []
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                everywhere = address[0] == "::" and socket.has_dualstack_ipv6()
+                sockets.append(
+                    socket.create_server(address[:2], family=family, backlog=_MOST, dualstack_ipv6=everywhere)
+                )
+        except OSError:
+            for listening in sockets:
+                listening.close()
+            raise
+        self._listening = [loop.create_task(self._listen(listening)) for listening in sockets]
 
     def admit(self, peer: str, device: str) -> None:
         """A call of a device of the fleet came in by the connection that gRPC names so."""
@@ -92,46 +101,63 @@ class Front:
 
     async def stop(self, grace: float) -> None:
         """Take nobody else; calls in progress have `grace` seconds."""
-        if self._server is not None:
-            self._server.close()
+        for listening in self._listening:
+            listening.cancel()
+        await asyncio.gather(*self._listening, return_exceptions=True)
         for name in [name for name, one in self._connections.items() if one.device is None]:
             self._dismiss(name)
-        if tasks := set(self._tasks):
-            for late in (await asyncio.wait(tasks, timeout=grace))[1]:
-                late.cancel()
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        for name in list(self._connections):
+            self._dismiss(name)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         if self._directory is not None:
             self._directory.cleanup()
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass a connection's bytes on until either side ends it, or it is told to go."""
-        if (task := asyncio.current_task()) is None:
-            return
-        self.accepted += 1
-        self._tasks.add(task)
-        self._make_room()
-        name = f"sottovoce-{secrets.token_hex(8)}"
-        address = str((writer.get_extra_info("peername") or ("?",))[0])
+    async def _listen(self, listening: socket.socket) -> None:
+        """Take whoever comes; where so many do that some must give way, not faster than a processor can bear."""
+        loop = asyncio.get_running_loop()
+        listening.setblocking(False)
+        with listening:
+            while True:
+                try:
+                    caller, address = await loop.sock_accept(listening)
+                except OSError:  # no descriptors, no memory, or who came has gone
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    continue
+                full = self._make_room()
+                self._open(caller, str(address[0]))
+                if full:
+                    await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _open(self, caller: socket.socket, address: str) -> None:
+        """A stranger's connection, with its deadline."""
+        loop, name = asyncio.get_running_loop(), f"sottovoce-{secrets.token_hex(8)}"
+        task = loop.create_task(_passed_on(self.inside(), name, caller))
         connection = self._connections[name] = _Connection(address, task)
-        deadline = asyncio.get_running_loop().call_later(_STRANGER_SECONDS, self._expire, name)
-        try:
-            await _passed_on(self.inside(), name, reader, writer)
-        except (OSError, asyncio.CancelledError):
-            pass  # who hangs up, or is told to go, has gone
-        finally:
+        deadline = loop.call_later(_STRANGER_SECONDS, self._expire, name)
+        self._tasks.add(task)
+        self.accepted += 1
+
+        def over(task: "asyncio.Task[None]") -> None:
+            caller.close()
             deadline.cancel()
             self._connections.pop(name, None)
             self._tasks.discard(task)
             self.turned_away += connection.device is None
-            writer.transport.abort()
 
-    def _make_room(self) -> None:
-        """For one more stranger."""
+        task.add_done_callback(over)
+
+    def _make_room(self) -> bool:
+        """For one more stranger; whether another had to go."""
         strangers = {name: one.address for name, one in self._connections.items() if one.device is None}
-        if len(strangers) >= _bound():
-            crowd = Counter(strangers.values())
-            most = max(crowd.values())
-            self._dismiss(next(name for name, address in strangers.items() if crowd[address] == most))
+        if len(strangers) < _bound():
+            return False
+        crowd = Counter(strangers.values())
+        most = max(crowd.values())
+        self._dismiss(next(name for name, address in strangers.items() if crowd[address] == most))
+        return True
 
     def _expire(self, name: str) -> None:
         connection = self._connections.get(name)
@@ -142,37 +168,33 @@ class Front:
         self._connections.pop(name).task.cancel()
 
 
-async def _passed_on(inside: str, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _passed_on(inside: str, name: str, caller: socket.socket) -> None:
     """Both ways, by a socket of this name, from the first byte on: before that, gRPC is not troubled."""
-    begin = await reader.read(_CHUNK)
-    if not begin.startswith(_TLS_HANDSHAKE):
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+    loop = asyncio.get_running_loop()
+    caller.setblocking(False)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+        caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        begin = await loop.sock_recv(caller, _CHUNK)
+        if not begin.startswith(_TLS_HANDSHAKE):
+            return
         link.setblocking(False)
         link.bind(f"\0{name}")
-        await asyncio.get_running_loop().sock_connect(link, inside)
-        from_grpc, to_grpc = await asyncio.open_unix_connection(sock=link, limit=_CHUNK)
-        ways = [asyncio.ensure_future(_pump(from_grpc, writer)), asyncio.ensure_future(_pump(reader, to_grpc, begin))]
+        await loop.sock_connect(link, inside)
+        await loop.sock_sendall(link, begin)
+        ways = [loop.create_task(_pump(caller, link)), loop.create_task(_pump(link, caller))]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            writer.close()
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_LINGER_SECONDS):
-                    await writer.wait_closed()
         finally:
-            to_grpc.transport.abort()
             for way in ways:
                 way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, chunk: bytes = b"") -> None:
+async def _pump(source: socket.socket, sink: socket.socket) -> None:
     """Until one of them hangs up."""
-    with contextlib.suppress(OSError):
-        while True:
-            writer.write(chunk)
-            await writer.drain()
-            if not (chunk := await reader.read(_CHUNK)):
-                return
+    loop = asyncio.get_running_loop()
+    while chunk := await loop.sock_recv(source, _CHUNK):
+        await loop.sock_sendall(sink, chunk)
 
 
 def _bound() -> int:

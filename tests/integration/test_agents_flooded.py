@@ -1,0 +1,92 @@
+"""Strangers without a certificate and with many sockets: a device with 1,024 descriptors goes on, and says little."""
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from sottovoce.identity import Fleet
+
+from tests.support.devices import new_device
+from tests.support.floods import HALF_OPEN, KINDS, flooded
+from tests.support.processes import AgentProcess
+from tests.support.waiting import until
+
+PERIOD, SECONDS, LONG = 0.4, 5.0, 60.0
+LIMITED = ("prlimit", "--nofile=1024:1024")
+MEMORY_MIB = 192  # the unit's MemoryMax
+PACE = 0.8
+
+
+@pytest.fixture(scope="module")
+def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess]]:
+    directory = tmp_path_factory.mktemp("flooded")
+    one, other = (new_device(fleet, directory / name) for name in ("one", "other"))
+    for device, peer in ((one, other), (other, one)):
+        device.configure([peer.entry()], learner={"period": PERIOD, "steps": 10_000})
+    with ExitStack() as stack:
+        yield [stack.enter_context(AgentProcess(device, LIMITED)).ready() for device in (one, other)]
+
+
+@pytest.fixture(scope="module")
+def quiet(pair: list[AgentProcess]) -> tuple[float, float, float]:
+    """How it goes when nobody disturbs them."""
+    until(lambda: pair[0].status()["traffic"]["received"] > 0, "they have met")
+    return _paced(*pair, SECONDS)
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(SECONDS, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.soak)]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_cycles_go_on_and_the_status_answers(
+    pair: list[AgentProcess], quiet: tuple[float, float, float], kind: str, seconds: float
+) -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < HALF_OPEN + 1000:
+        pytest.skip(f"needs {HALF_OPEN + 1000} descriptors for the strangers: raise the hard limit")
+    target, peer = pair
+    lines = len(target.log().splitlines())
+    with flooded(kind, target.device.address, seconds):
+        time.sleep(1.0)
+        cycles, received, slowest = _paced(target, peer, seconds - 2.0)
+    assert cycles >= PACE * quiet[0], "its own cycles"
+    assert received >= PACE * quiet[1], "what its peer hands over"
+    assert slowest < 1.0, "its status answers"
+    status = target.status()
+    assert status["resources"]["rss_mib"] < MEMORY_MIB
+    assert target.process.poll() is None
+    assert len(target.log().splitlines()) - lines < 100
+    print(
+        f"{kind}: {cycles:.2f} cycles a second (quiet {quiet[0]:.2f}), {received:.2f} received ({quiet[1]:.2f}), "
+        f"status {slowest:.2f} s, {status['resources']['rss_mib']:.0f} MiB"
+    )
+
+
+def test_who_comes_in_good_faith_gets_through(pair: list[AgentProcess]) -> None:
+    """A peer that starts anew in the midst of it, with no connection yet."""
+    target, peer = pair
+    with flooded("idle", target.device.address, SECONDS):
+        time.sleep(1.0)
+        assert peer.end() == 0
+        before = target.status()["traffic"]["received"]
+        with AgentProcess(peer.device, LIMITED) as again:
+            again.ready()
+            until(lambda: target.status()["traffic"]["received"] > before + 1, "its shares arrive")
+
+
+def _paced(target: AgentProcess, peer: AgentProcess, seconds: float) -> tuple[float, float, float]:
+    """Cycles and messages received a second, and the longest that a status took."""
+    first, begin, slowest = target.status(), time.monotonic(), 0.0
+    while time.monotonic() < begin + seconds:
+        asked = time.monotonic()
+        target.status()
+        slowest = max(slowest, time.monotonic() - asked)
+        time.sleep(0.25)
+    last, took = target.status(), time.monotonic() - begin
+    assert peer.process.poll() is None
+    return (
+        (last["cycle"] - first["cycle"]) / took,
+        (last["traffic"]["received"] - first["traffic"]["received"]) / took,
+        slowest,
+    )

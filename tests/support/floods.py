@@ -1,0 +1,126 @@
+"""Strangers without a certificate, in a process of their own: python -m tests.support.floods KIND HOST:PORT SECONDS."""
+
+import selectors
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+IDLE, HALF_OPEN, GARBAGE_A_SECOND = 2_000, 5_000, 500
+_SLOW = 500
+_TRICKLE_SECONDS = 0.5
+
+
+@contextmanager
+def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
+    """Meanwhile strangers do this to the address; the end waits for theirs."""
+    command = [sys.executable, "-m", "tests.support.floods", kind, address, str(seconds)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as strangers:
+        try:
+            yield
+            assert strangers.wait(seconds + 60) == 0
+        finally:
+            strangers.kill()
+
+
+def idle(address: tuple[str, int], until: float) -> None:
+    """Connections that say nothing, each made anew when it is cut off."""
+    _held(address, until, IDLE, lambda: b"")
+
+
+def half_open(address: tuple[str, int], until: float) -> None:
+    """Handshakes that stop after the first word."""
+    _held(address, until, HALF_OPEN, _client_hello)
+
+
+def slow(address: tuple[str, int], until: float) -> None:
+    """The first word of a handshake, a byte at a time."""
+    hello, senders = _client_hello(), [_connected(address) for _ in range(_SLOW)]
+    for i in range(len(hello)):
+        for sender in senders:
+            _told(sender, hello[i : i + 1])
+        if time.monotonic() > until:
+            break
+        time.sleep(_TRICKLE_SECONDS)
+
+
+def garbage(address: tuple[str, int], until: float) -> None:
+    """What begins as TLS and is none, so many a second."""
+    words = b"\x16\x03\x01\x02\x00" + b"\xff" * 512
+    begin, sent = time.monotonic(), 0
+    while (now := time.monotonic()) < until:
+        while sent < GARBAGE_A_SECOND * (now - begin):
+            with _connected(address) as stranger:
+                _told(stranger, words)
+            sent += 1
+        time.sleep(0.005)
+
+
+def _held(address: tuple[str, int], until: float, count: int, word: Callable[[], bytes]) -> None:
+    with selectors.DefaultSelector() as selector:
+        for _ in range(count):
+            selector.register(_opened(address, word()), selectors.EVENT_READ)
+        while (left := until - time.monotonic()) > 0:
+            for key, _ in selector.select(min(left, 0.2)):
+                stranger = key.fileobj
+                assert isinstance(stranger, socket.socket)
+                if not _answered(stranger):
+                    selector.unregister(stranger)
+                    stranger.close()
+                    selector.register(_opened(address, word()), selectors.EVENT_READ)
+
+
+def _connected(address: tuple[str, int]) -> socket.socket:
+    stranger = socket.socket()
+    stranger.settimeout(5.0)
+    with suppress(OSError):  # turned away: that is allowed
+        stranger.connect(address)
+    return stranger
+
+
+def _opened(address: tuple[str, int], word: bytes) -> socket.socket:
+    stranger = _connected(address)
+    _told(stranger, word)
+    return stranger
+
+
+def _told(stranger: socket.socket, words: bytes) -> None:
+    with suppress(OSError):  # cut off: that is allowed
+        stranger.sendall(words)
+
+
+def _answered(stranger: socket.socket) -> bool:
+    try:
+        return bool(stranger.recv(65_536))
+    except OSError:
+        return False
+
+
+def _client_hello() -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()
+
+
+KINDS = {"idle": idle, "half-open": half_open, "slow": slow, "garbage": garbage}
+
+
+def main(kind: str, address: str, seconds: str) -> None:
+    """Do it."""
+    _, hard = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (hard, hard))
+    host, _, port = address.rpartition(":")
+    KINDS[kind]((host, int(port)), time.monotonic() + float(seconds))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
