@@ -5,8 +5,11 @@ SottovoceError                  8
 ├── ConfigError                 3   a configuration file or key
 ├── DataError                   4   a data set, a reading, or a stored state that cannot be read
 ├── PrivacyError                5   an unproved or impossible guarantee
-│   └── LedgerError             5   the ledger is missing, damaged, locked, or belongs to another device
+│   ├── LedgerError             5   the ledger is missing, damaged, locked, or belongs to another device
+│   │   └── LedgerUnwritable    5   its disk is full or fails
+│   └── VaultAway               5   the vault's process does not answer
 ├── IdentityError               6   keys, certificates, trust
+│   └── ClockError              6   the clock stands before a time that this device has been at
 ├── NetworkError                7   an address, a peer, a broker
 ├── MessageRefused              7   one received message was refused; the state did not change
 └── InternalError               8   a defect in Sottovoce
@@ -66,10 +69,22 @@ class LedgerError(PrivacyError):
     """The ledger is missing, damaged, in use, or belongs to another device or budget."""
 
 
+class LedgerUnwritable(LedgerError):
+    """The ledger's disk is full, fails, or may only be read: nothing was released, and nothing is wrong with it."""
+
+
+class VaultAway(PrivacyError):
+    """The vault's process does not answer."""
+
+
 class IdentityError(SottovoceError):
     """A key or certificate is missing, expired, malformed, or not of this fleet."""
 
     exit_code = ExitCode.IDENTITY
+
+
+class ClockError(IdentityError):
+    """The clock stands before a time that this device has been at."""
 
 
 class NetworkError(SottovoceError):

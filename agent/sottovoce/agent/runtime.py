@@ -97,6 +97,7 @@ class Agent:
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
         self._interrupted = False
+        self.worked = False
         self._reception = Reception(
             trust=trust,
             crier=crier,
@@ -140,6 +141,7 @@ class Agent:
             self._spawn(self.crier.run())
             self._spawn(self._renewal.run())
             self._spawn(attend(self._stopping, self._core_thread, f"device {self.identity.node_id} is at work"))
+            self.worked = True
             _log.info("ready id=%s at=%s", self.identity.node_id, ",".join(self.config.transport.announced))
             await self._stopping.wait()
         finally:

@@ -7,20 +7,24 @@ import pwd
 import signal
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.agent.family import family_of, try_graph
+from sottovoce.agent.faults import passing
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
-from sottovoce.errors import ConfigError, ExitCode
+from sottovoce.errors import ConfigError, ExitCode, SottovoceError
+from sottovoce.observe import Seldom
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
 from sottovoce.vault.server import Served, VaultServer, listening
 
 _log = logging.getLogger(__name__)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds; a fault that passes while it serves is told to whoever asks
 
 
 def keep(config: AgentConfig, file: Path) -> ExitCode:
@@ -36,11 +40,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
     Raises:
         SottovoceError: anything is missing, damaged or impossible; nothing was served.
     """
-    path, directory = config.vault.socket, config.vault.directory
-    if path is None or directory is None:
-        raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
     user = _number(config.vault.agent_user)
-    ledger_file = directory / LEDGER
     if user == os.getuid():
         _log.warning("same-user the agent may read the records and the ledger by itself: set vault.agent_user")
     try_graph(config)
@@ -49,6 +49,24 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         _log.warning(
             "network-not-forbidden this machine's system calls are not known; let the service manager forbid it"
         )
+    seldom, pause = Seldom(_log), _FIRST_PAUSE
+    while True:
+        try:
+            return _serve(config, file, user)
+        except (SottovoceError, OSError, MemoryError) as error:
+            if (kind := passing(error, worked=False)) is None:
+                raise
+            seldom.say(logging.WARNING, kind, "fault-passes kind=%s tries again until it is over: %s", kind, error)
+            tell(ALIVE, f"STATUS=waits for a fault to pass: {kind}")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode:
+    path, directory = config.vault.socket, config.vault.directory
+    if path is None or directory is None:
+        raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
+    ledger_file = directory / LEDGER
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(_stopping())
         if user != os.getuid():

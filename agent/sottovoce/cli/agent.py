@@ -1,6 +1,5 @@
 """`sottovoce agent`: run a device, ask it, stop it."""
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,14 +20,13 @@ State = Annotated[Path | None, typer.Option("--state", help="Its state directory
 @app.command()
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]) -> int:
     """Run the agent in the foreground until SIGTERM, Ctrl-C or `sottovoce agent stop`."""
-    from sottovoce.agent import watch
-    from sottovoce.agent.assemble import assemble
+    from sottovoce.agent import endurance
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
     settings = load(config)
     log_to_stderr(settings.agent.log_level, settings.agent.log_format)
-    return asyncio.run(watch.run(assemble(settings)))
+    return endurance.run(settings)
 
 
 @app.command()
@@ -42,13 +40,14 @@ def status(
     from sottovoce.agent.control import ask
 
     answer = ask(_state(config, state), "status")
-    answer["privacy"]["person"] = None if config is None else _person(config)
+    if "privacy" in answer:
+        answer["privacy"]["person"] = None if config is None else _person(config)
     if as_json:
         typer.echo(json.dumps(answer))
         return
-    for line in _lines(answer):
+    for line in _lines(answer) if "fault" not in answer else _waiting(answer["fault"]):
         typer.echo(line)
-    if why:
+    if why and "fault" not in answer:
         for line in _reasons(answer):
             typer.echo(line)
 
@@ -110,6 +109,14 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
         waiting.append(f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, {until}")
     failing = [peer for peer in answer["peers"] if peer["failures_in_a_row"]]
     return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
+
+
+def _waiting(fault: dict[str, Any]) -> list[str]:
+    """Of an agent that waits for a fault to pass."""
+    return [
+        f"agent    waits for a fault to pass ({fault['kind']}), and tries again in {fault['tries_again_s']:.0f} s",
+        f"because  {fault['reason']}",
+    ]
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:

@@ -304,7 +304,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         str | None, Meta(description="who may ask the vault: a user's name or number; without it its own")
     ] = None
     patience: Annotated[
-        float, Meta(gt=0, le=300, description="seconds that the agent waits for a vault that is away, then it ends")
+        float, Meta(gt=0, le=300, description="seconds that the agent waits for a vault that is away, then it starts anew")
     ] = 120.0
     graphs: Annotated[
         tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],

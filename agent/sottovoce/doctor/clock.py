@@ -1,35 +1,24 @@
 """The clock: certificates and windows are judged by it, and many devices have none that survives a power cut."""
 
-import ctypes
 from collections.abc import Callable, Iterator
 
 from sottovoce.agent.assemble import state_files
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.identity.clock import NAME, ClockFloor
+from sottovoce.identity.clock import NAME, UNSYNCHRONISED, ClockFloor, kernel_clock
 from sottovoce.identity.files import read
 from sottovoce.identity.identity import TLS_CERTIFICATE
 from sottovoce.identity.verification import decode_certificate
 
-_TIMEX_BYTES = 512  # more than any struct timex has; zeros ask, and set nothing
-_UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
 _SET = "let the network set it: `timedatectl set-ntp true`, or fit a real-time clock"
-
-
-def kernel_clock() -> int:
-    """What adjtimex(2) says of the clock; -1 where it is not to be had, as in some containers."""
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "adjtimex"):
-        return -1
-    return int(library.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)))
 
 
 def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterator[Finding]:
     """Whether it is set by something, stands behind where it has been, or before the certificate begins."""
     said = f"{subject.now:%Y-%m-%d %H:%M} UTC"
     match kernel():
-        case code if code == _UNSYNCHRONISED:
+        case code if code == UNSYNCHRONISED:
             yield warning(f"says {said}, and nothing synchronises it", _SET)
         case code if code < 0:
             yield ok(f"says {said}; the kernel does not tell here whether it is synchronised")
@@ -37,7 +26,7 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
             yield ok(f"says {said}, synchronised")
     if subject.state is None or not subject.open:
         return
-    ClockFloor(subject.state / NAME).check(subject.now)
+    ClockFloor(subject.state / NAME, lambda: 0 <= kernel() != UNSYNCHRONISED).check(subject.now)
     path = state_files(subject.state)[0] / TLS_CERTIFICATE
     try:
         begin = decode_certificate(read(path), path).not_valid_before_utc

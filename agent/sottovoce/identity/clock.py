@@ -1,16 +1,63 @@
 """A clock that cannot be right: many devices have none that survives a power cut, and certificates are judged by it.
 
-The latest time that an agent has seen is kept beside its state. A clock that stands before it was not set yet.
+The latest time that an agent has seen is kept beside its state. A clock that stands before it was not set yet; or it is
+right now, and was ahead then. What one boot of the machine has seen is not enough to say so, and is taken back. What
+the clock said under two boots, or while it was synchronised, is; before that only a synchronised clock may stand.
 """
 
+import ctypes
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sottovoce.errors import IdentityError
+from sottovoce.errors import ClockError, IdentityError
 from sottovoce.identity.files import replace
 
+_log = logging.getLogger(__name__)
 NAME = "clock"
 _TOLERANCE = timedelta(minutes=10)  # what setting a clock right may take back
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_TIMEX_BYTES = 512  # more than any struct timex has; zeros ask, and set nothing
+UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
+def kernel_clock() -> int:
+    """What adjtimex(2) says of the clock; -1 where it is not to be had, as in some containers."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "adjtimex"):
+        return -1
+    return int(library.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)))
+
+
+def synchronised() -> bool:
+    """Whether the kernel says that something keeps the clock right."""
+    return 0 <= kernel_clock() != UNSYNCHRONISED
+
+
+def boot_id() -> str:
+    """Another after each start of this machine."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is kept.
+
+    Attributes:
+        latest: that the clock has said.
+        certain: the latest that it said under an earlier boot than that, or while it was synchronised.
+        boot: under which it said `latest`.
+    """
+
+    latest: datetime = _NEVER
+    certain: datetime = _NEVER
+    boot: str = ""
 
 
 class ClockFloor:
@@ -18,47 +65,76 @@ class ClockFloor:
 
     Args:
         path: of the file; made by the first `note`.
+        synchronised: whether something keeps the clock right.
+        boot: under which boot of the machine this is.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, synchronised: Callable[[], bool] = synchronised, boot: Callable[[], str] = boot_id
+    ) -> None:
         self._path = path
+        self._synchronised = synchronised
+        self._boot = boot
 
     def check(self, now: datetime | None = None) -> None:
-        """Refuses a clock that stands before the time this device has been at.
+        """Refuses a clock that stands before the time this device has certainly been at.
 
         Args:
             now: an aware datetime; the clock's by default.
 
         Raises:
-            IdentityError: it does, or the file cannot be read.
+            ClockError: it does.
+            IdentityError: the file cannot be read.
         """
-        latest, now = self._latest(), now or datetime.now(UTC)
-        if latest is not None and now < latest - _TOLERANCE:
-            raise IdentityError(
+        seen, now = self._seen(), now or datetime.now(UTC)
+        if now < seen.certain - _TOLERANCE and not self._synchronised():
+            raise ClockError(
                 f"the clock of this device says {now:%Y-%m-%d %H:%M} UTC, but this device has run until "
-                f"{latest:%Y-%m-%d %H:%M}: set the clock, or let it be set, before the agent starts (systemd: "
-                f"After=time-sync.target). If the clock is right now and was wrong before, remove {self._path}"
+                f"{seen.certain:%Y-%m-%d %H:%M}: set the clock, or let it be set (systemd: After=time-sync.target). "
+                f"If the clock is right now and was wrong before, remove {self._path}"
+            )
+        if now < seen.latest - _TOLERANCE:
+            _log.warning(
+                "clock-taken-back it says %s, and said %s when this device ran last: it was ahead, or is behind now",
+                f"{now:%Y-%m-%d %H:%M} UTC",
+                f"{seen.latest:%Y-%m-%d %H:%M} UTC",
             )
 
     def note(self, now: datetime | None = None) -> None:
-        """This is a time that the device has been at, durable on return; an earlier one than before is not kept.
+        """This is a time that the device is at, durable on return.
 
         Raises:
             IdentityError: it cannot be written.
         """
-        latest, now = self._latest(), now or datetime.now(UTC)
-        if latest is None or now > latest:
-            replace(self._path, f"{now.isoformat(timespec='seconds')}\n".encode())
+        seen, now, boot = self._seen(), now or datetime.now(UTC), self._boot()
+        if self._synchronised():
+            certain = now
+        elif boot != seen.boot and now >= seen.latest:
+            certain = seen.latest
+        else:
+            certain = min(seen.certain, now)
+        if now > seen.latest or now < seen.latest - _TOLERANCE or certain != seen.certain:
+            times = (max(now, certain), certain)
+            lines = [*("" if time == _NEVER else time.isoformat(timespec="seconds") for time in times), boot]
+            replace(self._path, ("\n".join(lines) + "\n").encode())
 
-    def _latest(self) -> datetime | None:
+    def _seen(self) -> _Seen:
         try:
-            latest = datetime.fromisoformat(self._path.read_text(encoding="ascii").strip())
+            lines = self._path.read_text(encoding="ascii").split("\n")
+            latest, certain, boot = (*lines, "", "")[:3]
+            return _Seen(_time(latest), _time(certain), boot)
         except FileNotFoundError:
-            return None
+            return _Seen()
         except PermissionError as error:
             raise IdentityError(
                 f"{self._path} is not for this user: do it as the user whom its directory belongs to"
             ) from error
         except (OSError, ValueError) as error:
             raise IdentityError(f"{self._path} cannot be read ({error}): check the clock, then remove it") from error
-        return latest if latest.tzinfo else latest.replace(tzinfo=UTC)
+
+
+def _time(line: str) -> datetime:
+    if not line:
+        return _NEVER
+    found = datetime.fromisoformat(line.strip())
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError
 from sottovoce.vault.budget import Budget
 
 _APPLICATION_ID = 0x50FF0CE1
@@ -38,7 +38,7 @@ CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exp
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 _ACCESS = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -152,14 +152,23 @@ def named(path: Path | None = None) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema is no text
         where = f"{path}: the privacy ledger" if path else "the privacy ledger"
-        raise LedgerError(
+        raise (LedgerUnwritable if _is_of_the_disk(error) else LedgerError)(
             f"{where} cannot be used ({' '.join(str(error).split())}): nothing was released. Remedy: {_remedy(error)}"
         ) from error
 
 
+def _is_of_the_disk(error: Exception) -> bool:
+    return _code(error) in _DISK or getattr(error, "errno", None) in _DISK_ERRORS
+
+
+def _code(error: Exception) -> int:
+    """Of SQLite; the rest of it says where SQLite met the error."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
 def _remedy(error: Exception) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of it says where SQLite met the error
-    if code in _DISK or getattr(error, "errno", None) in _DISK_ERRORS:
+    code = _code(error)
+    if _is_of_the_disk(error):
         return "make room on its disk, or replace the disk"
     if code in _ACCESS or isinstance(error, OSError):
         return "let the agent's user write it and its directory, and nobody else"

@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused
-from sottovoce.errors import InternalError, LedgerError, PrivacyError
+from sottovoce.errors import InternalError, LedgerError, LedgerUnwritable, PrivacyError, VaultAway
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
@@ -114,7 +114,7 @@ class RemoteVault:
         """The release for a query, or why there is none.
 
         Raises:
-            PrivacyError: the vault has gone and did not come back.
+            VaultAway: the vault has gone and did not come back.
             LedgerError: its ledger failed; nothing was released.
         """
         if query.point.ndim != 1:
@@ -159,7 +159,7 @@ class RemoteVault:
                 except OSError as error:
                     until = until or self._away(error)
                     if time.monotonic() > until:
-                        raise PrivacyError(
+                        raise VaultAway(
                             f"{self._path}: no vault has answered for {self._patience:g} s ({error}); start it with "
                             "`sottovoce vault run --config FILE`"
                         ) from error
@@ -196,6 +196,8 @@ class RemoteVault:
         if not isinstance(reply, Failed):
             raise InternalError(f"the vault answered another question than was asked ({type(reply).__name__})")
         match reply.kind:
+            case "LedgerUnwritable":
+                raise LedgerUnwritable(reply.explanation)
             case "LedgerError":
                 raise LedgerError(reply.explanation)
             case "PrivacyError" | "user":

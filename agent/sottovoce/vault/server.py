@@ -9,6 +9,7 @@ import logging
 import os
 import selectors
 import socket
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce.door import Query, Refused
-from sottovoce.errors import ConfigError, LedgerError, PrivacyError, SottovoceError
+from sottovoce.errors import ConfigError, LedgerError, LedgerUnwritable, PrivacyError, SottovoceError
 from sottovoce.vault import protocol
 from sottovoce.vault.admission import Admission
 from sottovoce.vault.budget import Budget
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
-_NAMED = (LedgerError, PrivacyError)
+_NAMED = (LedgerUnwritable, LedgerError, PrivacyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,8 @@ class VaultServer:
         except SottovoceError as error:
             self._note("question-failed", str(error))
             kind = next((kind for kind in _NAMED if isinstance(error, kind)), SottovoceError)
+            if kind is LedgerError and isinstance(error.__cause__, sqlite3.OperationalError | OSError):
+                kind = LedgerUnwritable  # it could be, when this began to serve
             return Failed(kind.__name__, str(error))
         except OSError:
             raise

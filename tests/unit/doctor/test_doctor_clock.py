@@ -1,12 +1,13 @@
 """The clock: unset, behind itself, before the certificate."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.clock import clock, kernel_clock
+from sottovoce.doctor.clock import clock
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.identity.clock import NAME, ClockFloor
+from sottovoce.identity.clock import NAME, UNSYNCHRONISED, ClockFloor, kernel_clock
 
 from tests.support.devices import Device
 from tests.support.patients import subject, worst
@@ -22,9 +23,11 @@ def test_the_kernel_answers_or_says_that_it_does_not() -> None:
 
 
 def test_a_clock_behind_where_this_device_has_been(device: Device) -> None:
-    ClockFloor(device.state / NAME).note(datetime.now(UTC) + timedelta(hours=2))
+    for boot in ("first", "second"):
+        floor = ClockFloor(device.state / NAME, lambda: False, partial(str, boot))
+        floor.note(datetime.now(UTC) + timedelta(hours=2))
     with pytest.raises(IdentityError, match="set the clock"):
-        list(clock(subject(device), lambda: 0))
+        list(clock(subject(device), lambda: UNSYNCHRONISED))
 
 
 def test_a_clock_before_the_certificate(device: Device) -> None:

@@ -5,7 +5,7 @@ from ssl import DER_cert_to_PEM_cert
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from sottovoce.errors import IdentityError
+from sottovoce.errors import ClockError, IdentityError
 from sottovoce.identity import Fleet, Identity, Trust, Validity, enrol, load
 from sottovoce.identity.clock import ClockFloor
 from sottovoce.identity.pinned import enrol_pinned
@@ -118,17 +118,72 @@ def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, mon
         ClockFloor(tmp_path / "clock").check(NOW)
 
 
-def test_a_clock_that_went_back_is_refused(tmp_path: Path) -> None:
-    floor = ClockFloor(tmp_path / "clock")
-    floor.check(datetime(1970, 1, 1, tzinfo=UTC))
-    floor.note(NOW)
-    floor.check(NOW - timedelta(minutes=9))
-    with pytest.raises(IdentityError, match="set the clock, or let it be set"):
-        floor.check(NOW - timedelta(minutes=11))
-    floor.note(NOW - timedelta(days=3))
-    floor.check(NOW + timedelta(days=900))
-    with pytest.raises(IdentityError, match="this device has run until"):
-        floor.check(NOW - timedelta(days=1))
-    (tmp_path / "clock").write_text("yesterday")
+class Machine:
+    """Whose clock is set by nobody, unless it says so."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.boots, self.synchronised = path / "clock", 0, False
+
+    def booted(self) -> ClockFloor:
+        self.boots += 1
+        boot = str(self.boots)
+        return ClockFloor(self.path, lambda: self.synchronised, lambda: boot)
+
+
+def test_a_clock_behind_what_two_boots_have_seen_is_refused(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    first = machine.booted()
+    first.check(datetime(1970, 1, 1, tzinfo=UTC))
+    first.note(NOW)
+    second = machine.booted()
+    second.check(NOW + timedelta(days=1))
+    second.note(NOW + timedelta(days=1))
+    third = machine.booted()
+    third.check(NOW - timedelta(minutes=9))
+    with pytest.raises(ClockError, match="set the clock, or let it be set"):
+        third.check(NOW - timedelta(minutes=11))
+    machine.synchronised = True
+    third.check(NOW - timedelta(minutes=11))
+    machine.path.write_text("yesterday")
     with pytest.raises(IdentityError, match="check the clock, then remove it"):
-        floor.check(NOW)
+        third.check(NOW)
+
+
+@pytest.mark.parametrize("starts", [1, 3])
+def test_a_clock_that_was_ahead_for_one_boot_is_taken_back(
+    tmp_path: Path, starts: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine(tmp_path)
+    machine.booted().note(NOW)
+    ahead = machine.booted()
+    for start in range(starts):
+        ahead.check(NOW + timedelta(days=1, hours=start))
+        ahead.note(NOW + timedelta(days=1, hours=start))
+    right = machine.booted()
+    right.check(NOW + timedelta(hours=4))
+    assert "clock-taken-back" in caplog.text
+    right.note(NOW + timedelta(hours=4))
+    later = machine.booted()
+    later.check(NOW + timedelta(hours=5))
+    later.note(NOW + timedelta(hours=5))
+    with pytest.raises(ClockError):
+        machine.booted().check(NOW + timedelta(hours=3))
+
+
+def test_what_a_synchronised_clock_says_is_certain_at_once(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.synchronised = True
+    machine.booted().note(NOW)
+    machine.synchronised = False
+    with pytest.raises(ClockError):
+        machine.booted().check(NOW - timedelta(hours=1))
+
+
+def test_the_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.path.write_text(f"{NOW.isoformat()}\n")
+    floor = machine.booted()
+    floor.check(NOW - timedelta(days=1))
+    floor.note(NOW + timedelta(hours=1))
+    with pytest.raises(ClockError):
+        machine.booted().check(NOW - timedelta(days=1))

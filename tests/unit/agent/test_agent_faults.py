@@ -1,0 +1,155 @@
+"""The table of faults: what is waited for and what is not, and that the waiting ends when it should."""
+
+import errno
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.agent import endurance
+from sottovoce.agent.control import ask
+from sottovoce.agent.faults import KINDS, passing
+from sottovoce.errors import (
+    ClockError,
+    ConfigError,
+    DataError,
+    ExitCode,
+    IdentityError,
+    LedgerError,
+    LedgerUnwritable,
+    NetworkError,
+    PrivacyError,
+    SottovoceError,
+    VaultAway,
+)
+
+from tests.support.waiting import PATIENCE, until
+
+
+def of_sqlite(code: int) -> DataError:
+    """As a store raises it."""
+    cause = sqlite3.OperationalError("it failed")
+    cause.sqlite_errorcode = code
+    error = DataError("state.db: cannot be written")
+    error.__cause__ = cause
+    return error
+
+
+def of_the_system(number: int, kind: type[SottovoceError] = NetworkError) -> SottovoceError:
+    error = kind("it failed")
+    error.__cause__ = OSError(number, os.strerror(number))
+    return error
+
+
+@pytest.mark.parametrize(
+    "error, at_first, later",
+    [
+        (of_sqlite(sqlite3.SQLITE_FULL), "disk", "disk"),
+        (of_sqlite(sqlite3.SQLITE_IOERR | 10 << 8), "disk", "disk"),
+        (of_sqlite(sqlite3.SQLITE_READONLY), None, "disk"),
+        (of_sqlite(sqlite3.SQLITE_CANTOPEN), None, "disk"),
+        (of_sqlite(sqlite3.SQLITE_NOMEM), "memory", "memory"),
+        (of_sqlite(sqlite3.SQLITE_CORRUPT), None, None),
+        (LedgerUnwritable("no room"), "disk", "disk"),
+        (of_the_system(errno.ENOSPC, DataError), "disk", "disk"),
+        (of_the_system(errno.EROFS, DataError), "disk", "disk"),
+        (of_the_system(errno.EMFILE), "descriptors", "descriptors"),
+        (of_the_system(errno.ENOMEM), "memory", "memory"),
+        (MemoryError(), "memory", "memory"),
+        (of_the_system(errno.EADDRNOTAVAIL), None, "address"),
+        (of_the_system(errno.EACCES), None, None),
+        (ClockError("it is early"), "clock", "clock"),
+        (VaultAway("it has gone"), "vault", "vault"),
+        (LedgerError("it is damaged"), None, None),
+        (PrivacyError("it is spent"), None, None),
+        (IdentityError("it expired"), None, None),
+        (ConfigError("it is wrong"), None, None),
+    ],
+    ids=lambda value: f"{value.__class__.__name__}-{value.__cause__}" if isinstance(value, Exception) else None,
+)
+def test_what_passes_by_itself(error: Exception, at_first: str | None, later: str | None) -> None:
+    assert (passing(error, worked=False), passing(error, worked=True)) == (at_first, later)
+    assert {at_first, later} <= {None, *KINDS}
+
+
+class Agent:
+    """One that fails, or works until it is told to stop."""
+
+    worked = True
+
+    def __init__(self, failure: Exception | None) -> None:
+        self.failure = failure
+
+    async def run(self) -> ExitCode:
+        if self.failure is not None:
+            raise self.failure
+        return ExitCode.DONE
+
+
+@pytest.fixture
+def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
+    """Has the agents of these lives fail so, one after another; returns when each began."""
+
+    def these(*failures: Exception | None) -> list[float]:
+        began: list[float] = []
+
+        def assemble(config: Any) -> Agent:
+            began.append(time.monotonic())
+            return Agent(failures[len(began) - 1])
+
+        monkeypatch.setattr(endurance, "assemble", assemble)
+        monkeypatch.setattr(endurance, "_FIRST_PAUSE", 0.02)
+        monkeypatch.setattr("sottovoce.agent.watch.run", lambda agent: agent.run())
+        return began
+
+    return these
+
+
+def config(state: Path, period: float) -> Any:
+    """As much of a configuration as is looked at."""
+
+    class Section:
+        def __init__(self, **values: object) -> None:
+            self.__dict__.update(values)
+
+    return Section(agent=Section(state=state), learner=Section(period=period))
+
+
+def test_it_is_put_together_anew_until_the_fault_is_over(lives: Callable[..., list[float]], tmp_path: Path) -> None:
+    full = LedgerUnwritable("no room")
+    began = lives(full, full, full, full, None)
+    assert endurance.run(config(tmp_path, 0.05)) == ExitCode.DONE
+    pauses = [later - earlier for earlier, later in pairwise(began)]
+    assert all(pause >= least for pause, least in zip(pauses, (0.02, 0.04, 0.05, 0.05), strict=True))
+
+
+def test_what_needs_a_person_ends_it(lives: Callable[..., list[float]], tmp_path: Path) -> None:
+    lives(LedgerUnwritable("no room"), LedgerError("it is damaged"))
+    with pytest.raises(LedgerError, match="it is damaged"):
+        endurance.run(config(tmp_path, 0.05))
+
+
+def test_while_it_waits_it_answers_and_can_be_stopped(
+    lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives(LedgerUnwritable("no room"))
+    monkeypatch.setattr(endurance, "_FIRST_PAUSE", PATIENCE)
+    seen: list[dict[str, Any]] = []
+
+    def look() -> None:
+        until((tmp_path / "agent.sock").exists, "it listens")
+        seen.append(ask(tmp_path, "status"))
+        ask(tmp_path, "stop")
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    assert endurance.run(config(tmp_path, PATIENCE)) == ExitCode.DONE
+    looking.join()
+    assert seen[0]["state"] == "waiting"
+    assert seen[0]["fault"]["kind"] == "disk"
+    assert "no room" in seen[0]["fault"]["reason"]
