@@ -32,8 +32,9 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
 @pytest.fixture(scope="module")
 def quiet(pair: list[AgentProcess]) -> tuple[float, float, float]:
     """How it goes when nobody disturbs them."""
-    until(lambda: pair[0].status()["traffic"]["received"] > 0, "they have met")
-    return _paced(*pair, SECONDS)
+    target, peer = pair
+    until(lambda: target.status()["traffic"]["received"] > 0, "they have met")
+    return _paced(target, peer, SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ upgrades, removes and purges them. Prints every step; the first that fails ends 
 
 import hashlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -305,6 +306,8 @@ def network(attic: Machine, package: Path, scratch: Path) -> None:
 
 def main(package: Path) -> None:
     """The whole walk."""
+    if shutil.which("podman") is None:
+        sys.exit("make deb-test: podman is not installed: apt install podman, and run this as root")
     print(f"{package.name}: {package.stat().st_size / 2**20:.1f} MiB")
     with tempfile.TemporaryDirectory() as directory, machines("hub", "kitchen", "attic") as (hub, kitchen, attic):
         scratch, devices = Path(directory), (hub, kitchen, attic)

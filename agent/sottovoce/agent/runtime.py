@@ -27,7 +27,7 @@ from sottovoce.agent.overlay import Door, Overlay
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.renewal import Renewal
-from sottovoce.agent.rest import rested
+from sottovoce.agent.rest import Rest
 from sottovoce.agent.revocation import Crier
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
@@ -95,6 +95,7 @@ class Agent:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
+        self._rest = Rest(config.ledger.bytes_per_day, self.waits, self._stopping)
         self._failure: BaseException | None = None
         self._interrupted = False
         self.worked = False
@@ -313,10 +314,7 @@ class Agent:
         self._timers[name] = self._loop.call_at(at, due)
 
     async def _ask(self, query: Query) -> None:
-        most = self.config.ledger.bytes_per_day
-        if not await self.herald.permission() or not await rested(
-            self.spending.written_today, most, self.waits, self._stopping
-        ):
+        if not await self.herald.permission() or not await self._rest.taken(self.spending.written_today):
             return  # it is stopping; the question is asked again by the next start
         async with self._asking:
             if self._departure.begun:

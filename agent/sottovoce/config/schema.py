@@ -286,7 +286,7 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Meta(
             ge=2**20,
             le=2**50,
-            description="after the ledger has written so much, nothing more is charged on this day, UTC",
+            description="so much the ledger may write in a day, UTC; it is spent evenly, and the device goes slower",
         ),
     ] = 2**26
 
@@ -304,7 +304,8 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         str | None, Meta(description="who may ask the vault: a user's name or number; without it its own")
     ] = None
     patience: Annotated[
-        float, Meta(gt=0, le=300, description="seconds that the agent waits for a vault that is away, then it starts anew")
+        float,
+        Meta(gt=0, le=300, description="seconds to wait for a vault that is away before it starts anew"),
     ] = 120.0
     graphs: Annotated[
         tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],

@@ -1,0 +1,14 @@
+"""What a terminal cannot show is no defect."""
+
+import os
+import subprocess
+import sys
+
+
+def test_a_terminal_of_ascii_gets_question_marks() -> None:
+    """Where Python is told to write ASCII; tables are written without asking the stream."""
+    words = "import sys; sys.argv = ['sottovoce', '--version']\nfrom sottovoce.cli.main import main\n"
+    words += "try:\n    main()\nexcept SystemExit:\n    print('\\u03b5 = 2')"
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run([sys.executable, "-c", words], env=ascii_only, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.splitlines()[-1], ran.stderr) == (0, "? = 2", "")
