@@ -402,4 +402,4 @@ class Agent:
             self._book.close()
         if self.overlay is not None:
             self.overlay.close()
-        _log.info("stopped id=%s", self.identity.node_id)
+        _log.info("stopped id=%s charges=%d", self.identity.node_id, self.spending.charges)

@@ -1,6 +1,7 @@
 """A fleet of real processes on loopback, with keys of its own from a throw-away fleet CA."""
 
 import contextlib
+import re
 import secrets
 import signal
 import socket
@@ -38,6 +39,7 @@ _PORTS = range(20_000, 32_000)  # below the range from which systems take ports 
 _READY_SECONDS = 120.0
 _SECONDS_EACH = 4.0  # for every agent of a large fleet, to start and to stop
 _STOP_SECONDS = 20.0
+_STOPPED = re.compile(r" stopped id=\S+ charges=(\d+)$", re.MULTILINE)
 _ERRORS: dict[int, type[SottovoceError]] = {
     error.exit_code: error for error in (ConfigError, DataError, PrivacyError, IdentityError, NetworkError)
 }
@@ -207,6 +209,11 @@ class ProcessFleet:
         if self.broker is not None:
             self.broker.stop()
         return stubborn
+
+    def charges_when_stopped(self, member: Member) -> int | None:
+        """What the agent said with its last words; None when it had none."""
+        said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
+        return int(said[-1]) if said else None
 
     def spending(self, member: Member) -> Spending:
         """What the agent's ledger says, read from outside."""

@@ -100,6 +100,11 @@ class Meter:
         rows = self._random.permutation(len(test))[:CURVE_RECORDS]
         self._sample = test.at(rows)
 
+    @property
+    def majority(self) -> float:
+        """The accuracy of always saying the most frequent class of the test set."""
+        return float(np.bincount(self._test.labels).max() / max(1, len(self._test))) if len(self._test) else 0.0
+
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
         """On at most 100 models and 2,000 records, for the curve of a run."""
         if len(models) > CURVE_MODELS:

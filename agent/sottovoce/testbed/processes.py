@@ -14,6 +14,7 @@ from sottovoce.agent.control import ask, parameters
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
 from sottovoce.simulate.fate import Fate
+from sottovoce.testbed.ends import left_behind, unfinished
 from sottovoce.testbed.errors_of_mean import meter_of
 from sottovoce.testbed.fleet import Member, ProcessFleet
 from sottovoce.testbed.plan import Plan
@@ -79,7 +80,11 @@ class _Run:
                 self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
             self._fleet.start()
             self._watch()
-            final = self._meter.final(self._held())
+            held = self._held()
+            final = self._meter.final(list(held.values()))
+            self._warnings += left_behind(self._meter, held, final)
+            for member in self._fleet.running():
+                self._warnings += unfinished(member.last, member.name)
         finally:
             stubborn = self._fleet.stop()
         if stubborn:
@@ -158,19 +163,19 @@ class _Run:
         for note in turn.notes:
             self._watcher.note(note)
 
-    def _models(self) -> list[NDArray[np.float64]]:
-        """The models that running agents have published."""
-        models = []
+    def _models(self) -> dict[str, NDArray[np.float64]]:
+        """The models that running agents have published, by name."""
+        models = {}
         for member in self._fleet.running():
             try:
                 model = parameters(ask(member.state, "model"))
             except NetworkError:
                 continue
             if model is not None:
-                models.append(model)
+                models[member.name] = model
         return models
 
-    def _held(self) -> list[NDArray[np.float64]]:
+    def _held(self) -> dict[str, NDArray[np.float64]]:
         """The same at the end, when somebody must have one."""
         if not (models := self._models()):
             raise NetworkError("no agent is left that holds a model")
@@ -187,7 +192,7 @@ class _Run:
             cycles=self._plan.options.cycles,
             elapsed_s=time.monotonic() - self._began,
             alive=len(self._fleet.running()),
-            measures=self._meter.quick(models),
+            measures=self._meter.quick(list(models.values())),
             epsilon_spent=max(known) if known else None,
             messages=traffic.messages,
             wire_bytes=traffic.wire_bytes,
@@ -221,14 +226,18 @@ class _Run:
         )
 
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
-        """Whether what running agents last said of their spending is what their ledgers say.
+        """Whether what agents said of their spending when they stopped is what their ledgers say.
 
-        One release may have been under way when an agent was last asked.
+        One release may have been under way then. An agent that had to be killed has said nothing at the end: its ledger
+        must hold at least what it said when it was last asked.
         """
         agree = True
         for member in self._fleet.running():
-            said = member.last["privacy"]["charges"] if member.last else 0
-            if not said <= (found := ledgers[member.name].charges) <= said + 1:
+            last = member.last["privacy"]["charges"] if member.last else 0
+            stopped = self._fleet.charges_when_stopped(member)
+            said = last if stopped is None else stopped
+            found = ledgers[member.name].charges
+            if found < said or (stopped is not None and found > said + 1):
                 self._warnings.append(f"{member.name} said it had charged {said} releases, its ledger says {found}")
                 agree = False
         return agree

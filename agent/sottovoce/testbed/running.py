@@ -59,6 +59,10 @@ class RunningFleet(Protocol):
         """The agents that run."""
         ...
 
+    def charges_when_stopped(self, member: Member) -> int | None:
+        """What the agent said with its last words; None when it had none."""
+        ...
+
     def spending(self, member: Member) -> Spending:
         """What the agent's ledger says, read from outside."""
         ...

@@ -91,6 +91,11 @@ class ContainerFleet:
         """Those that answer."""
         return [member for member in self.members if not member.killed]
 
+    def charges_when_stopped(self, member: Member) -> int | None:
+        """See RunningFleet.charges_when_stopped; what a container says is not read."""
+        del member
+        return None
+
     def spending(self, member: Member) -> Spending:
         """See RunningFleet.spending."""
         ledger = Ledger.read(member.ledger)

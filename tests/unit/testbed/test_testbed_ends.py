@@ -1,0 +1,46 @@
+"""Warnings at the end of a run: each names whom it is about, and says nothing about a good one."""
+
+import numpy as np
+from sottovoce.data import Records
+from sottovoce.kernels import Softmax
+from sottovoce.testbed.ends import left_behind, unfinished
+from sottovoce.testbed.measure import Meter
+
+KERNEL = Softmax(2, 2)
+
+
+def meter(share_of_ones: float = 0.5) -> Meter:
+    labels = (np.arange(100) < 100 * share_of_ones).astype(np.int64)
+    return Meter(KERNEL, Records(np.eye(2)[labels], labels), 0)
+
+
+def right(sign: float = 1.0) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """A model that is always right; with the other sign, always wrong."""
+    for candidate in (np.array([1.0, -1.0, -1.0, 1.0]), np.array([-1.0, 1.0, 1.0, -1.0])):
+        if meter().final([candidate]).accuracy_mean == 1.0:
+            return sign * candidate
+    raise AssertionError
+
+
+def status(done: int, *, exhausted: bool = False) -> dict[str, object]:
+    return {"steps": 48, "steps_done": done, "privacy": {"exhausted": exhausted}}
+
+
+def test_who_was_left_behind_is_named() -> None:
+    models = {f"agent-{i:02}": right() for i in range(19)} | {"agent-19": right(-1.0)}
+    final = meter().final(list(models.values()))
+    (words,) = left_behind(meter(), models, final)
+    assert words == "agent-19 was left behind: accuracy 0.000, where the mean is 0.950"
+    assert left_behind(meter(), {"agent-00": right()}, meter().final([right()])) == []
+
+
+def test_a_fleet_that_is_worse_than_the_most_frequent_class_says_so() -> None:
+    uneven, models = meter(0.9), {"agent-00": right(-1.0)}
+    (words,) = left_behind(uneven, models, uneven.final(list(models.values())))
+    assert words == "accuracy 0.000 is below 0.900, which always saying the most frequent class gets"
+
+
+def test_an_unfinished_schedule_is_named_unless_its_budget_is_spent() -> None:
+    assert unfinished(status(10), "agent-03") == ["agent-03 has done 10 of its 48 private steps: give it more cycles"]
+    assert unfinished(status(48), "agent-03") == unfinished(status(10, exhausted=True), "agent-03") == []
+    assert unfinished(None, "agent-03") == unfinished({"steps": None}, "agent-03") == []
