@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Fleet, load, open_fleet
 from sottovoce.identity.binding import BINDING_OID
 from sottovoce.identity.certificates import common_name
+from sottovoce.identity.clock import synchronised
 from sottovoce.identity.invitation import Token
 from sottovoce.identity.new_device import DeviceKeys
 from sottovoce.vault import Budget
@@ -40,7 +42,7 @@ from tests.support.attacker import Attacker
 from tests.support.command import here
 from tests.support.devices import Device, free_port, identity_files, new_device
 from tests.support.fleets import new_fleet
-from tests.support.processes import SOTTOVOCE, running
+from tests.support.processes import SOTTOVOCE, AgentProcess, running
 from tests.support.waiting import PATIENCE, until
 
 BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
@@ -188,24 +190,40 @@ def test_a_device_without_a_clock_joins_and_says_at_its_start_that_it_has_none(
         ended = until(came, "the enroller answers")
     assert (ended.returncode, ended.stderr) == (0, "")
     device = Device(tmp_path / "pi", load(tmp_path / "pi" / IDENTITY), free_port()).configure()
-    started = run("agent", "run", "--config", device.config)
-    assert started.returncode == 6
-    assert "set the clock of this device, which says 1970-01-01 00:01" in started.stderr
+    command = [sys.executable, "-c", code, "agent", "run", "--config", str(device.config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waits:
+        assert waits.stderr is not None
+        said = next(line for line in waits.stderr if "fault-passes kind=clock" in line)
+        waits.terminate()
+        assert waits.wait(PATIENCE) in {0, -signal.SIGTERM}, "as any process that has only just begun"
+    assert "set the clock of this device, which says 1970-01-01 00:01" in said
 
 
-def test_a_device_whose_clock_has_gone_back_does_not_start(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.skipif(synchronised(), reason="a synchronised clock is always believed")
+def test_a_device_whose_clock_has_gone_back_waits_until_it_is_set(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "a").configure(**QUICK)
     with running(device) as (agent,):
         until(lambda: (device.state / "clock").exists(), "it has noted the time")
         assert agent.end() == 0
     ahead = datetime.now(UTC) + timedelta(days=30)
-    (device.state / "clock").write_text(ahead.isoformat())
-    ended = here("agent", "run", "--config", device.config)
-    assert ended.code == 6
-    assert f"but this device has run until {ahead:%Y-%m-%d %H:%M}: set the clock" in ended.err
-    (device.state / "clock").unlink()
-    with running(device):
-        pass
+    seen_by_two_boots = f"{ahead.isoformat()}\n{ahead.isoformat()}\nanother boot\n"
+    (device.state / "clock").write_text(seen_by_two_boots)
+    with AgentProcess(device) as waits:
+        until(lambda: waits.lines("fault-passes", "kind=clock"), "it waits for the clock")
+        assert waits.lines(f"but this device has run until {ahead:%Y-%m-%d %H:%M}: set the clock")
+        (device.state / "clock").write_text(datetime.now(UTC).isoformat())
+        until(lambda: waits.lines("ready id="), "it is at work")
+        assert waits.end() == 0
+
+
+@pytest.mark.skipif(synchronised(), reason="a synchronised clock is always believed")
+def test_a_clock_that_was_ahead_once_costs_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "a").configure(**QUICK)
+    ahead = datetime.now(UTC) + timedelta(days=1)
+    (device.state / "clock").write_text(f"{ahead.isoformat()}\n\nanother boot\n")
+    with running(device) as (agent,):
+        assert agent.lines("clock-taken-back")
+        assert agent.end() == 0
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
-from sottovoce.errors import IdentityError
+from sottovoce.errors import ClockError, IdentityError
 from sottovoce.identity.binding import BINDING_OID, verify_binding
 from sottovoce.identity.certificates import common_name, device_names, fleet_of
 from sottovoce.identity.keys import node_id
@@ -142,7 +142,7 @@ def check_validity(certificate: x509.Certificate, now: datetime, source: object)
     """
     if now < certificate.not_valid_before_utc:
         begin = certificate.not_valid_before_utc
-        raise IdentityError(
+        raise ClockError(
             f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC: set the clock of this device, which says "
             f"{now:%Y-%m-%d %H:%M}"
         )
