@@ -85,6 +85,7 @@ def test_status_is_one_document_of_known_fields(pair: list[AgentProcess]) -> Non
     assert {key: type(value) for key, value in status.items()} == STATUS
     assert (answer.returncode, answer.stderr) == (0, "")
     assert status["schema"] == "sottovoce.status/1"
+    assert [one["units"] for one in status["privacy"]["person"]] == [2, 5]
     assert status["id"] == pair[0].device.id
     assert status["fleet"] == "hill-street"
     assert (status["steps_done"], status["steps"]) == (STEPS, STEPS)
