@@ -22,7 +22,17 @@ from sottovoce.vault.budget import Budget, Spending, Stored
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
 from sottovoce.vault.keepers import Keeper, written
 from sottovoce.vault.keepers import read as read_keepers
-from sottovoce.vault.ledger_file import KEY_BYTES, checked, connect, fill, locked, log_is_damaged, log_is_gone, named
+from sottovoce.vault.ledger_file import (
+    KEY_BYTES,
+    checked,
+    connect,
+    fill,
+    locked,
+    log_is_damaged,
+    log_is_gone,
+    named,
+    upgrade,
+)
 from sottovoce.vault.wear import Wear
 
 
@@ -94,6 +104,7 @@ class Ledger:
             lock = locked(path)
             stack.callback(os.close, lock)
             _refuse_without_log(path)
+            upgrade(path, os.urandom(KEY_BYTES))
             checking = stack.enter_context(closing(connect(path, "ro")))  # so that a file refused stays as it is
             ledger = cls(checking, lock, path)
             if (moved := ledger.ended()) is not None:

@@ -6,34 +6,41 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from sottovoce.accounting.events import event_of
+from sottovoce.accounting.units import EVERY
 from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError
 from sottovoce.vault.budget import Budget
 
 _APPLICATION_ID = 0x50FF0CE1
 _SCHEMA_VERSION = 4
-_BY_PLACE = range(1, 4)  # earlier schemas
+_UPGRADED_FROM = 3  # of version 0.1, which numbered records by their place
 KEY_BYTES = 32
 _TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "charge", "release")
-_SCHEMA = """
+_OLD_TABLES = """
 CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
                      neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
+CREATE TABLE charge (number INTEGER PRIMARY KEY, query BLOB NOT NULL UNIQUE, terms TEXT NOT NULL,
+                     link BLOB NOT NULL) STRICT;
+CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exponent INTEGER NOT NULL,
+                      value BLOB NOT NULL, simulated INTEGER NOT NULL, digest BLOB NOT NULL) STRICT;
+"""
+_NEW_TABLES = """
 CREATE TABLE secret (key BLOB NOT NULL) STRICT;
 CREATE TABLE file (number INTEGER PRIMARY KEY, records INTEGER NOT NULL) STRICT;
 CREATE TABLE record (digest BLOB PRIMARY KEY, number INTEGER UNIQUE) STRICT, WITHOUT ROWID;
 CREATE TABLE keepers (number INTEGER PRIMARY KEY, named TEXT NOT NULL) STRICT;
 CREATE TABLE ended (nonce TEXT NOT NULL, target TEXT NOT NULL) STRICT;
-CREATE TABLE charge (number INTEGER PRIMARY KEY, query BLOB NOT NULL UNIQUE, terms TEXT NOT NULL,
-                     link BLOB NOT NULL) STRICT;
-CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exponent INTEGER NOT NULL,
-                      value BLOB NOT NULL, simulated INTEGER NOT NULL, digest BLOB NOT NULL) STRICT;
-""" + "".join(
-    f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
+"""
+_TRIGGERS = "".join(
+    f"CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table} "
+    "BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
     for table in _TABLES
     for verb in ("UPDATE", "DELETE")
 )
+_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
@@ -61,10 +68,8 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
     if application != _APPLICATION_ID:
         raise sqlite3.DatabaseError("it is not a Sottovoce ledger")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version in _BY_PLACE:
-        raise sqlite3.DatabaseError("it numbers records by their place, so what each record has paid is not known")
     if version != _SCHEMA_VERSION:
-        raise sqlite3.DatabaseError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+        raise LedgerError(_of_another_version(version))
     verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
     if verdict != "ok":
         raise sqlite3.DatabaseError(str(verdict))
@@ -76,6 +81,44 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
         return owner, Budget(epsilon, delta, unit, neighbouring), nonce
     except PrivacyError as error:
         raise sqlite3.DatabaseError("its budget is none") from error
+
+
+def upgrade(path: Path, key: bytes) -> None:
+    """Bring the file of version 0.1 up to this schema, in one transaction; leave any other as it is.
+
+    Raises:
+        LedgerError: it holds charges for single records, which are named by their place in the file: which records
+            those were is not known any more.
+    """
+    with closing(connect(path, "rw")) as connection:
+        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+            return
+        if connection.execute("PRAGMA user_version").fetchone()[0] != _UPGRADED_FROM:
+            return
+        unit = connection.execute("SELECT unit FROM budget").fetchone()[0]
+        terms = [event_of(row[0]) for row in connection.execute("SELECT DISTINCT terms FROM charge")]
+        if unit == "record" and any(event.units != EVERY for event in terms):
+            raise LedgerError(
+                f"{path}: this ledger is of version 0.1 of the program and holds charges for single records, named by "
+                "their place in the file: what each record has paid is not known any more, so nothing can be released. "
+                "Go back to version 0.1 for what was released, or let a new device join"
+            )
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_NEW_TABLES} INSERT INTO secret VALUES (x'{key.hex()}'); {_TRIGGERS} "  # noqa: S608 - hex
+            f"PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"
+        )
+
+
+def _of_another_version(version: int) -> str:
+    if version == _UPGRADED_FROM:
+        return "this ledger is of version 0.1 of the program: the device's next start upgrades it, and it stays whole"
+    if version > _SCHEMA_VERSION:
+        return (
+            f"this ledger is of a newer version of the program (schema {version}, this one writes {_SCHEMA_VERSION}): "
+            "go back to that version; nothing is wrong with the ledger"
+        )
+    return f"this ledger is of a version of the program before 0.1 (schema {version}), which no version upgrades"
 
 
 def locked(path: Path) -> int:

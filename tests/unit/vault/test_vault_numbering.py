@@ -11,7 +11,7 @@ from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.agent.family import records_of
 from sottovoce.data import Records, identified
 from sottovoce.door import Query, Refused, Release
-from sottovoce.errors import InternalError, LedgerError
+from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, account_of, build
@@ -167,14 +167,6 @@ def test_neither_key_nor_list_is_ever_changed(path: Path, statement: str) -> Non
     ledger.close()
     with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
         connection.execute(statement)
-
-
-def test_a_ledger_that_numbered_by_place_is_refused(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
-    connection.close()
-    with pytest.raises(LedgerError, match="by their place"):
-        Ledger.read(path)
 
 
 def test_records_without_numbers_are_not_read_unit_by_unit() -> None:

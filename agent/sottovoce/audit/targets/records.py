@@ -71,7 +71,7 @@ class PublishedRecords:
     @property
     def enough(self) -> int:
         """See Subject.enough."""
-        return 8192
+        return 16384
 
     @property
     def canaries(self) -> int:

@@ -1,0 +1,87 @@
+"""A ledger of version 0.1 is brought up and says what it said; what cannot be known any more is refused by name."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sottovoce.accounting.events import GaussianSum, RecordReleased
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Budget, Ledger
+from sottovoce.vault.budget import Stored
+
+OWNER = "meter-17"
+BUDGETS = [Budget(2.0, 1e-5, unit, "replace-one") for unit in ("record", "window")]
+OF_VERSION_0_1 = """
+PRAGMA application_id = 1358892257; PRAGMA user_version = 3; PRAGMA journal_mode = WAL;
+CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
+                     neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
+CREATE TABLE charge (number INTEGER PRIMARY KEY, query BLOB NOT NULL UNIQUE, terms TEXT NOT NULL,
+                     link BLOB NOT NULL) STRICT;
+CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exponent INTEGER NOT NULL,
+                      value BLOB NOT NULL, simulated INTEGER NOT NULL, digest BLOB NOT NULL) STRICT;
+"""
+
+
+def said(ledger: Ledger) -> tuple[object, ...]:
+    """All that it answers."""
+    return ledger.spending(), ledger.head(), ledger.tip(), list(ledger.charges()), ledger.stored(bytes([1]) * 32)
+
+
+def of_version_0_1(path: Path, budget: Budget, *events: GaussianSum | RecordReleased) -> tuple[object, ...]:
+    """Such a file with these charges, the first of which was answered; returns what it said."""
+    now = path.with_name("now.db")
+    Ledger.create(now, OWNER, budget)
+    ledger = Ledger.open(now, OWNER, budget)
+    for number, event in enumerate(events, 1):
+        assert ledger.charge(bytes([number]) * 32, event)
+    ledger.store(bytes([1]) * 32, Stored(-3, b"12345678", False))
+    found = said(ledger)
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.executescript(OF_VERSION_0_1)
+        for table in ("budget", "charge", "release"):
+            rows = ledger._connection.execute(f"SELECT * FROM {table}").fetchall()
+            old.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    ledger.close()
+    return found
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.unit)
+def test_it_goes_on_and_says_what_it_said(tmp_path: Path, budget: Budget) -> None:
+    path = tmp_path / "ledger.db"
+    units = EVERY if budget.unit == "record" else Units(((3, 5),))
+    before = of_version_0_1(path, budget, GaussianSum(4, 10, units), GaussianSum(4, 10, units))
+    with pytest.raises(LedgerError, match=r"of version 0.1 .* the device's next start upgrades it"):
+        Ledger.read(path)
+    for _ in range(2):
+        ledger = Ledger.open(path, OWNER, budget)
+        assert said(ledger)[1:] == before[1:]
+        assert ledger.spending().epsilon == before[0].epsilon  # type: ignore[attr-defined]
+        assert len(ledger.key) == 32
+        ledger.close()
+    ledger = Ledger.open(path, OWNER, budget)
+    assert ledger.charge(bytes([9]) * 32, GaussianSum(4, 10, units))
+    ledger.close()
+    with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
+        connection.execute("DELETE FROM secret")
+
+
+def test_charges_for_single_records_by_their_place_are_refused_and_nothing_changes(tmp_path: Path) -> None:
+    path, budget = tmp_path / "ledger.db", BUDGETS[0]
+    of_version_0_1(path, budget, GaussianSum(4, 10, Units(((0, 99),))))
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="named by their place in the file"):
+        Ledger.open(path, OWNER, budget)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("schema, words", [(5, "of a newer version of the program .*go back"), (2, "before 0.1")])
+def test_another_version_is_named_and_not_called_damaged(tmp_path: Path, schema: int, words: str) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger.create(path, OWNER, BUDGETS[0])
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {schema}")
+    with pytest.raises(LedgerError, match=words) as refused:
+        Ledger.open(path, OWNER, BUDGETS[0])
+    assert "damaged" not in str(refused.value)
