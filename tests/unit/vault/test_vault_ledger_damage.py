@@ -84,8 +84,6 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     ),
     "text": lambda path: path.write_text("ε = 0"),
     "another program's": lambda path: alter(path, "PRAGMA application_id = 7"),
-    "an earlier version": lambda path: alter(path, "PRAGMA user_version = 2"),
-    "a later version": lambda path: alter(path, "PRAGMA user_version = 5"),
     "an index that forgot": forget_in_an_index,
     "two budgets": lambda path: alter(
         path, "INSERT INTO budget VALUES ('meter-17', 9.0, 1e-5, 'record', 'add-remove', x'00')"
