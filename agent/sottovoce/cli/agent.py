@@ -39,7 +39,7 @@ def status(
     """Ask a running agent for its status."""
     from sottovoce.agent.control import ask
 
-    answer = ask(_state(config, state), "status")
+    answer = ask(_state(config, state), "status", waiting=True)
     if "privacy" in answer:
         answer["privacy"]["person"] = None if config is None else _person(config)
     if as_json:

@@ -143,7 +143,7 @@ def test_while_it_waits_it_answers_and_can_be_stopped(
 
     def look() -> None:
         until((tmp_path / "agent.sock").exists, "it listens")
-        seen.append(ask(tmp_path, "status"))
+        seen.append(ask(tmp_path, "status", waiting=True))
         ask(tmp_path, "stop")
 
     looking = threading.Thread(target=look)
