@@ -1,0 +1,21 @@
+"""Every learner is audited as it ships, and none is refuted."""
+
+import json
+
+import pytest
+from sottovoce.audit import LEARNERS, audit
+
+LONG = {"pdsl", "dp-cga", "muffliato", "dp-net-fleet"}  # in rounds, as dp-dpsgd is
+TRIALS = 100
+
+
+@pytest.mark.parametrize(
+    "name, fidelity",
+    [pytest.param(*of, id="-".join(of), marks=[pytest.mark.soak] if of[0] in LONG else []) for of in LEARNERS],
+)
+def test_every_learner_is_audited(name: str, fidelity: str) -> None:
+    outcome = audit("learner", name, fidelity=fidelity, trials=TRIALS)
+    found = outcome.as_dict()
+    assert json.loads(json.dumps(found)) == found
+    assert outcome.verdict == ("no claim" if name == "push-sum" else f"not refuted at {TRIALS} trials")
+    assert (found["seen"], found["epsilon_stated"]) == ("wire", None if name == "push-sum" else 2.0)
