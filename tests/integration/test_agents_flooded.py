@@ -29,24 +29,16 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
         yield [stack.enter_context(AgentProcess(device, LIMITED)).ready() for device in (one, other)]
 
 
-@pytest.fixture(scope="module")
-def quiet(pair: list[AgentProcess]) -> tuple[float, float, float]:
-    """How it goes when nobody disturbs them."""
-    target, peer = pair
-    until(lambda: target.status()["traffic"]["received"] > 0, "they have met")
-    return _paced(target, peer, SECONDS)
-
-
 @pytest.mark.parametrize(
     "seconds", [pytest.param(SECONDS, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.soak)]
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_cycles_go_on_and_the_status_answers(
-    pair: list[AgentProcess], quiet: tuple[float, float, float], kind: str, seconds: float
-) -> None:
+def test_cycles_go_on_and_the_status_answers(pair: list[AgentProcess], kind: str, seconds: float) -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < HALF_OPEN + 1000:
         pytest.skip(f"needs {HALF_OPEN + 1000} descriptors for the strangers: raise the hard limit")
     target, peer = pair
+    until(lambda: target.status()["traffic"]["received"] > 0, "they have met")
+    quiet = _paced(target, peer, SECONDS)
     lines = len(target.log().splitlines())
     with flooded(kind, target.device.address, seconds):
         time.sleep(1.0)

@@ -90,19 +90,20 @@ def upgrade(path: Path, key: bytes) -> None:
         LedgerError: it holds charges for single records, which are named by their place in the file: which records
             those were is not known any more.
     """
-    with closing(connect(path, "rw")) as connection:
-        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+    with closing(connect(path, "ro")) as looked:  # so that any other file stays as it is, to the byte
+        if looked.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
             return
-        if connection.execute("PRAGMA user_version").fetchone()[0] != _UPGRADED_FROM:
+        if looked.execute("PRAGMA user_version").fetchone()[0] != _UPGRADED_FROM:
             return
-        unit = connection.execute("SELECT unit FROM budget").fetchone()[0]
-        terms = [event_of(row[0]) for row in connection.execute("SELECT DISTINCT terms FROM charge")]
+        unit = looked.execute("SELECT unit FROM budget").fetchone()[0]
+        terms = [event_of(row[0]) for row in looked.execute("SELECT DISTINCT terms FROM charge")]
         if unit == "record" and any(event.units != EVERY for event in terms):
             raise LedgerError(
                 f"{path}: this ledger is of version 0.1 of the program and holds charges for single records, named by "
                 "their place in the file: what each record has paid is not known any more, so nothing can be released. "
                 "Go back to version 0.1 for what was released, or let a new device join"
             )
+    with closing(connect(path, "rw")) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(
             f"BEGIN IMMEDIATE; {_NEW_TABLES} INSERT INTO secret VALUES (x'{key.hex()}'); {_TRIGGERS} "  # noqa: S608 - hex
