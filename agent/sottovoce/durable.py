@@ -1,7 +1,23 @@
 """Files whose names and contents survive a power cut."""
 
 import os
+import sqlite3
 from pathlib import Path
+
+_OF_THE_DISK = {
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
+}
+
+
+def sqlite_code(error: BaseException) -> int:
+    """SQLite's code of what went wrong; 0 for no error of SQLite. The rest of it says where SQLite met the error."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def of_the_disk(error: BaseException) -> bool:
+    """Whether a database could not be used for its disk, its permissions or another program, and is not damaged."""
+    return sqlite_code(error) in _OF_THE_DISK
 
 
 def sync(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +13,13 @@ from numpy.typing import NDArray
 from sottovoce.agent import watch
 from sottovoce.agent.assemble import assemble
 from sottovoce.agent.control import ControlServer
-from sottovoce.agent.faults import passing
+from sottovoce.agent.faults import Patience, passing
 from sottovoce.agent.notify import attend, tell
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
-from sottovoce.observe import Seldom
 
-_log = logging.getLogger(__name__)
-_FIRST_PAUSE = 0.5  # seconds
-_LONGEST_PAUSE = 60.0
+_LONGEST_PAUSE = 60.0  # seconds
 _WORKED_SECONDS = 60.0  # after which an agent has got over what ended the one before
 
 
@@ -36,8 +32,7 @@ def run(config: AgentConfig) -> ExitCode:
     Raises:
         SottovoceError: something that needs a person.
     """
-    seldom, pause = Seldom(_log), 0.0
-    longest = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, config.learner.period))  # two periods after a fault it is at work
+    patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # two periods after a fault it is at work
     worked = False
     while True:
         began, agent = time.monotonic(), None
@@ -49,9 +44,9 @@ def run(config: AgentConfig) -> ExitCode:
             if (kind := passing(error, worked=worked)) is None:
                 tell(f"STATUS=needs a person: {' '.join(str(error).split())}")
                 raise
-            recovered = time.monotonic() - began > _WORKED_SECONDS
-            pause = _FIRST_PAUSE if recovered or not pause else min(2 * pause, longest)
-            seldom.say(logging.WARNING, kind, "fault-passes kind=%s tries again until it is over: %s", kind, error)
+            if time.monotonic() - began > _WORKED_SECONDS:
+                patience.renewed()
+            pause = patience.pause(kind, error)
             if (code := asyncio.run(_Pause(config, kind, str(error), pause).wait())) is not None:
                 return code
 

@@ -5,10 +5,16 @@ power cut. Everything else ends the agent with its exit code, and a service mana
 """
 
 import errno
+import logging
 import sqlite3
 from collections.abc import Iterator
 
+from sottovoce.durable import sqlite_code
 from sottovoce.errors import ClockError, LedgerUnwritable, VaultAway
+from sottovoce.observe import Seldom
+
+_log = logging.getLogger(__name__)
+_FIRST_PAUSE = 0.5  # seconds
 
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: "disk",
@@ -47,6 +53,30 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
     return None
 
 
+class Patience:
+    """With faults that pass: says which it is, once a minute at most, and how long to wait, longer each time.
+
+    Args:
+        longest: pause, seconds.
+    """
+
+    def __init__(self, longest: float) -> None:
+        self._longest = max(_FIRST_PAUSE, longest)
+        self._pause = 0.0
+        self._seldom = Seldom(_log)
+
+    def renewed(self) -> None:
+        """What there was is over: the next pause is a first one."""
+        self._pause = 0.0
+
+    def pause(self, kind: str, error: BaseException) -> float:
+        """Seconds to wait for a fault of this kind."""
+        self._pause = min(2 * self._pause, self._longest) or _FIRST_PAUSE
+        said = "fault-passes kind=%s tries again until it is over: %s"
+        self._seldom.say(logging.WARNING, kind, said, kind, error)
+        return self._pause
+
+
 def _kind(error: BaseException, *, worked: bool) -> str | None:
     match error:
         case ClockError():
@@ -58,7 +88,7 @@ def _kind(error: BaseException, *, worked: bool) -> str | None:
         case MemoryError():
             return "memory"
         case sqlite3.Error():
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of it says where SQLite met the error
+            code = sqlite_code(error)
             return "disk" if worked and code in _LATER_ONLY else _OF_SQLITE.get(code)
         case OSError():
             if error.errno in _ADDRESS:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from sottovoce.durable import rename
+from sottovoce.durable import of_the_disk, rename
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.wire import SignedHead
 
@@ -18,10 +18,6 @@ CAPACITY = 4096
 _APPLICATION_ID = 0x50FF4EAD
 _SCHEMA_VERSION = 1
 _PAGES_BEFORE_CHECKPOINT = 64
-_DISK = {
-    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
-    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
-}
 _SCHEMA = """
 CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT NULL, charges INTEGER NOT NULL,
                    released INTEGER NOT NULL, mark BLOB NOT NULL, life BLOB NOT NULL, signature BLOB NOT NULL)
@@ -65,7 +61,7 @@ class HeadBook:
             try:
                 self._connection = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK:
+                if of_the_disk(error):
                     raise
                 self.begun = f"it was damaged ({error})"
                 self._create()

@@ -13,6 +13,7 @@ from sottovoce.agent.family import family_of
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, read
 from sottovoce.config import AgentConfig
+from sottovoce.durable import sqlite_code
 from sottovoce.errors import DataError
 from sottovoce.identity import load
 from sottovoce.learners import Effect, Learner, PublishModel, SetTimer, Timer
@@ -38,7 +39,7 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
     try:
         saved = codec.decode(_saved(path))
     except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NOT_OPENED:
+        if sqlite_code(error) not in _NOT_OPENED:
             raise _of_another(path, error) from error
         raise DataError(
             f"{path}: cannot be read there ({error}): ask as the agent's user, and let its disk be writable, with room"

@@ -10,16 +10,12 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.states import OtherModel, StateCodec
-from sottovoce.durable import rename
+from sottovoce.durable import of_the_disk, rename
 from sottovoce.errors import DataError
 from sottovoce.learners import Learner
 
 _APPLICATION_ID = 0x50FF57A7
 _SCHEMA_VERSION = 1
-_DISK = {
-    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
-    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
-}
 _SCHEMA = """
 CREATE TABLE life (incarnation INTEGER NOT NULL);
 CREATE TABLE learner (one INTEGER PRIMARY KEY CHECK (one = 1), state BLOB NOT NULL);
@@ -144,7 +140,7 @@ class SqliteStore:
         return int(row[0])
 
     def _unusable(self, error: Exception) -> DataError:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK:
+        if of_the_disk(error):
             return DataError(f"{self._path}: cannot be used ({error}); make room on its disk and check its permissions")
         return DataError(
             f"{self._path}: the agent's state is damaged ({error}). Move state.db, state.db-wal and state.db-shm away "

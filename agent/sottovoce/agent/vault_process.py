@@ -12,19 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.agent.family import family_of, try_graph
-from sottovoce.agent.faults import passing
+from sottovoce.agent.faults import Patience, passing
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
-from sottovoce.observe import Seldom
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
 from sottovoce.vault.server import Served, VaultServer, listening
 
 _log = logging.getLogger(__name__)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds; a fault that passes while it serves is told to whoever asks
+_LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is told to whoever asks
 
 
 def keep(config: AgentConfig, file: Path) -> ExitCode:
@@ -49,17 +48,16 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         _log.warning(
             "network-not-forbidden this machine's system calls are not known; let the service manager forbid it"
         )
-    seldom, pause = Seldom(_log), _FIRST_PAUSE
+    patience = Patience(_LONGEST_PAUSE)
     while True:
         try:
             return _serve(config, file, user)
         except (SottovoceError, OSError, MemoryError) as error:
             if (kind := passing(error, worked=False)) is None:
                 raise
-            seldom.say(logging.WARNING, kind, "fault-passes kind=%s tries again until it is over: %s", kind, error)
+            pause = patience.pause(kind, error)
             tell(ALIVE, f"STATUS=waits for a fault to pass: {kind}")
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode:

@@ -12,11 +12,25 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.binomial import two_sided
 from sottovoce.audit.chances import gamma_above, gamma_two_sided, gap, phi
+from sottovoce.errors import InternalError
 from sottovoce.perturbation import Cap, RandomisedLabel
+from sottovoce.vault import Budget
 
 Floats = NDArray[np.float64]
+
+
+def claimed_mu(budget: Budget) -> float:
+    """μ of the Gaussian mechanism that costs a budget, analytic (Balle & Wang 2018).
+
+    Raises:
+        InternalError: it promises no ε.
+    """
+    if budget.epsilon is None:
+        raise InternalError("what promises no ε has no σ: report this")
+    return gaussian_mu(budget.epsilon, budget.delta)
 
 
 class Law(Protocol):

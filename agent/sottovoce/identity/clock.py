@@ -32,9 +32,9 @@ def kernel_clock() -> int:
     return int(library.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)))
 
 
-def synchronised() -> bool:
+def synchronised(kernel: Callable[[], int] = kernel_clock) -> bool:
     """Whether the kernel says that something keeps the clock right."""
-    return 0 <= kernel_clock() != UNSYNCHRONISED
+    return 0 <= kernel() != UNSYNCHRONISED
 
 
 def boot_id() -> str:

@@ -104,7 +104,7 @@ class Ledger:
             lock = locked(path)
             stack.callback(os.close, lock)
             _refuse_without_log(path)
-            upgrade(path, os.urandom(KEY_BYTES))
+            upgrade(path)
             checking = stack.enter_context(closing(connect(path, "ro")))  # so that a file refused stays as it is
             ledger = cls(checking, lock, path)
             if (moved := ledger.ended()) is not None:

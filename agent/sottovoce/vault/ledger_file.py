@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sottovoce.accounting.events import event_of
 from sottovoce.accounting.units import EVERY
+from sottovoce.durable import sqlite_code
 from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError
 from sottovoce.vault.budget import Budget
 
@@ -83,7 +84,7 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
         raise sqlite3.DatabaseError("its budget is none") from error
 
 
-def upgrade(path: Path, key: bytes) -> None:
+def upgrade(path: Path) -> None:
     """Bring the file of version 0.1 up to this schema, in one transaction; leave any other as it is.
 
     Raises:
@@ -106,7 +107,7 @@ def upgrade(path: Path, key: bytes) -> None:
     with closing(connect(path, "rw")) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(
-            f"BEGIN IMMEDIATE; {_NEW_TABLES} INSERT INTO secret VALUES (x'{key.hex()}'); {_TRIGGERS} "  # noqa: S608 - hex
+            f"BEGIN IMMEDIATE; {_NEW_TABLES} INSERT INTO secret VALUES (x'{os.urandom(KEY_BYTES).hex()}'); {_TRIGGERS} "  # noqa: S608 - hex
             f"PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"
         )
 
@@ -202,16 +203,11 @@ def named(path: Path | None = None) -> Iterator[None]:
 
 
 def _is_of_the_disk(error: Exception) -> bool:
-    return _code(error) in _DISK or getattr(error, "errno", None) in _DISK_ERRORS
-
-
-def _code(error: Exception) -> int:
-    """Of SQLite; the rest of it says where SQLite met the error."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+    return sqlite_code(error) in _DISK or getattr(error, "errno", None) in _DISK_ERRORS
 
 
 def _remedy(error: Exception) -> str:
-    code = _code(error)
+    code = sqlite_code(error)
     if _is_of_the_disk(error):
         return "make room on its disk, or replace the disk"
     if code in _ACCESS or isinstance(error, OSError):

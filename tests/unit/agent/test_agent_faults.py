@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent import endurance
+from sottovoce.agent import endurance, faults
 from sottovoce.agent.control import ask
 from sottovoce.agent.faults import KINDS, passing
 from sottovoce.errors import (
@@ -103,7 +103,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
             return Agent(failures[len(began) - 1])
 
         monkeypatch.setattr(endurance, "assemble", assemble)
-        monkeypatch.setattr(endurance, "_FIRST_PAUSE", 0.02)
+        monkeypatch.setattr(faults, "_FIRST_PAUSE", 0.02)
         monkeypatch.setattr("sottovoce.agent.watch.run", lambda agent: agent.run())
         return began
 
@@ -138,7 +138,7 @@ def test_while_it_waits_it_answers_and_can_be_stopped(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(LedgerUnwritable("no room"))
-    monkeypatch.setattr(endurance, "_FIRST_PAUSE", PATIENCE)
+    monkeypatch.setattr(faults, "_FIRST_PAUSE", PATIENCE)
     seen: list[dict[str, Any]] = []
 
     def look() -> None:

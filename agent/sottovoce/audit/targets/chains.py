@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.laws import Gaussian, claimed_mu
 from sottovoce.audit.shapes import Gaussians
 from sottovoce.audit.subject import Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, ChainTerms, Ledger, OperatingSystemNoise, Vault, build
 
@@ -60,10 +58,8 @@ class Chains:
     @property
     def sigma(self) -> float:
         """2ηL/b over μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
-        if self.budget.epsilon is None:
-            raise InternalError("a chain without noise has no σ: report this")
         distance = 2 * _STEP_SIZE * math.sqrt(2) / _BATCH
-        return distance / gaussian_mu(self.budget.epsilon, self.budget.delta)
+        return distance / claimed_mu(self.budget)
 
     def alone(self) -> None:
         """See Subject.alone: a chain has two classes at least."""

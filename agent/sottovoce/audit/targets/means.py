@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.laws import Gaussian, claimed_mu
 from sottovoce.audit.shapes import Gaussians
 from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.errors import InternalError
 from sottovoce.vault import Budget, Ledger, MeanTerms, OperatingSystemNoise, Vault, build
 
 Floats = NDArray[np.float64]
@@ -62,9 +60,7 @@ class Means:
     @property
     def sigma(self) -> float:
         """σ: C / μ, analytic (Balle & Wang 2018)."""
-        if self.budget.epsilon is None:
-            raise InternalError("a mean without noise has no σ: report this")
-        return self.terms.clip / gaussian_mu(self.budget.epsilon, self.budget.delta)
+        return self.terms.clip / claimed_mu(self.budget)
 
     def alone(self) -> "Means":
         """See Subject.alone."""

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.laws import Gaussian, claimed_mu
 from sottovoce.audit.shapes import Gaussians
 from sottovoce.audit.subject import Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.errors import InternalError
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, StreamTerms, Vault, build
 
 Floats = NDArray[np.float64]
@@ -65,10 +63,8 @@ class Streams:
     @property
     def sigma(self) -> float:
         """The clip times the weights' L2 norm, over μ: all releases of a window are one."""
-        if self.budget.epsilon is None:
-            raise InternalError("a stream without noise has no σ: report this")
         norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
-        return _CLIP * norm / gaussian_mu(self.budget.epsilon, self.budget.delta)
+        return _CLIP * norm / claimed_mu(self.budget)
 
     def alone(self) -> "Streams":
         """See Subject.alone."""

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.accounting.calibration import Neighbouring
-from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.chances import phi
-from sottovoce.audit.laws import Gaussian
+from sottovoce.audit.laws import Gaussian, claimed_mu
 from sottovoce.audit.shapes import Gaussians, SampledGaussians
 from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.targets.asking import answers
@@ -116,12 +115,12 @@ class GaussianSums:
     @property
     def sigma(self) -> float:
         """σ of one release: C √releases / μ, analytic (Balle & Wang 2018); for random batches, the accountant's."""
-        epsilon, delta, clip = self.budget.epsilon, self.budget.delta, self.terms.clip
+        epsilon, clip = self.budget.epsilon, self.terms.clip
         if epsilon is None:
             return clip  # of no noise; any will do to guess by
         if isinstance(shape := self.shape, SampledGaussians):
-            return clip * shape.noise(epsilon, delta)
-        return clip * math.sqrt(self.terms.releases) / gaussian_mu(epsilon, delta)
+            return clip * shape.noise(epsilon, self.budget.delta)
+        return clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
 
     @property
     def grid(self) -> float | None:
@@ -176,11 +175,11 @@ class GaussianSums:
 
     def scores(self, sighting: Sighting) -> Floats:
         """See Subject.scores; the auditor knows which block a record is in, and no more of which batch."""
-        total = np.zeros(self.canaries)
+        total, every, variance = np.zeros(self.canaries), self._all(), self.sigma**2
         blocks = self._block_of_each(sighting.key)
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
-            rows = self._told_apart(self._clipped(point, self._all()))
-            ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / self.sigma**2
+            rows = self._told_apart(self._clipped(point, every))
+            ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / variance
             if self.rate < 1:
                 ratios = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios)
             total += np.where(blocks == slot % self._blocks, ratios, 0.0)
