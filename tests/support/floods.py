@@ -40,7 +40,7 @@ def half_open(address: tuple[str, int], until: float) -> None:
 
 def slow(address: tuple[str, int], until: float) -> None:
     """The first word of a handshake, a byte at a time."""
-    hello, senders = _client_hello(), [_connected(address) for _ in range(_SLOW)]
+    hello, senders = _client_hello(), [_knocking(address) for _ in range(_SLOW)]
     for i in range(len(hello)):
         for sender in senders:
             _told(sender, hello[i : i + 1])
@@ -53,45 +53,51 @@ def garbage(address: tuple[str, int], until: float) -> None:
     """What begins as TLS and is none, so many a second."""
     words = b"\x16\x03\x01\x02\x00" + b"\xff" * 512
     begin, sent = time.monotonic(), 0
-    while (now := time.monotonic()) < until:
-        while sent < GARBAGE_A_SECOND * (now - begin):
-            with _connected(address) as stranger:
-                _told(stranger, words)
-            sent += 1
-        time.sleep(0.005)
+    with selectors.DefaultSelector() as selector:
+        while (now := time.monotonic()) < until:
+            while sent < GARBAGE_A_SECOND * (now - begin):
+                selector.register(_knocking(address), selectors.EVENT_WRITE)
+                sent += 1
+            for key, _ in selector.select(0.005):
+                selector.unregister(key.fileobj)
+                with _stranger(key) as stranger:
+                    _told(stranger, words)
 
 
 def _held(address: tuple[str, int], until: float, count: int, word: Callable[[], bytes]) -> None:
+    """So many connections at once: all knock, then say their word, then wait to be cut off."""
     with selectors.DefaultSelector() as selector:
         for _ in range(count):
-            selector.register(_opened(address, word()), selectors.EVENT_READ)
+            selector.register(_knocking(address), selectors.EVENT_WRITE)
         while (left := until - time.monotonic()) > 0:
-            for key, _ in selector.select(min(left, 0.2)):
-                stranger = key.fileobj
-                assert isinstance(stranger, socket.socket)
-                if not _answered(stranger):
+            for key, events in selector.select(min(left, 0.2)):
+                stranger = _stranger(key)
+                if events & selectors.EVENT_WRITE:
+                    _told(stranger, word())
+                    selector.modify(stranger, selectors.EVENT_READ)
+                elif not _answered(stranger):
                     selector.unregister(stranger)
                     stranger.close()
-                    selector.register(_opened(address, word()), selectors.EVENT_READ)
+                    selector.register(_knocking(address), selectors.EVENT_WRITE)
 
 
-def _connected(address: tuple[str, int]) -> socket.socket:
+def _knocking(address: tuple[str, int]) -> socket.socket:
+    """A socket that may be written to once the connection is there, or is refused."""
     stranger = socket.socket()
-    stranger.settimeout(5.0)
-    with suppress(OSError):  # turned away: that is allowed
+    stranger.setblocking(False)
+    with suppress(OSError):  # under way, or turned away: both are allowed
         stranger.connect(address)
     return stranger
 
 
-def _opened(address: tuple[str, int], word: bytes) -> socket.socket:
-    stranger = _connected(address)
-    _told(stranger, word)
-    return stranger
+def _stranger(key: selectors.SelectorKey) -> socket.socket:
+    assert isinstance(key.fileobj, socket.socket)
+    return key.fileobj
 
 
 def _told(stranger: socket.socket, words: bytes) -> None:
     with suppress(OSError):  # cut off: that is allowed
-        stranger.sendall(words)
+        stranger.send(words)
 
 
 def _answered(stranger: socket.socket) -> bool:
