@@ -43,8 +43,9 @@ def test_cycles_go_on_and_the_status_answers(pair: list[AgentProcess], kind: str
     with flooded(kind, target.device.address, seconds):
         time.sleep(1.0)
         cycles, received, slowest = _paced(target, peer, seconds - 2.0)
-    assert cycles >= PACE * quiet[0], "its own cycles"
-    assert received >= PACE * quiet[1], "what its peer hands over"
+    one = 1 / (seconds - 2.0)  # more or less is counted, by where the time was cut
+    assert cycles + one >= PACE * quiet[0], "its own cycles"
+    assert received + one >= PACE * quiet[1], "what its peer hands over"
     assert slowest < 1.0, "its status answers"
     status = target.status()
     assert status["resources"]["rss_mib"] < MEMORY_MIB

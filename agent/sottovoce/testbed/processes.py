@@ -28,6 +28,7 @@ from sottovoce.vault import Spending
 _POLL_SECONDS = 0.2
 _SPARE_SECONDS = 60.0
 _SLOWEST = 5.0
+_STALLED_SECONDS = 5.0
 
 
 def run(plan: Plan, watcher: Watcher) -> Report:
@@ -127,10 +128,15 @@ class _Run:
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
 
     def _advance(self) -> None:
-        """The fleet's cycle is its agents' median, which may only rise; while all are down, it follows the clock."""
+        """The fleet's cycle is its agents' median, which may only rise; while none can go on, it follows the clock.
+
+        Who runs may wait for one that is away, such as a keeper of its ledger's head.
+        """
         cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
-        alone = not self._fleet.running() and time.monotonic() - self._reached >= self._plan.options.period
-        cycle = max(self._cycle + alone, int(statistics.median_low(cycles)) if cycles else 0)
+        period = self._plan.options.period
+        patience = max(_STALLED_SECONDS, _SLOWEST * period) if self._fleet.running() else period
+        waited = time.monotonic() - self._reached >= patience and self._fate.brings_back(self._cycle)
+        cycle = max(self._cycle + waited, int(statistics.median_low(cycles)) if cycles else 0)
         if cycle > self._cycle:
             self._cycle, self._reached = cycle, time.monotonic()
 
