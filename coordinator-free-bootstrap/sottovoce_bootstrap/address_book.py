@@ -9,8 +9,9 @@ import json
 import sqlite3
 from pathlib import Path
 
-from sottovoce.durable import rename
+from sottovoce.durable import of_the_disk, rename
 from sottovoce.errors import DataError, MessageRefused
+from sottovoce.schema import Schema
 
 from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import CAPACITY
@@ -18,17 +19,17 @@ from sottovoce_bootstrap.contacts import CAPACITY
 LIFETIME = 30 * 86_400.0
 """Seconds, of open book, after which who has not answered again is dropped."""
 
-_APPLICATION_ID = 0x50FFB00C
-_SCHEMA_VERSION = 1
-_DISK = {
-    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
-    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
-}
-_SCHEMA = """
+_VERSION_1 = """
 CREATE TABLE clock (seconds REAL NOT NULL);
 INSERT INTO clock VALUES (0);
 CREATE TABLE contact (node_id TEXT PRIMARY KEY, endpoints TEXT NOT NULL, answered REAL NOT NULL) WITHOUT ROWID;
 """
+SCHEMA = Schema(
+    0x50FFB00C,
+    "a Sottovoce address book",
+    (_VERSION_1,),
+    "move peers.db, peers.db-wal and peers.db-shm away: the device starts from its seeds",
+)
 
 
 class AddressBook:
@@ -54,7 +55,7 @@ class AddressBook:
             try:
                 self._connection, self._seconds = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
-                if _is_disk(error):
+                if of_the_disk(error):
                     raise
                 self.replaced = f"{path}: the address book was damaged ({error}) and is started anew: seeds are tried"
                 self._create()
@@ -108,9 +109,7 @@ class AddressBook:
         draft = self._path.with_name(self._path.name + ".new")
         draft.unlink(missing_ok=True)
         connection = sqlite3.connect(draft, isolation_level=None)
-        connection.executescript(
-            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
-        )
+        SCHEMA.create(connection)
         connection.close()
         draft.chmod(0o600)
         rename(draft, self._path)
@@ -119,10 +118,7 @@ class AddressBook:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
             execute = connection.execute
-            if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-                raise ValueError("it is not a Sottovoce address book")
-            if (version := execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
-                raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+            SCHEMA.upgrade(connection, self._path)
             execute("PRAGMA journal_mode = WAL")
             execute("PRAGMA synchronous = NORMAL")
             if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
@@ -138,10 +134,6 @@ class AddressBook:
         return DataError(
             f"{self._path}: the address book cannot be used ({error}); make room on its disk and check its permissions"
         )
-
-
-def _is_disk(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK
 
 
 def _contact(node_id: str, endpoints: str) -> Contact | None:

@@ -11,18 +11,23 @@ from pathlib import Path
 
 from sottovoce.durable import of_the_disk, rename
 from sottovoce.errors import DataError, MessageRefused
+from sottovoce.schema import Schema
 from sottovoce.wire import SignedHead
 
 NAME = "heads.db"
 CAPACITY = 4096
-_APPLICATION_ID = 0x50FF4EAD
-_SCHEMA_VERSION = 1
 _PAGES_BEFORE_CHECKPOINT = 64
-_SCHEMA = """
+_VERSION_1 = """
 CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT NULL, charges INTEGER NOT NULL,
                    released INTEGER NOT NULL, mark BLOB NOT NULL, life BLOB NOT NULL, signature BLOB NOT NULL)
                    STRICT, WITHOUT ROWID;
 """
+SCHEMA = Schema(
+    0x50FF4EAD,
+    "a book of ledger heads",
+    (_VERSION_1,),
+    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the device is no witness for others until they have told it anew",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +136,7 @@ class HeadBook:
         draft = self._path.with_name(self._path.name + ".new")
         draft.unlink(missing_ok=True)
         connection = sqlite3.connect(draft, isolation_level=None)
-        connection.executescript(
-            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
-        )
+        SCHEMA.create(connection)
         connection.close()
         draft.chmod(0o600)
         rename(draft, self._path)
@@ -142,10 +145,7 @@ class HeadBook:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
             execute = connection.execute
-            if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-                raise ValueError("it is not a book of ledger heads")
-            if (version := execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
-                raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+            SCHEMA.upgrade(connection, self._path)
             execute("PRAGMA journal_mode = WAL")
             execute("PRAGMA synchronous = FULL")
             execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BEFORE_CHECKPOINT}")

@@ -9,16 +9,21 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.learners import PublishedRecord
+from sottovoce.schema import Schema
 from sottovoce.wire import from_wire, to_wire
 from sottovoce.wire.v1 import golf_pb2
 
 _log = logging.getLogger(__name__)
 NAME = "records.db"
-_APPLICATION_ID = 0x50FF4EC0
-_SCHEMA_VERSION = 1
-_SCHEMA = """
+_VERSION_1 = """
 CREATE TABLE record (owner TEXT NOT NULL, slot INTEGER NOT NULL, published BLOB NOT NULL, PRIMARY KEY (owner, slot));
 """
+SCHEMA = Schema(
+    0x50FF4EC0,
+    "a book of published records",
+    (_VERSION_1,),
+    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the records come again",
+)
 
 
 class RecordBook:
@@ -93,7 +98,7 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
     try:
         connection = sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True, timeout=10)
         try:
-            _check(connection)
+            SCHEMA.version(connection, path)
             return tuple(_decoded(connection))
         finally:
             connection.close()
@@ -107,25 +112,14 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         if fresh:
             path.chmod(0o600)
-            connection.executescript(
-                f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION};"
-            )
-        _check(connection)
+            SCHEMA.create(connection)
+        SCHEMA.upgrade(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # a record lost with the last second comes again
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'record'").fetchone():
-            connection.executescript(_SCHEMA)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-        raise ValueError("it is not a book of published records")
-    if (version := connection.execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
-        raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
 
 
 def _decoded(connection: sqlite3.Connection) -> Iterable[PublishedRecord]:

@@ -12,6 +12,7 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.family import family_of
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, read
+from sottovoce.agent.sqlite_store import SCHEMA
 from sottovoce.config import AgentConfig
 from sottovoce.durable import sqlite_code
 from sottovoce.errors import DataError
@@ -72,6 +73,7 @@ def _saved(path: Path) -> bytes:
         raise DataError(f"{path}: this device has not learnt anything yet; start it with `sottovoce agent run`")
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
     try:
+        SCHEMA.version(connection, path)
         row = connection.execute("SELECT state FROM learner").fetchone()
     finally:
         connection.close()

@@ -13,16 +13,36 @@ from sottovoce.agent.states import OtherModel, StateCodec
 from sottovoce.durable import of_the_disk, rename
 from sottovoce.errors import DataError
 from sottovoce.learners import Learner
+from sottovoce.schema import Schema
 
-_APPLICATION_ID = 0x50FF57A7
-_SCHEMA_VERSION = 1
-_SCHEMA = """
+_VERSION_1 = """
 CREATE TABLE life (incarnation INTEGER NOT NULL);
 CREATE TABLE learner (one INTEGER PRIMARY KEY CHECK (one = 1), state BLOB NOT NULL);
 CREATE TABLE outbox (recipient TEXT PRIMARY KEY, sequence INTEGER NOT NULL, parcel BLOB NOT NULL);
 CREATE TABLE sequence (recipient TEXT PRIMARY KEY, sequence INTEGER NOT NULL);
 CREATE TABLE seen (sender TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL);
 """
+_VERSION_2 = """
+ALTER TABLE outbox RENAME TO old_outbox;
+ALTER TABLE sequence RENAME TO old_sequence;
+ALTER TABLE seen RENAME TO old_seen;
+CREATE TABLE outbox (recipient TEXT PRIMARY KEY, sequence INTEGER NOT NULL, parcel BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE sequence (recipient TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE seen (sender TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO outbox SELECT recipient, sequence, parcel FROM old_outbox;
+INSERT INTO sequence SELECT recipient, sequence FROM old_sequence;
+INSERT INTO seen SELECT sender, incarnation, sequence FROM old_seen;
+DROP TABLE old_outbox;
+DROP TABLE old_sequence;
+DROP TABLE old_seen;
+"""
+SCHEMA = Schema(
+    0x50FF57A7,
+    "a Sottovoce state",
+    (_VERSION_1, _VERSION_2),
+    "move state.db, state.db-wal and state.db-shm away: the device rejoins with nothing, in a new incarnation; its "
+    "ledger is kept",
+)
 
 
 class SqliteStore:
@@ -116,9 +136,7 @@ class SqliteStore:
         draft = self._path.with_name("state.db.new")
         draft.unlink(missing_ok=True)
         connection = sqlite3.connect(draft, isolation_level=None)
-        connection.executescript(
-            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
-        )
+        SCHEMA.create(connection)
         connection.execute("INSERT INTO life VALUES (?)", (incarnation,))
         connection.execute("INSERT INTO learner VALUES (1, ?)", (self._codec.encode(state),))
         connection.close()
@@ -127,14 +145,12 @@ class SqliteStore:
 
     def _open(self) -> int:
         execute = self._connection.execute
-        if execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-            raise ValueError("it is not a Sottovoce state")
-        if (version := execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
-            raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
+        SCHEMA.version(self._connection, self._path)
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
         if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
             raise ValueError(verdict)
+        SCHEMA.upgrade(self._connection, self._path)
         if (row := execute("SELECT incarnation FROM life").fetchone()) is None:
             raise ValueError("it has lost its incarnation")
         return int(row[0])

@@ -136,7 +136,7 @@ def damaged(path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        *("empty", "zeros", "cut", "PRAGMA application_id = 7", "PRAGMA user_version = 2", "DELETE FROM life"),
+        *("empty", "zeros", "cut", "PRAGMA application_id = 7", "PRAGMA user_version = 0", "DELETE FROM life"),
         *("DELETE FROM learner", "UPDATE learner SET state = x'ff'", "UPDATE learner SET state = 'text'"),
         *("DROP TABLE seen", "UPDATE learner SET state = x'0a03000000'"),
     ],

@@ -1,6 +1,5 @@
 """The book of heads: the highest of each device, durable, bounded, and never one that does not continue another."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -91,17 +90,6 @@ def test_a_damaged_book_is_begun_anew_and_says_so(devices: list[Identity], tmp_p
     assert book.begun is not None
     assert book.begun.startswith("it was damaged (")
     assert book.take(head(devices[0], 1), ()).fits
-    book.close()
-
-
-def test_a_book_of_another_version_is_not_taken_for_one(tmp_path: Path) -> None:
-    path = tmp_path / "heads.db"
-    HeadBook(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    book = HeadBook(path)
-    assert "its schema is version 99" in (book.begun or "")
     book.close()
 
 

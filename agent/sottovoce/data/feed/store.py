@@ -13,11 +13,10 @@ import numpy as np
 from sottovoce.data.feed.windows import MISSING, Window, Windows
 from sottovoce.durable import rename
 from sottovoce.errors import DataError
+from sottovoce.schema import Schema
 
-_APPLICATION_ID = 0x50FFFEED
-_SCHEMA_VERSION = 1
 _MOST_WINDOWS = 10_000_000  # 570 years of half-hours: more is damage, not data
-_SCHEMA = """
+_VERSION_1 = """
 CREATE TABLE feed (seconds INTEGER NOT NULL, identifier TEXT NOT NULL);
 CREATE TABLE meter (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE window (
@@ -25,6 +24,7 @@ CREATE TABLE window (
 ) WITHOUT ROWID;
 CREATE TABLE refused (meter TEXT NOT NULL, reason TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (meter, reason));
 """
+SCHEMA = Schema(0x50FFFEED, "a store of windows", (_VERSION_1,), "move the file away and collect anew")
 _DAY = 86_400
 
 
@@ -50,7 +50,7 @@ class WindowStore:
                 _create(path, seconds)
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=10)
             self._execute = self._connection.execute
-            _check(self._connection)
+            SCHEMA.upgrade(self._connection, path)
             found, self.identifier = self._execute("SELECT seconds, identifier FROM feed").fetchone()
             if found != seconds:
                 self.close()
@@ -191,7 +191,7 @@ class _Reading:
         except sqlite3.DatabaseError as error:
             raise _unusable(self._path, error) from error
         try:
-            _check(self._connection)
+            SCHEMA.version(self._connection, self._path)
             self._connection.execute("BEGIN")
         except (sqlite3.DatabaseError, ValueError) as error:
             self._connection.close()
@@ -225,20 +225,11 @@ def _create(path: Path, seconds: int) -> None:
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     connection = sqlite3.connect(draft, isolation_level=None)
     try:
-        connection.executescript(
-            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
-        )
+        SCHEMA.create(connection)
         connection.execute("INSERT INTO feed VALUES (?, ?)", (seconds, secrets.token_hex(6)))
     finally:
         connection.close()
     rename(draft, path)
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-        raise ValueError("it is no store of windows")
-    if (version := connection.execute("PRAGMA user_version").fetchone()[0]) != _SCHEMA_VERSION:
-        raise ValueError(f"its schema is version {version}, this program reads {_SCHEMA_VERSION}")
 
 
 def _seconds(connection: sqlite3.Connection) -> int:

@@ -1,0 +1,69 @@
+"""Versions of the databases that a device keeps: an older one is brought up to date, and a newer one left alone."""
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Of one kind of SQLite file.
+
+    Attributes:
+        application: SQLite's `application_id` of such a file.
+        name: what it is, for people.
+        steps: SQL. The first makes an empty file one of version 1, each of the others one of the next version. A step
+            that was released is never changed.
+        otherwise: what to do with a file of a newer version without that program, and what it costs.
+    """
+
+    application: int
+    name: str
+    steps: tuple[str, ...]
+    otherwise: str
+
+    def create(self, connection: sqlite3.Connection) -> None:
+        """Make an empty file one of the present version."""
+        self._apply(connection, 0)
+
+    def version(self, connection: sqlite3.Connection, path: Path) -> int:
+        """Of a file, which is not changed.
+
+        Raises:
+            ValueError: it is another program's, or none that this one ever wrote.
+            DataError: a newer version of this program wrote it.
+        """
+        if connection.execute("PRAGMA application_id").fetchone()[0] != self.application:
+            raise ValueError(f"it is not {self.name}")
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > len(self.steps):
+            raise DataError(
+                f"{path}: a newer version of the program wrote it (schema {version}, this one knows up to "
+                f"{len(self.steps)}), and nothing is wrong with it: run that version again, or {self.otherwise}"
+            )
+        if version < 1:
+            raise ValueError(f"its schema is version {version}, which there never was")
+        return version
+
+    def upgrade(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Bring a file to the present version, all or nothing.
+
+        Raises:
+            ValueError: see `version`.
+            DataError: see `version`.
+        """
+        if (version := self.version(connection, path)) < len(self.steps):
+            self._apply(connection, version)
+
+    def _apply(self, connection: sqlite3.Connection, version: int) -> None:
+        try:
+            connection.executescript(
+                f"BEGIN IMMEDIATE; PRAGMA application_id = {self.application}; {''.join(self.steps[version:])} "
+                f"PRAGMA user_version = {len(self.steps)}; COMMIT;"
+            )
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

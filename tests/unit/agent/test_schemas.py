@@ -1,0 +1,123 @@
+"""Databases of every version: an older one is brought up to date whole, a newer one is named and left alone."""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import sottovoce_bootstrap.address_book
+from sottovoce.agent import head_book, record_book, sqlite_store
+from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.states.push_sum import PushSumCodec
+from sottovoce.data.feed import store as feed_store
+from sottovoce.errors import DataError
+from sottovoce.schema import Schema
+
+from tests.unit.learners.support import push_sum
+
+LEARNER = push_sum("a", "b", size=3)
+_ROOT = Path(__file__).parents[3]
+
+
+def _state(path: Path) -> sqlite_store.SqliteStore:
+    return sqlite_store.SqliteStore(path.parent, LEARNER, PushSumCodec(LEARNER), 0)
+
+
+class Closed:
+    """Opens a file, and closes it again."""
+
+    def __init__(self, opened: Callable[[Path], object], name: str, module: ModuleType) -> None:
+        self.name, self.module = name, module
+        self._opened = opened
+
+    def __call__(self, path: Path) -> None:
+        book = self._opened(path)
+        book.close()  # type: ignore[attr-defined]
+
+
+KEPT = [
+    Closed(_state, "state.db", sqlite_store),
+    Closed(head_book.HeadBook, "heads.db", head_book),
+    Closed(record_book.RecordBook, "records.db", record_book),
+    Closed(lambda path: feed_store.WindowStore(path, 900, 7), "windows.db", feed_store),
+    Closed(
+        lambda path: sottovoce_bootstrap.AddressBook(path, 0.0), "peers.db", sottovoce_bootstrap.address_book
+    ),
+]  # fmt: skip
+each = pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.name)
+
+
+def _set(path: Path, version: int) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+
+
+@each
+def test_a_newer_one_is_named_and_left_alone(tmp_path: Path, kept: Closed) -> None:
+    path = tmp_path / kept.name
+    kept(path)
+    _set(path, 99)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=re.escape(f"{path}: a newer version of the program wrote it (schema 99")):
+        kept(path)
+    assert path.read_bytes() == before
+
+
+@each
+def test_every_version_of_the_past_is_brought_up_to_date(tmp_path: Path, kept: Closed) -> None:
+    path, schema = tmp_path / kept.name, kept.module.SCHEMA
+    kept(path)
+    present = _tables(path)
+    for version in range(1, len(schema.steps)):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as old:
+            replace(schema, steps=schema.steps[:version]).create(old)
+            schema.upgrade(old, path)
+            assert sorted(old.execute("SELECT type, name, sql FROM sqlite_master").fetchall()) == present
+            assert schema.version(old, path) == len(schema.steps)
+
+
+def _tables(path: Path) -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return sorted(connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall())
+
+
+def test_the_state_of_version_0_1_goes_on(tmp_path: Path) -> None:
+    state = replace(LEARNER.fresh(), cycle=7, step=3)
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as old:
+        replace(sqlite_store.SCHEMA, steps=sqlite_store.SCHEMA.steps[:1]).create(old)
+        old.execute("INSERT INTO life VALUES (4)")
+        old.execute("INSERT INTO learner VALUES (1, ?)", (PushSumCodec(LEARNER).encode(state),))
+        old.execute("INSERT INTO outbox VALUES ('a', 9, x'01')")
+        old.execute("INSERT INTO sequence VALUES ('a', 9)")
+        old.execute("INSERT INTO seen VALUES ('b', 2, 5)")
+    for _ in range(2):
+        store = _state(tmp_path / "state.db")
+        saved = store.load()
+        store.close()
+        assert (store.incarnation, saved.state.cycle, saved.state.step) == (4, 7, 3)
+        assert saved.outbox == [Outgoing("a", 9, b"\1")]
+        assert (saved.sequences, saved.seen) == ({"a": 9}, {"b": Seen(2, 5)})
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    schema = Schema(7, "a test", ("CREATE TABLE one (x);", "CREATE TABLE two (x); INSERT INTO nowhere VALUES (1);"), "")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        replace(schema, steps=schema.steps[:1]).create(connection)
+        with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+            schema.upgrade(connection, path)
+        assert schema.version(connection, path) == 1
+        assert not connection.in_transaction
+    assert [name for _, name, _ in _tables(path)] == ["one"]
+
+
+def test_all_that_keep_a_database_are_here() -> None:
+    sources = [*_ROOT.glob("agent/sottovoce/**/*.py"), *_ROOT.glob("coordinator-free-bootstrap/**/*.py")]
+    keeping = {path for path in sources if re.search(r"^SCHEMA = Schema\(", path.read_text(), re.MULTILINE)}
+    assert keeping == {Path(str(kept.module.__file__)).resolve() for kept in KEPT}
+    versioned = {path.name for path in sources if "user_version" in path.read_text()}
+    assert versioned == {"schema.py", "ledger_file.py"}
