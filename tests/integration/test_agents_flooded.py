@@ -1,4 +1,7 @@
-"""Strangers without a certificate and with many sockets: a device with 1,024 descriptors goes on, and says little."""
+"""Strangers without a certificate and with many sockets: a device with 1,024 descriptors goes on, and says little.
+
+How well it goes on is measured for a minute, on a machine that does nothing else: `make soak`.
+"""
 
 import resource
 import time
@@ -16,7 +19,8 @@ from tests.support.waiting import until
 PERIOD, SECONDS, LONG = 0.4, 5.0, 60.0
 LIMITED = ("prlimit", "--nofile=1024:1024")
 MEMORY_MIB = 192  # the unit's MemoryMax
-PACE = 0.8
+PACE, STATUS_SECONDS = 0.8, 1.0
+BUSY_PACE, BUSY_STATUS_SECONDS = 0.2, 10.0  # beside other tests
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +34,16 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(SECONDS, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.soak)]
+    "seconds, pace, answers_in",
+    [
+        pytest.param(SECONDS, BUSY_PACE, BUSY_STATUS_SECONDS, id="short"),
+        pytest.param(LONG, PACE, STATUS_SECONDS, id="long", marks=pytest.mark.soak),
+    ],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_cycles_go_on_and_the_status_answers(pair: list[AgentProcess], kind: str, seconds: float) -> None:
+def test_cycles_go_on_and_the_status_answers(
+    pair: list[AgentProcess], kind: str, seconds: float, pace: float, answers_in: float
+) -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < HALF_OPEN + 1000:
         pytest.skip(f"needs {HALF_OPEN + 1000} descriptors for the strangers: raise the hard limit")
     target, peer = pair
@@ -44,9 +54,9 @@ def test_cycles_go_on_and_the_status_answers(pair: list[AgentProcess], kind: str
         time.sleep(1.0)
         cycles, received, slowest = _paced(target, peer, seconds - 2.0)
     one = 1 / (seconds - 2.0)  # more or less is counted, by where the time was cut
-    assert cycles + one >= PACE * quiet[0], "its own cycles"
-    assert received + one >= PACE * quiet[1], "what its peer hands over"
-    assert slowest < 1.0, "its status answers"
+    assert cycles + one >= pace * quiet[0], "its own cycles"
+    assert received + one >= pace * quiet[1], "what its peer hands over"
+    assert slowest < answers_in, "its status answers"
     status = target.status()
     assert status["resources"]["rss_mib"] < MEMORY_MIB
     assert target.process.poll() is None

@@ -63,7 +63,10 @@ class Device:
         return {"id": self.id, "address": address or self.address}
 
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
-        """Write its configuration; `tables` take the place of single keys. Without peers it asks none."""
+        """Write its configuration; `tables` take the place of single keys. Without peers it asks none.
+
+        What has nothing left to learn goes on mixing at its pace here.
+        """
         peers = list(peers)
         usual: Tables = {
             "agent": {"state": self.state.name},
@@ -74,7 +77,7 @@ class Device:
                 "expected_records": 60,
                 "bounds": [0.0, 1.0],
             },
-            "learner": {"period": 0.05, "steps": 20},
+            "learner": {"period": 0.05, "steps": 20, "longest_period": 0.05},
             "privacy": {"epsilon": 2.0},
             "transport": {
                 "listen": self.address,

@@ -17,6 +17,7 @@ from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.herald import Herald, Voice
 from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.pace import Pace
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.renewal import Renewal
@@ -120,7 +121,8 @@ def _with_vault(
     learner, codec = family.learner(identity.node_id, provenance, kept)
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
     counters = Counters()
-    core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters))
+    pace = Pace(config.learner.longest_period)
+    core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters), pace=pace)
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
     ways = carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
+from sottovoce.agent.pace import Pace
 from sottovoce.door import Answer
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
@@ -28,6 +29,7 @@ from sottovoce.learners import (
     Received,
     Send,
     SetTimer,
+    Settling,
     Shelve,
     Timer,
 )
@@ -50,10 +52,20 @@ class Core:
         learner: the public half of the algorithm.
         store: what survives.
         seal: makes the parcel for (recipient, sequence, message).
+        pace: of a device that has nothing left to learn; None for its learner's own.
     """
 
-    def __init__(self, *, learner: Learner[Any], store: Store, seal: Callable[[str, int, Message], Parcel]) -> None:
+    def __init__(
+        self,
+        *,
+        learner: Learner[Any],
+        store: Store,
+        seal: Callable[[str, int, Message], Parcel],
+        pace: Pace | None = None,
+    ) -> None:
         saved = store.load()
+        self._pace = pace
+        self._settling = learner if isinstance(learner, Settling) else None
         self._learner = learner
         self._store = store
         self._seal = seal
@@ -157,7 +169,10 @@ class Core:
         self._commit(self._state, [], None)
 
     def _apply(self, event: Event, now: float, seen: tuple[str, Seen] | None = None) -> list[Action]:
-        return self._applied(self._learner.on(self._state, event, now), seen)
+        state, effects = self._learner.on(self._state, event, now)
+        if self._pace is not None and self._settling is not None:
+            effects = self._pace.paced(self._settling.belief(state), event, effects, now)
+        return self._applied((state, effects), seen)
 
     def _applied(self, step: tuple[Any, list[Effect]], seen: tuple[str, Seen] | None) -> list[Action]:
         state, effects = step

@@ -14,6 +14,7 @@ from sottovoce.agent import watch
 from sottovoce.agent.assemble import assemble
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.faults import Patience, passing
+from sottovoce.agent.heap import one_arena
 from sottovoce.agent.notify import attend, tell
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig
@@ -32,6 +33,7 @@ def run(config: AgentConfig) -> ExitCode:
     Raises:
         SottovoceError: something that needs a person.
     """
+    one_arena()
     patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # two periods after a fault it is at work
     worked = False
     while True:

@@ -19,6 +19,7 @@ from sottovoce_bootstrap import Contact
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.departure import LEAVE_SECONDS, Departure
+from sottovoce.agent.heap import give_back
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
@@ -143,6 +144,7 @@ class Agent:
             self._spawn(self._renewal.run())
             self._spawn(attend(self._stopping, self._core_thread, f"device {self.identity.node_id} is at work"))
             self.worked = True
+            give_back()
             _log.info("ready id=%s at=%s", self.identity.node_id, ",".join(self.config.transport.announced))
             await self._stopping.wait()
         finally:

@@ -4,7 +4,6 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -14,6 +13,7 @@ from msgspec import Meta, Struct
 from sottovoce.config.learners import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
 from sottovoce.config.schema import AgentConfig
 from sottovoce.errors import ConfigError
+from sottovoce.nearest import nearest
 
 KeyPath = tuple[str | int, ...]
 _KINDS_WITH_PATH = ("csv", "idx", "npz")
@@ -148,9 +148,9 @@ def _problem(message: str, table: KeyPath, origin: str, line_of: LineOf) -> str:
             message = "missing; add it"
         else:
             known = _fields(location[:-1])
-            near = get_close_matches(named[2], known, 1)
+            near = nearest(named[2], known)
             message = "unknown key"
-            remedy = f"; did you mean `{near[0]}`?" if near else f"; known keys here: {', '.join(known)}"
+            remedy = f"; did you mean `{near}`?" if near else f"; known keys here: {', '.join(known)}"
     elif message.startswith("Expected `str` matching regex"):
         message = "is not of the form that it must have"
     line = line_of(location) or line_of(location[:-1])

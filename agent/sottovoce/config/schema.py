@@ -91,6 +91,10 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     threads: Annotated[int, Meta(ge=1, le=2, description="that run a model with a graph")] = 1
     hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units of the hidden layer")] = 32
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
+    longest_period: Annotated[
+        float,
+        Meta(ge=0.001, le=86_400, description="to which it grows when there is nothing left to learn and nothing new"),
+    ] = 3_600.0
     steps: Annotated[
         int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
     ] = 48

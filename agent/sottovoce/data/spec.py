@@ -4,7 +4,6 @@ digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLU
 feed:mqtt://HOST:PORT#store=FILE
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,6 +12,7 @@ from typing import cast
 
 from sottovoce.data.dataset import DataSet
 from sottovoce.errors import DataError
+from sottovoce.nearest import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ def parse(spec: str) -> DataSpec:
     name, colon, location = head.partition(":")
     kind = _KINDS.get(name)
     if kind is None:
-        nearest = difflib.get_close_matches(name, _KINDS, n=1, cutoff=0.0)[0]
+        near = nearest(name, _KINDS, 0.0) or next(iter(_KINDS))
         raise DataError(
-            f"There is no data kind {name!r}; the nearest is {nearest!r}. Known kinds: {', '.join(_KINDS)}. "
-            f"Write for example {_KINDS[nearest].example}"
+            f"There is no data kind {name!r}; the nearest is {near!r}. Known kinds: {', '.join(_KINDS)}. "
+            f"Write for example {_KINDS[near].example}"
         )
     if kind.has_path != bool(location) or (colon and not location):
         problem = "needs a path" if kind.has_path else "takes no path"
@@ -139,8 +139,8 @@ def _options(name: str, kind: _Kind, text: str) -> dict[str, str]:
     for item in text.split("&"):
         option, _, value = item.partition("=")
         if option not in kind.options:
-            near = difflib.get_close_matches(option, kind.options, n=1, cutoff=0.0)
-            hint = f"the nearest is {near[0]!r}" if near else "it takes none"
+            other = nearest(option, kind.options, 0.0)
+            hint = f"the nearest is {other!r}" if other else "it takes none"
             raise DataError(f"Data kind {name!r} has no option {option!r}; {hint}. Write for example {kind.example}")
         if option in options or not value:
             problem = "is given twice" if option in options else "has no value"

@@ -23,7 +23,6 @@ Three have names of their own: `centred-unit` is `squash(1),centre,unit,bias(0.3
 `squash(1),centre,rms`, for those with layers; and `none` has no steps.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Callable
@@ -36,6 +35,7 @@ from numpy.typing import NDArray
 from sottovoce.data import steps
 from sottovoce.data.bounds import Bounds
 from sottovoce.errors import DataError
+from sottovoce.nearest import nearest
 
 BIAS = 0.3
 """The constant last column of `centred_unit`: a record has norm at most sqrt(1 + BIAS**2)."""
@@ -156,8 +156,8 @@ def _parsed_step(word: str) -> tuple[str, float]:
     match = re.fullmatch(r"([a-z-]+)(?:\(([^()]*)\))?", word)
     name = match[1] if match else word
     if not match or name not in _STEPS:
-        near = difflib.get_close_matches(name, [*_STEPS, *_NAMED, _NONE], n=1, cutoff=0.0)
-        raise DataError(f"There is no transform step {word!r}; the nearest is {near[0]!r}. Steps: {', '.join(_STEPS)}.")
+        near = nearest(name, [*_STEPS, *_NAMED, _NONE], 0.0)
+        raise DataError(f"There is no transform step {word!r}; the nearest is {near!r}. Steps: {', '.join(_STEPS)}.")
     kind = _STEPS[name].number
     if (kind is None) != (match[2] is None):
         example = f"{name}(2)" if kind else name

@@ -4,7 +4,6 @@ import math
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.errors import ConfigError, UsageError
+from sottovoce.nearest import nearest
 from sottovoce.simulate.vector import PEERS, LogNormal, Network
 
 _MOST = 10_000_000
@@ -247,8 +247,8 @@ def _anchored(source: str, here: Path) -> str:
 
 def _hint(key: str) -> str:
     names = [*KEYS, *_ALIASES]
-    near = get_close_matches(key, names, 1, cutoff=0.5) or get_close_matches(key, [n.split(".")[-1] for n in names], 1)
-    matching = [name for name in names if near and name.split(".")[-1] == near[0].split(".")[-1]]
+    near = nearest(key, names, 0.5) or nearest(key, [name.split(".")[-1] for name in names])
+    matching = [name for name in names if near and name.split(".")[-1] == near.split(".")[-1]]
     return f" Did you mean `{matching[0]}`?" if matching else f" Known are {', '.join(KEYS)}."
 
 

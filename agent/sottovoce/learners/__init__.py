@@ -17,7 +17,7 @@ from sottovoce.learners.events import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.learner import Bequeathing, Learner, Progress, State
+from sottovoce.learners.learner import Belief, Bequeathing, Learner, Progress, Settling, State
 from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ask",
+    "Belief",
     "Bequeathing",
     "Delivered",
     "Effect",
@@ -63,6 +64,7 @@ __all__ = [
     "Schedule",
     "Send",
     "SetTimer",
+    "Settling",
     "SharedModel",
     "SharedModelMessage",
     "SharedModelSchedule",

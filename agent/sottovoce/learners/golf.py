@@ -33,7 +33,7 @@ from sottovoce.learners.events import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.learner import Progress
+from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import GolfMessage, Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.perturbation import Moments, Scheme, scheme
@@ -181,12 +181,24 @@ class Golf:
     def progress(self, state: GolfState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if state.answered or state.exhausted else "learning",
+            phase="mixing" if self._done(state) else "learning",
             steps_done=len(state.own),
             steps=None,
             exhausted=state.exhausted,
             details={"model_age": state.age, "records_held": len(state.shelf)},
         )
+
+    def belief(self, state: GolfState) -> Belief | None:
+        """See Settling: the model where it travels; what it holds, and what it has told its peers of that."""
+        if not self._done(state):
+            return None
+        told = tuple((peer, known.cursor) for peer, known in sorted(state.known.items()))
+        travelling = state.parameters.ravel() if self._rule is not None else np.empty(0)
+        return Belief(travelling, (state.shelf.holding, told))
+
+    @staticmethod
+    def _done(state: GolfState) -> bool:
+        return state.answered or state.exhausted
 
     def start(self, state: GolfState, now: float) -> Step:
         """Begin, or go on after a restart: the vault is asked for every record again, and answers with what it gave."""

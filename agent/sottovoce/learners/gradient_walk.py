@@ -34,7 +34,7 @@ from sottovoce.learners.events import (
     SetTimer,
     Timer,
 )
-from sottovoce.learners.learner import Progress
+from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import GradientWalkMessage, Message
 
 MOST_WALKS = 4
@@ -160,6 +160,10 @@ class GradientWalk:
             exhausted=state.exhausted,
             details={"model_age": state.age, "walks_held": len(state.walks)},
         )
+
+    def belief(self, state: GradientWalkState) -> Belief | None:
+        """See Settling: the model seen last."""
+        return Belief(state.parameters.ravel()) if self._spent(state) else None
 
     def start(self, state: GradientWalkState, now: float) -> Step:
         """Begin, or go on after a restart."""

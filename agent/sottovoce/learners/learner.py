@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sottovoce.learners.events import Effect, Event
 
 
@@ -75,6 +78,28 @@ class Learner(Protocol[S]):
 
     def progress(self, state: S) -> Progress:
         """How far it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Belief:
+    """What news would change.
+
+    Attributes:
+        model: float64, numbers that settle.
+        beside: whatever else, to be compared as it is.
+    """
+
+    model: NDArray[np.float64]
+    beside: object = None
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A learner that goes on for ever, though in the end nothing new comes of it."""
+
+    def belief(self, state: Any) -> Belief | None:
+        """What it has come to, made of released values; None while private steps are ahead."""
         ...
 
 

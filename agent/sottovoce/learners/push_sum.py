@@ -35,7 +35,7 @@ from sottovoce.learners.events import (
     SetTimer,
     Timer,
 )
-from sottovoce.learners.learner import Progress
+from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, Message, PushSumShare
 from sottovoce.learners.thresholds import Thresholds
 
@@ -165,14 +165,21 @@ class PushSum:
 
     def progress(self, state: PushSumState) -> Progress:
         """See Learner.progress."""
-        done = state.exhausted or state.step >= self.schedule.steps
         return Progress(
-            phase="mixing" if done else "learning",
+            phase="mixing" if self._done(state) else "learning",
             steps_done=state.step,
             steps=self.schedule.steps,
             exhausted=state.exhausted,
             details={"push_sum_weight": state.weight / WEIGHT_ONE},
         )
+
+    def belief(self, state: PushSumState) -> Belief | None:
+        """See Settling: z."""
+        estimate = state.estimate
+        return Belief(estimate) if self._done(state) and estimate is not None else None
+
+    def _done(self, state: PushSumState) -> bool:
+        return state.exhausted or state.step >= self.schedule.steps
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or go on after a restart."""
@@ -203,7 +210,7 @@ class PushSum:
             return replace(state, due=now), []
         state, effects = self._split(state)
         estimate, asked = state.estimate, None
-        if estimate is not None and not state.exhausted and state.step < self.schedule.steps:
+        if estimate is not None and not self._done(state):
             state, query = self._question(state, estimate)
             asked = query.id
             effects.append(Ask(query))

@@ -17,11 +17,11 @@ Each at most once; cycles count from 1.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
+from sottovoce.nearest import nearest
 from sottovoce.simulate.absences import Absence, read_absences
 
 _KINDS = {
@@ -150,8 +150,8 @@ def _kind(specification: str) -> str:
 def _parsed(specification: str) -> Mapping[str, Any]:
     kind, _, value = specification.partition("=")
     if kind not in _KINDS:
-        near = get_close_matches(kind, _KINDS, 1)
-        forms = [_KINDS[near[0]]] if near else _KINDS.values()
+        near = nearest(kind, _KINDS)
+        forms = [_KINDS[near]] if near else _KINDS.values()
         raise UsageError(f"--fault {specification}: unknown fault `{kind}`; write it like {', '.join(forms)}")
 
     def refuse(why: str = "") -> UsageError:

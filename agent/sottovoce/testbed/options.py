@@ -3,7 +3,6 @@
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +24,7 @@ from sottovoce.config import (
 )
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
+from sottovoce.nearest import nearest
 from sottovoce.simulate import NEWSCAST, Faults, known
 from sottovoce.vault import Budget
 
@@ -114,8 +114,8 @@ class Options:
         allowed = self.allows_unproved
         self.faults.check(self.agents, self.cycles)
         if self.learner not in LEARNERS:
-            near = get_close_matches(self.learner, LEARNERS, 1) or sorted(LEARNERS)
-            raise UsageError(f"--learner {self.learner}: there is no such learner; did you mean {', '.join(near)}?")
+            near = nearest(self.learner, LEARNERS) or ", ".join(sorted(LEARNERS))
+            raise UsageError(f"--learner {self.learner}: there is no such learner; did you mean {near}?")
         if self.unproved and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: leave "
@@ -239,7 +239,8 @@ class Options:
             "privacy.allow_unproved": self.allows_unproved,
         }
         chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
-        for key, value in {**self._defaults, **chosen, **decided}.items():
+        paced = {"learner.longest_period": self.period}  # a run has an end, and is measured there
+        for key, value in {**paced, **self._defaults, **chosen, **decided}.items():
             *path, name = key.split(".")
             table: dict[str, Any] = tables
             for part in path:
@@ -280,8 +281,8 @@ def check_key(key: str, origin: str) -> None:
     if key in _DECIDED:
         raise UsageError(f"{origin} {key}: the testbed decides this; use the option of that name where there is one")
     if key not in known:
-        near = get_close_matches(key, known, 1)
-        hint = f" Did you mean `{near[0]}`?" if near else f" Known are {', '.join(sorted(known))}."
+        near = nearest(key, known)
+        hint = f" Did you mean `{near}`?" if near else f" Known are {', '.join(sorted(known))}."
         raise UsageError(f"{origin} {key}: there is no such key.{hint}")
 
 

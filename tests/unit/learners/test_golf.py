@@ -292,3 +292,23 @@ def test_the_sums_follow_the_shelf_when_records_have_to_go() -> None:
     assert hand.state.moments.count == expected.count == 5
     assert hand.state.moments.first == pytest.approx(expected.first)
     assert hand.state.moments.second == pytest.approx(expected.second)
+
+
+@pytest.mark.parametrize("model_name", ["ridge", "pegasos"])
+def test_it_believes_in_what_it_holds_and_has_told_once_its_records_are_out(model_name: str) -> None:
+    hand = Hand(model_name, "a")
+    belief = hand.learner.belief
+    assert belief(hand.state) is None
+    before = belief(with_records(hand, (1, 0.6, 0.8)).state)
+    assert before is not None
+    assert before.model.size == (0 if model_name == "ridge" else 2)
+    told = belief(hand.on(TICK).state)
+    assert told is not None
+    assert told.beside != before.beside, "a record on its way to a peer is news"
+    message = model(*[0.0] * before.model.size, holding=hand.state.shelf.holding)
+    known = belief(hand.on(Received("a", message)).state)
+    assert known is not None
+    assert known.beside == told.beside
+    came = belief(hand.on(Received("a", replace(message, records=(published("b"),)))).state)
+    assert came is not None
+    assert came.beside != known.beside, "a record that has come is news"

@@ -278,3 +278,11 @@ def test_without_noise_a_walk_of_pegasos_is_the_sequential_rule() -> None:
         walk = stepped(walk, FakeRelease(b"", np.append(np.rint(active * q / STEP), 1).astype(np.int64), STEP))
         weights = (1 - 1 / t) * weights + (q / (LAMBDA * t) if weights @ q < 1 else 0)
     assert walk.parameters[0] == pytest.approx(weights, rel=1e-9)
+
+
+def test_it_believes_in_the_last_model_it_has_seen_once_its_visits_are_used_up() -> None:
+    hand = Hand("a", visits=0)
+    belief = hand.learner.belief(hand.on(Received("a", model(1.0, 2.0, age=3))).state)
+    assert belief is not None
+    assert belief.model.tolist() == [1.0, 2.0]
+    assert Hand("a").learner.belief(Hand("a").state) is None
