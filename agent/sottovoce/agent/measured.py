@@ -15,7 +15,7 @@ Values = dict[str, float | Mapping[str, float] | None]
 
 PHASES = ("learning", "mixing")
 WAITS = (
-    "broker", "leave", "ledger", "membership", "peer", "renewal", "revocations", "source", "timer", "vault-process",
+    "broker", "disk-wear", "leave", "ledger", "membership", "peer", "renewal", "revocations", "source", "timer", "vault-process",
     "wear",
 )  # fmt: skip
 """What an agent may be waiting for, but for its vault: how long that takes depends on the records."""
@@ -66,6 +66,8 @@ def _learning(agent: Reported) -> Values:
         "sottovoce_learner_steps_done": progress.steps_done,
         "sottovoce_learner_steps_planned": progress.steps,
         "sottovoce_event_loop_tasks": len(asyncio.all_tasks()),
+        "sottovoce_written_today_bytes": agent.written_today(),
+        "sottovoce_written_today_limit_bytes": agent.config.agent.bytes_per_day,
     }
 
 

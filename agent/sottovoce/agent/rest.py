@@ -1,44 +1,117 @@
-"""What a ledger may write in a day is spent evenly: a device that writes much goes slower, and never stops."""
+"""What may be written in a day is spent evenly: a device that writes much goes slower, and never stops."""
 
 import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from sottovoce.agent.waits import Waits
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86_400
-_WAIT = "wear"
 _AT_ONCE = 0.25  # of a day's bytes, which may be written as soon as the day begins
 
 
+@dataclass(slots=True)
+class Today:
+    """Since midnight UTC, or since this object was made, of what only grows.
+
+    Attributes:
+        count: of all there ever was.
+        clock: seconds since 1970.
+    """
+
+    count: Callable[[], int]
+    clock: Callable[[], float] = time.time
+    _day: int = field(init=False)
+    _before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._day, self._before = self._today(), self.count()
+
+    def __call__(self) -> int:
+        """So much of it."""
+        if (day := self._today()) != self._day:
+            self._day, self._before = day, self.count()
+        return self.count() - self._before
+
+    def _today(self) -> int:
+        return int(self.clock() // _DAY_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Of bytes in a day, UTC.
+
+    Attributes:
+        most: bytes.
+        written: today.
+        wait: its name.
+        reason: of the wait.
+        tell: says in the log that so many were written.
+    """
+
+    most: int
+    written: Callable[[], int]
+    wait: str
+    reason: str
+    tell: Callable[[int], None]
+
+
+def of_the_ledger(most: int, written: Callable[[], int]) -> Budget:
+    """See Budget."""
+
+    def tell(count: int) -> None:
+        _log.warning("ledger-rests it has written %d bytes today, and goes slower: ledger.bytes_per_day", count)
+
+    return Budget(
+        most, written, wait="wear", reason="the ledger to be allowed to write more: ledger.bytes_per_day", tell=tell
+    )
+
+
+def of_all_files(most: int, written: Callable[[], int]) -> Budget:
+    """See Budget."""
+
+    def tell(count: int) -> None:
+        _log.warning("device-rests it has written %d bytes today, and goes slower: agent.bytes_per_day", count)
+
+    return Budget(
+        most,
+        written,
+        wait="disk-wear",
+        reason="this device to be allowed to write more: agent.bytes_per_day",
+        tell=tell,
+    )
+
+
 class Rest:
-    """Between two releases, as long as the ledger has written more than its share of the day so far.
+    """As long as more was written than the day's share so far.
 
     Args:
-        most: bytes in a day, UTC.
+        budget: that is kept.
         waits: told what is waited for.
         stopping: ends the wait.
     """
 
-    def __init__(self, most: int, waits: Waits, stopping: asyncio.Event) -> None:
-        self._most = most
+    def __init__(self, budget: Budget, waits: Waits, stopping: asyncio.Event) -> None:
+        self._budget = budget
         self._waits = waits
         self._stopping = stopping
         self._told = -1
 
-    async def taken(self, written: int) -> bool:
-        """Wait, if it has written so many bytes today that it must; False when the agent stops."""
-        now = time.time()
-        if (seconds := pause(written, self._most, now)) > 0:
+    async def taken(self) -> bool:
+        """Wait, if so many bytes were written today that it must; False when the agent stops."""
+        budget, now = self._budget, time.time()
+        if (seconds := pause(budget.written(), budget.most, now)) > 0:
             if self._told != (day := int(now // _DAY_SECONDS)):  # once a day
                 self._told = day
-                _log.warning("ledger-rests it has written %d bytes today, and goes slower: bytes_per_day", written)
-            self._waits.begin(_WAIT, "the ledger to be allowed to write more: ledger.bytes_per_day", seconds)
+                budget.tell(budget.written())
+            self._waits.begin(budget.wait, budget.reason, seconds)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), seconds)
-            self._waits.end(_WAIT)
+            self._waits.end(budget.wait)
         return not self._stopping.is_set()
 
 

@@ -28,7 +28,7 @@ from sottovoce.agent.overlay import Door, Overlay
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.renewal import Renewal
-from sottovoce.agent.rest import Rest
+from sottovoce.agent.rest import Rest, Today, of_all_files, of_the_ledger
 from sottovoce.agent.revocation import Crier
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
@@ -39,6 +39,7 @@ from sottovoce.errors import ExitCode, MessageRefused, PrivacyError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, Message, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters
+from sottovoce.observe.machine import written_bytes
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import Opened
@@ -96,7 +97,11 @@ class Agent:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
-        self._rest = Rest(config.ledger.bytes_per_day, self.waits, self._stopping)
+        self.written_today = Today(written_bytes)
+        ledger = of_the_ledger(config.ledger.bytes_per_day, lambda: self.spending.written_today)
+        self._ledger_rest = Rest(ledger, self.waits, self._stopping)
+        files = of_all_files(config.agent.bytes_per_day, self.written_today)
+        self._rest = Rest(files, self.waits, self._stopping)
         self._failure: BaseException | None = None
         self._interrupted = False
         self.worked = False
@@ -310,13 +315,17 @@ class Agent:
         def due() -> None:
             del self._timers[name]
             self.waits.end(f"timer:{name}")
-            self._spawn(self.serially(lambda: self.core.fire(name, self._loop.time())))
+            self._spawn(self._fire(name))
 
         self.waits.begin(f"timer:{name}", f"the next {name}", at - self._loop.time())
         self._timers[name] = self._loop.call_at(at, due)
 
+    async def _fire(self, name: str) -> None:
+        if await self._rest.taken():
+            await self.serially(lambda: self.core.fire(name, self._loop.time()))
+
     async def _ask(self, query: Query) -> None:
-        if not await self.herald.permission() or not await self._rest.taken(self.spending.written_today):
+        if not await self.herald.permission() or not await self._ledger_rest.taken():
             return  # it is stopping; the question is asked again by the next start
         async with self._asking:
             if self._departure.begun:

@@ -9,6 +9,7 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.rest import Today
 from sottovoce.agent.revocation import Crier
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
@@ -36,6 +37,7 @@ class Reported(Protocol):
     links: dict[str, Link]
     overlay: Overlay | None
     spending: Spending
+    written_today: Today
     cycle: int
 
     @property
@@ -101,7 +103,12 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "certificate_expires": agent.identity.not_after.isoformat(),
         "certificate": _certificate(agent.identity),
         "revocations": {"version": agent.crier.version, "devices": len(agent.crier.revoked)},
-        "resources": {"rss_mib": resident_bytes() / 2**20, "cpu_s": time.process_time()},
+        "resources": {
+            "rss_mib": resident_bytes() / 2**20,
+            "cpu_s": time.process_time(),
+            "written_bytes_today": agent.written_today(),
+            "bytes_per_day": agent.config.agent.bytes_per_day,
+        },
     }
 
 

@@ -25,6 +25,14 @@ class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     log_format: Annotated[
         Literal["text", "json"], Meta(description="text: a line for people; json: a JSON object a line")
     ] = "text"
+    bytes_per_day: Annotated[
+        int,
+        Meta(
+            ge=2**20,
+            le=2**50,
+            description="so much all files together may be written in a day, UTC; it is spent evenly, by going slower",
+        ),
+    ] = 2**28
 
 
 class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE_BYTES = resource.getpagesize()
+_BLOCK_BYTES = 512  # of getrusage(2), on every file system
 _PROC = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -40,6 +41,11 @@ def resident_bytes() -> int:
     if statm.exists():
         return int(statm.read_text().split()[1]) * _PAGE_BYTES
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def written_bytes() -> int:
+    """That this process has had written to disks since it began; 0 where the system does not count."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_oublock * _BLOCK_BYTES
 
 
 def memory_limit_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:

@@ -88,6 +88,8 @@ CATALOGUE: Mapping[str, Described] = {
     "sottovoce_wait_seconds_total": Described("counter", "Time spent in waits.", "kind"),
     "sottovoce_wait_longest_seconds": Described("gauge", "Age of the oldest wait.", "kind"),
     "sottovoce_event_loop_tasks": Described("gauge", "Tasks of the event loop."),
+    "sottovoce_written_today_bytes": Described("gauge", "Written to disks today, by this process."),
+    "sottovoce_written_today_limit_bytes": Described("gauge", "agent.bytes_per_day."),
     "sottovoce_process_resident_memory_bytes": Described("gauge", "Memory that the process holds."),
     "sottovoce_process_memory_limit_bytes": Described("gauge", "The most that it may hold."),
     "sottovoce_process_cpu_seconds_total": Described("counter", "Processor time used."),

@@ -1,7 +1,7 @@
 """A day's bytes, spent evenly."""
 
 import pytest
-from sottovoce.agent.rest import pause
+from sottovoce.agent.rest import Today, pause
 
 DAY, MOST = 86_400, 2**20
 
@@ -30,3 +30,15 @@ def test_more_than_a_day_s_bytes_wait_for_the_next() -> None:
 
 def test_who_has_written_little_by_noon_need_not_wait() -> None:
     assert pause(MOST // 2, MOST, 20_000 * DAY + DAY // 2) == 0
+
+
+def test_what_only_grows_is_counted_from_midnight() -> None:
+    total, now = 500, 20_000.0 * DAY + 100
+    today = Today(lambda: total, lambda: now)
+    assert today() == 0
+    total = 700
+    assert today() == 200
+    now += DAY
+    assert today() == 0
+    total = 701
+    assert today() == 1
