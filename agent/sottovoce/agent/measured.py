@@ -15,8 +15,8 @@ Values = dict[str, float | Mapping[str, float] | None]
 
 PHASES = ("learning", "mixing")
 WAITS = (
-    "broker", "disk-wear", "leave", "ledger", "membership", "peer", "renewal", "revocations", "source", "timer", "vault-process",
-    "wear",
+    "broker", "disk-wear", "leave", "ledger", "membership", "peer", "renewal", "revocations", "source", "timer",
+    "vault-process", "wear",
 )  # fmt: skip
 """What an agent may be waiting for, but for its vault: how long that takes depends on the records."""
 
