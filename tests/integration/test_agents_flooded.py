@@ -5,13 +5,14 @@ How well it goes on is measured for a minute, on a machine that does nothing els
 
 import resource
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 from sottovoce.identity import Fleet
 
-from tests.support.devices import new_device
+from tests.support.devices import free_port, new_device
 from tests.support.floods import HALF_OPEN, KINDS, flooded
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
@@ -28,7 +29,8 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
     directory = tmp_path_factory.mktemp("flooded")
     one, other = (new_device(fleet, directory / name) for name in ("one", "other"))
     for device, peer in ((one, other), (other, one)):
-        device.configure([peer.entry()], learner={"period": PERIOD, "steps": 10_000})
+        metrics = {"metrics": f"127.0.0.1:{free_port()}"}
+        device.configure([peer.entry()], learner={"period": PERIOD, "steps": 10_000}, observe=metrics)
     with ExitStack() as stack:
         yield [stack.enter_context(AgentProcess(device, LIMITED)).ready() for device in (one, other)]
 
@@ -40,9 +42,11 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
         pytest.param(LONG, PACE, STATUS_SECONDS, id="long", marks=pytest.mark.soak),
     ],
 )
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind, port", [*((kind, "peers") for kind in KINDS), ("idle", "metrics"), ("garbage", "metrics")]
+)
 def test_cycles_go_on_and_the_status_answers(
-    pair: list[AgentProcess], kind: str, seconds: float, pace: float, answers_in: float
+    pair: list[AgentProcess], kind: str, port: str, seconds: float, pace: float, answers_in: float
 ) -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < HALF_OPEN + 1000:
         pytest.skip(f"needs {HALF_OPEN + 1000} descriptors for the strangers: raise the hard limit")
@@ -50,7 +54,8 @@ def test_cycles_go_on_and_the_status_answers(
     until(lambda: target.status()["traffic"]["received"] > 0, "they have met")
     quiet = _paced(target, peer, SECONDS)
     lines = len(target.log().splitlines())
-    with flooded(kind, target.device.address, seconds):
+    address = target.device.address if port == "peers" else _metrics(target)
+    with flooded(kind, address, seconds):
         time.sleep(1.0)
         cycles, received, slowest = _paced(target, peer, seconds - 2.0)
     one = 1 / (seconds - 2.0)  # more or less is counted, by where the time was cut
@@ -62,7 +67,7 @@ def test_cycles_go_on_and_the_status_answers(
     assert target.process.poll() is None
     assert len(target.log().splitlines()) - lines < 100
     print(
-        f"{kind}: {cycles:.2f} cycles a second (quiet {quiet[0]:.2f}), {received:.2f} received ({quiet[1]:.2f}), "
+        f"{kind}, {port}: {cycles:.2f} cycles a second (quiet {quiet[0]:.2f}), {received:.2f} received ({quiet[1]:.2f}), "
         f"status {slowest:.2f} s, {status['resources']['rss_mib']:.0f} MiB"
     )
 
@@ -77,6 +82,11 @@ def test_who_comes_in_good_faith_gets_through(pair: list[AgentProcess]) -> None:
         with AgentProcess(peer.device, LIMITED) as again:
             again.ready()
             until(lambda: target.status()["traffic"]["received"] > before + 1, "its shares arrive")
+
+
+def _metrics(agent: AgentProcess) -> str:
+    """The address of its metrics."""
+    return str(tomllib.loads(agent.device.config.read_text())["observe"]["metrics"])
 
 
 def _paced(target: AgentProcess, peer: AgentProcess, seconds: float) -> tuple[float, float, float]:
