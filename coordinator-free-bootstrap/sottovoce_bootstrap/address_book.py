@@ -7,6 +7,7 @@ devices have no clock that survives a power cut: time counts while a book is ope
 
 import json
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from sottovoce.durable import of_the_disk, rename
@@ -18,6 +19,9 @@ from sottovoce_bootstrap.contacts import CAPACITY
 
 LIFETIME = 30 * 86_400.0
 """Seconds, of open book, after which who has not answered again is dropped."""
+
+FRESH = 86_400.0
+"""Seconds, of open book, for which it waits to be written who has answered again as before: disks wear out."""
 
 _VERSION_1 = """
 CREATE TABLE clock (seconds REAL NOT NULL);
@@ -63,6 +67,8 @@ class AddressBook:
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable(error) from error
         self._opened = now
+        self._unwritten: dict[str, tuple[str, float]] = {}
+        self._written = self._entries()
 
     def contacts(self) -> list[Contact]:
         """Everybody in it, who answered last at the end.
@@ -79,17 +85,26 @@ class AddressBook:
     def remember(self, contact: Contact, now: float) -> None:
         """Put in, or move to the front, somebody who has answered; drop who is too old or too many.
 
+        What is new, or has not been written for a day, is written at once, with all the rest.
+
         Raises:
             DataError: it cannot be written; the book is as before.
         """
-        seconds = self._seconds + max(0.0, now - self._opened)
+        seconds, endpoints = self._seconds + max(0.0, now - self._opened), json.dumps(contact.endpoints)
+        before, answered = self._written.get(contact.node_id, ("", 0.0))
+        self._unwritten.pop(contact.node_id, None)
+        self._unwritten[contact.node_id] = (endpoints, seconds)
+        if before != endpoints or seconds - answered >= FRESH:
+            self._write(seconds)
+
+    def _write(self, seconds: float) -> None:
         execute = self._connection.execute
         try:
             with self._connection:
                 execute("BEGIN IMMEDIATE")
                 execute("UPDATE clock SET seconds = ?", (seconds,))
-                entry = (contact.node_id, json.dumps(contact.endpoints), seconds)
-                execute("INSERT OR REPLACE INTO contact VALUES (?, ?, ?)", entry)
+                for node, entry in self._unwritten.items():
+                    execute("INSERT OR REPLACE INTO contact VALUES (?, ?, ?)", (node, *entry))
                 execute("DELETE FROM contact WHERE answered < ?", (seconds - LIFETIME,))
                 execute(
                     "DELETE FROM contact WHERE node_id IN "
@@ -98,9 +113,22 @@ class AddressBook:
                 )
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
+        self._unwritten.clear()
+        self._written = self._entries()
+
+    def _entries(self) -> dict[str, tuple[str, float]]:
+        """Endpoints and time of everybody, as they are in the file."""
+        try:
+            rows = self._connection.execute("SELECT node_id, endpoints, answered FROM contact").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+        return {node: (endpoints, answered) for node, endpoints, answered in rows}
 
     def close(self) -> None:
-        """Close the file."""
+        """Write what is unwritten, if that is possible, and close the file."""
+        if self._unwritten:
+            with suppress(DataError):
+                self._write(max(seconds for _, seconds in self._unwritten.values()))
         self._connection.close()
 
     def _create(self) -> None:

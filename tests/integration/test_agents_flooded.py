@@ -67,8 +67,8 @@ def test_cycles_go_on_and_the_status_answers(
     assert target.process.poll() is None
     assert len(target.log().splitlines()) - lines < 100
     print(
-        f"{kind}, {port}: {cycles:.2f} cycles a second (quiet {quiet[0]:.2f}), {received:.2f} received ({quiet[1]:.2f}), "
-        f"status {slowest:.2f} s, {status['resources']['rss_mib']:.0f} MiB"
+        f"{kind}, {port}: {cycles:.2f} cycles a second (quiet {quiet[0]:.2f}), {received:.2f} received "
+        f"({quiet[1]:.2f}), status {slowest:.2f} s, {status['resources']['rss_mib']:.0f} MiB"
     )
 
 

@@ -48,6 +48,20 @@ def test_what_was_not_closed_is_there_too(tmp_path: Path) -> None:
     first.close()
 
 
+def test_who_answers_all_day_as_before_is_written_once_a_day(tmp_path: Path) -> None:
+    path = tmp_path / "peers.db"
+    book = AddressBook(path, 0.0)
+    log, sizes = path.with_name("peers.db-wal"), []
+    for minute in range(3 * 1440):
+        for number in (1, 2, 3):
+            book.remember(_contact(number), 60.0 * minute)
+        sizes.append(log.stat().st_size)
+    assert len(set(sizes)) == 3, "at first, and whenever a day is over"
+    book.remember(Contact(_contact(1).node_id, ("10.0.0.9:1",)), 60.0 * 3 * 1440)
+    assert log.stat().st_size > sizes[-1], "and at once when it has another address"
+    book.close()
+
+
 def test_a_book_keeps_the_500_that_answered_last(tmp_path: Path) -> None:
     path = tmp_path / "peers.db"
     contacts = [_contact(number) for number in range(CAPACITY + 20)]
