@@ -63,6 +63,11 @@ deb: setup  ## the Debian package, into dist/; for a Raspberry Pi: make deb ARCH
 deb-test: setup  ## the package on three clean machines under systemd; needs podman, root and ten minutes
 	@package=$$(deploy/debian/build) && $(BIN)/python -m tests.packaging.deb "$$package"
 
+.PHONY: arm64-test
+arm64-test: setup  ## the Raspberry Pi's package under emulation; needs root, debootstrap, qemu-user-static, and 15 minutes
+	@MOUNTS_OUTSIDE=$$(readlink /proc/self/ns/mnt) unshare --mount --propagation private --kill-child \
+	    $(BIN)/python -m pytest -m soak -s tests/packaging/test_arm64.py
+
 .PHONY: compose-test
 compose-test:  ## twenty devices in containers, half of them on a bad network; needs Docker or podman, and ten minutes
 	@deploy/compose/test

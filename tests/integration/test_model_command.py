@@ -214,4 +214,4 @@ def test_without_the_extra_one_clear_error(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "small.toml").write_text(DECLARATION)
     monkeypatch.setattr("sottovoce.cli.model_files.find_spec", lambda name: None)
     ended = here("model", "build", tmp_path / "small.toml")
-    assert (ended.code, "install sottovoce[models]" in ended.err) == (3, True)
+    assert (ended.code, "pip install 'sottovoce[models]'" in ended.err) == (3, True)

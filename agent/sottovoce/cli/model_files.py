@@ -22,7 +22,10 @@ def require_models() -> None:
     """
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
-        raise ConfigError(f"this needs {' and '.join(missing)}: install sottovoce[models]")
+        raise ConfigError(
+            f"this needs {' and '.join(missing)}: on a workstation, pip install 'sottovoce[models]' and give the same "
+            "command there; a device runs its model without"
+        )
 
 
 def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
