@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
 
 _LONGEST_PAUSE = 60.0  # seconds
+_NULL = Path(os.devnull)
+_DESCRIPTORS = 32  # more than an agent has open before its first connection
 _WORKED_SECONDS = 60.0  # after which an agent has got over what ended the one before
 
 
@@ -39,6 +43,7 @@ def run(config: AgentConfig) -> ExitCode:
     while True:
         began, agent = time.monotonic(), None
         try:
+            _enough_descriptors()
             agent = assemble(config)
             return asyncio.run(watch.run(agent))
         except (SottovoceError, OSError, MemoryError) as error:
@@ -49,8 +54,24 @@ def run(config: AgentConfig) -> ExitCode:
             if time.monotonic() - began > _WORKED_SECONDS:
                 patience.renewed()
             pause = patience.pause(kind, error)
+            try:
+                _enough_descriptors()
+            except OSError:  # nobody can be answered meanwhile
+                time.sleep(pause)
+                continue
             if (code := asyncio.run(_Pause(config, kind, str(error), pause).wait())) is not None:
                 return code
+
+
+def _enough_descriptors() -> None:
+    """To begin with; what fails for the want of one in the midst of a start may say something else.
+
+    Raises:
+        OSError: there are not.
+    """
+    with contextlib.ExitStack() as stack:
+        for _ in range(_DESCRIPTORS):
+            stack.enter_context(_NULL.open("rb"))
 
 
 class _Pause:

@@ -47,6 +47,7 @@ _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
+_DESCRIPTOR_ERRORS = {errno.EMFILE, errno.ENFILE}
 _ACCESS = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -210,6 +211,8 @@ def _remedy(error: Exception) -> str:
     code = sqlite_code(error)
     if _is_of_the_disk(error):
         return "make room on its disk, or replace the disk"
+    if getattr(error, "errno", None) in _DESCRIPTOR_ERRORS:
+        return "let this process have more file descriptors"
     if code in _ACCESS or isinstance(error, OSError):
         return "let the agent's user write it and its directory, and nobody else"
     if code in _BUSY:
