@@ -4,6 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
+from sottovoce.durable import rename
 from sottovoce.errors import DataError
 
 
@@ -23,6 +24,23 @@ class Schema:
     name: str
     steps: tuple[str, ...]
     otherwise: str
+
+    def begin(self, path: Path) -> None:
+        """Put an empty file of the present version in the place of whatever is there, for its user alone.
+
+        Raises:
+            OSError: the disk is full or failing.
+            sqlite3.Error: the same.
+        """
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        draft = path.with_name(path.name + ".new")
+        draft.unlink(missing_ok=True)
+        connection = sqlite3.connect(draft, isolation_level=None)
+        self.create(connection)
+        connection.close()
+        draft.chmod(0o600)
+        rename(draft, path)
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Make an empty file one of the present version."""

@@ -10,7 +10,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from sottovoce.durable import of_the_disk, rename
+from sottovoce.durable import of_the_disk
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.schema import Schema
 
@@ -55,14 +55,14 @@ class AddressBook:
         self.replaced: str | None = None
         try:
             if not path.exists():
-                self._create()
+                SCHEMA.begin(self._path)
             try:
                 self._connection, self._seconds = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
                 if of_the_disk(error):
                     raise
                 self.replaced = f"{path}: the address book was damaged ({error}) and is started anew: seeds are tried"
-                self._create()
+                SCHEMA.begin(self._path)
                 self._connection, self._seconds = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable(error) from error
@@ -130,17 +130,6 @@ class AddressBook:
             with suppress(DataError):
                 self._write(max(seconds for _, seconds in self._unwritten.values()))
         self._connection.close()
-
-    def _create(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-        draft = self._path.with_name(self._path.name + ".new")
-        draft.unlink(missing_ok=True)
-        connection = sqlite3.connect(draft, isolation_level=None)
-        SCHEMA.create(connection)
-        connection.close()
-        draft.chmod(0o600)
-        rename(draft, self._path)
 
     def _open(self) -> tuple[sqlite3.Connection, float]:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)

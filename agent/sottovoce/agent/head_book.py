@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from sottovoce.durable import of_the_disk, rename
+from sottovoce.durable import of_the_disk
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.schema import Schema
 from sottovoce.wire import SignedHead
@@ -62,14 +62,14 @@ class HeadBook:
         try:
             if not path.exists():
                 self.begun = "there was none"
-                self._create()
+                SCHEMA.begin(self._path)
             try:
                 self._connection = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
                 if of_the_disk(error):
                     raise
                 self.begun = f"it was damaged ({error})"
-                self._create()
+                SCHEMA.begin(self._path)
                 self._connection = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable(error) from error
@@ -129,17 +129,6 @@ class HeadBook:
             oldest = [owner for (owner,) in execute("SELECT owner FROM head ORDER BY came") if owner not in kept]
             for owner in oldest[:excess]:
                 execute("DELETE FROM head WHERE owner = ?", (owner,))
-
-    def _create(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-        draft = self._path.with_name(self._path.name + ".new")
-        draft.unlink(missing_ok=True)
-        connection = sqlite3.connect(draft, isolation_level=None)
-        SCHEMA.create(connection)
-        connection.close()
-        draft.chmod(0o600)
-        rename(draft, self._path)
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)

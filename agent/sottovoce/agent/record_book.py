@@ -80,8 +80,7 @@ class RecordBook:
 
     def _anew(self) -> sqlite3.Connection:
         try:
-            for name in (self._path.name, f"{self._path.name}-wal", f"{self._path.name}-shm"):
-                self._path.with_name(name).unlink(missing_ok=True)
+            SCHEMA.begin(self._path)
             return _opened(self._path)
         except (sqlite3.DatabaseError, OSError) as error:
             raise DataError(f"{self._path}: cannot be made ({error}); make room and check its permissions") from error

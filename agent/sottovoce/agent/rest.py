@@ -41,13 +41,15 @@ class Today:
         return int(self.clock() // _DAY_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Of bytes in a day, UTC.
+@dataclass(slots=True)
+class Rest:
+    """As long as more was written than the day's share so far.
 
     Attributes:
-        most: bytes.
-        written: today.
+        most: bytes in a day, UTC.
+        written: bytes today.
+        waits: told what is waited for.
+        stopping: ends the wait.
         wait: its name.
         reason: of the wait.
         tell: says in the log that so many were written.
@@ -55,64 +57,45 @@ class Budget:
 
     most: int
     written: Callable[[], int]
+    waits: Waits
+    stopping: asyncio.Event
     wait: str
     reason: str
     tell: Callable[[int], None]
+    _told: int = field(default=-1, init=False)
+
+    async def taken(self) -> bool:
+        """Wait, if so many bytes were written today that it must; False when the agent stops."""
+        written, now = self.written(), time.time()
+        if (seconds := pause(written, self.most, now)) > 0:
+            if self._told != (day := int(now // _DAY_SECONDS)):  # once a day
+                self._told = day
+                self.tell(written)
+            self.waits.begin(self.wait, self.reason, seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), seconds)
+            self.waits.end(self.wait)
+        return not self.stopping.is_set()
 
 
-def of_the_ledger(most: int, written: Callable[[], int]) -> Budget:
-    """See Budget."""
+def of_the_ledger(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> Rest:
+    """See Rest."""
 
     def tell(count: int) -> None:
         _log.warning("ledger-rests it has written %d bytes today, and goes slower: ledger.bytes_per_day", count)
 
-    return Budget(
-        most, written, wait="wear", reason="the ledger to be allowed to write more: ledger.bytes_per_day", tell=tell
-    )
+    reason = "the ledger to be allowed to write more: ledger.bytes_per_day"
+    return Rest(most, written, waits, stopping, wait="wear", reason=reason, tell=tell)
 
 
-def of_all_files(most: int, written: Callable[[], int]) -> Budget:
-    """See Budget."""
+def of_all_files(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> Rest:
+    """See Rest."""
 
     def tell(count: int) -> None:
         _log.warning("device-rests it has written %d bytes today, and goes slower: agent.bytes_per_day", count)
 
-    return Budget(
-        most,
-        written,
-        wait="disk-wear",
-        reason="this device to be allowed to write more: agent.bytes_per_day",
-        tell=tell,
-    )
-
-
-class Rest:
-    """As long as more was written than the day's share so far.
-
-    Args:
-        budget: that is kept.
-        waits: told what is waited for.
-        stopping: ends the wait.
-    """
-
-    def __init__(self, budget: Budget, waits: Waits, stopping: asyncio.Event) -> None:
-        self._budget = budget
-        self._waits = waits
-        self._stopping = stopping
-        self._told = -1
-
-    async def taken(self) -> bool:
-        """Wait, if so many bytes were written today that it must; False when the agent stops."""
-        budget, now = self._budget, time.time()
-        if (seconds := pause(budget.written(), budget.most, now)) > 0:
-            if self._told != (day := int(now // _DAY_SECONDS)):  # once a day
-                self._told = day
-                budget.tell(budget.written())
-            self._waits.begin(budget.wait, budget.reason, seconds)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), seconds)
-            self._waits.end(budget.wait)
-        return not self._stopping.is_set()
+    reason = "this device to be allowed to write more: agent.bytes_per_day"
+    return Rest(most, written, waits, stopping, wait="disk-wear", reason=reason, tell=tell)
 
 
 def pause(written: int, most: int, now: float) -> float:

@@ -28,7 +28,7 @@ from sottovoce.agent.overlay import Door, Overlay
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.renewal import Renewal
-from sottovoce.agent.rest import Rest, Today, of_all_files, of_the_ledger
+from sottovoce.agent.rest import Today, of_all_files, of_the_ledger
 from sottovoce.agent.revocation import Crier
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
@@ -98,10 +98,9 @@ class Agent:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self.written_today = Today(written_bytes)
-        ledger = of_the_ledger(config.ledger.bytes_per_day, lambda: self.spending.written_today)
-        self._ledger_rest = Rest(ledger, self.waits, self._stopping)
-        files = of_all_files(config.agent.bytes_per_day, self.written_today)
-        self._rest = Rest(files, self.waits, self._stopping)
+        most, written = config.ledger.bytes_per_day, lambda: self.spending.written_today
+        self._ledger_rest = of_the_ledger(most, written, self.waits, self._stopping)
+        self._rest = of_all_files(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
         self._interrupted = False
         self.worked = False

@@ -16,6 +16,8 @@ from sottovoce.config.wrong import LARGEST, wrong
 _MOST_EPSILON = 500.0
 _MOST_GOLF_RECORDS = 4096
 
+BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
+
 
 class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[agent]`: where this device keeps what it must not lose."""
@@ -26,11 +28,9 @@ class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Literal["text", "json"], Meta(description="text: a line for people; json: a JSON object a line")
     ] = "text"
     bytes_per_day: Annotated[
-        int,
+        BytesPerDay,
         Meta(
-            ge=2**20,
-            le=2**50,
-            description="so much all files together may be written in a day, UTC; it is spent evenly, by going slower",
+            description="so much all files together may be written in a day, UTC; it is spent evenly, by going slower"
         ),
     ] = 2**28
 
@@ -294,12 +294,8 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         bool, Meta(description="true: release without asking any peer; the operator answers for no copy being restored")
     ] = False
     bytes_per_day: Annotated[
-        int,
-        Meta(
-            ge=2**20,
-            le=2**50,
-            description="so much the ledger may write in a day, UTC; it is spent evenly, and the device goes slower",
-        ),
+        BytesPerDay,
+        Meta(description="so much the ledger may write in a day, UTC; it is spent evenly, and the device goes slower"),
     ] = 2**26
 
 
