@@ -134,19 +134,22 @@ def test_numbers_that_no_disk_could_keep_are_refused(agent: AgentProcess, attack
     assert attacker.deliver(attacker.envelope(incarnation=2**63 - 1, sequence=2**63 - 1)) == Outcome(duplicate=False)
 
 
-def test_no_bit_of_a_message_can_be_altered(agent: AgentProcess, attacker: Attacker) -> None:
-    attacker.deliver(attacker.envelope(sequence=1))
-    before, counted = agent.facts(), sum(agent.status()["refused"]["messages"].values())
-    altered = flipped(attacker.envelope(sequence=2), sample=600, seed=1)
-    outcomes = [attacker.deliver(raw) for raw in altered]
-    assert {outcome.code for outcome in outcomes} == {REFUSED}
-    reasons = {outcome.details.partition(":")[0] for outcome in outcomes}
-    assert {"signature", "malformed", "sender", "recipient", "fleet"} == reasons
-    assert agent.facts() == before
-    assert sum(agent.status()["refused"]["messages"].values()) == counted + len(altered)
-    for reason in reasons:
-        assert told(agent, attacker, reason)
-    assert attacker.deliver(attacker.envelope(sequence=2)) == Outcome(duplicate=False)
+def test_no_bit_of_a_message_can_be_altered(agent: AgentProcess, fleet: Fleet, tmp_path: Path) -> None:
+    seen: set[str] = set()
+    for seed in (1, 2, 3):  # as many members as it takes, with what one may hand over
+        with Attacker(agent.device, enrol(fleet, tmp_path / str(seed))) as member:
+            member.deliver(member.envelope(sequence=1))
+            before, counted = agent.facts(), sum(agent.status()["refused"]["messages"].values())
+            altered = flipped(member.envelope(sequence=2), sample=200, seed=seed)
+            outcomes = [member.deliver(raw) for raw in altered]
+            assert {outcome.code for outcome in outcomes} == {REFUSED}
+            reasons = {outcome.details.partition(":")[0] for outcome in outcomes}
+            assert agent.facts() == before
+            assert sum(agent.status()["refused"]["messages"].values()) == counted + len(altered)
+            assert all(told(agent, member, reason) for reason in reasons)
+            assert member.deliver(member.envelope(sequence=2)) == Outcome(duplicate=False)
+            seen |= reasons
+    assert {"signature", "malformed", "sender", "recipient", "fleet"} == seen
 
 
 def test_nothing_can_be_cut_off_or_added(agent: AgentProcess, attacker: Attacker) -> None:
@@ -238,3 +241,18 @@ def test_a_member_can_flood_without_end_and_the_weight_stays_finite(agent: Agent
     assert np.isfinite(agent.model()).all()
     drained = share(np.full(SIZE, -nearly), weight=1)
     assert attacker.deliver(attacker.envelope(sequence=5, payload=drained)) == Outcome(duplicate=False)
+
+
+def test_a_member_that_floods_it_with_valid_shares_is_held_to_its_quota(
+    agent: AgentProcess, attacker: Attacker, accomplice: Attacker
+) -> None:
+    before, counted = agent.status(), refused(agent, "quota")
+    outcomes = [attacker.deliver(attacker.envelope(sequence=number)) for number in range(1, 100)]
+    taken = outcomes.count(Outcome(duplicate=False))
+    assert 64 <= taken < 70
+    assert all(outcome.details.startswith("quota: ") for outcome in outcomes[taken:])
+    assert refused(agent, "quota") == counted + len(outcomes) - taken
+    assert agent.status()["push_sum_weight"] == before["push_sum_weight"] + taken / 2, "and the mass is exact"
+    assert attacker.deliver(attacker.envelope(sequence=taken)) == Outcome(duplicate=True), "a copy costs nothing"
+    assert accomplice.deliver(accomplice.envelope(sequence=1)) == Outcome(duplicate=False), "others are served"
+    told(agent, attacker, "quota")

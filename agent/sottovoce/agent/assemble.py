@@ -19,6 +19,7 @@ from sottovoce.agent.herald import Herald, Voice
 from sottovoce.agent.overlay import Overlay
 from sottovoce.agent.pace import Pace
 from sottovoce.agent.provenance import FleetProvenance
+from sottovoce.agent.quota import Quota
 from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation import NAME as REVOKED
@@ -125,7 +126,8 @@ def _with_vault(
     core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters), pace=pace)
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
-    ways = carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits)
+    quota = Quota(config.learner.period)
+    ways = carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits, quota, counters)
     carrier = variant.transport(ways)
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
@@ -146,6 +148,7 @@ def _with_vault(
         herald=_herald(config, identity, vault, voice),
         crier=crier,
         renewal=_renewal(config, trust, crier, waits),
+        quota=quota,
         book=book,
         overlay=_overlay(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,

@@ -22,8 +22,8 @@ WAITS = (
 
 REASONS = (
     "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger", "malformed",
-    "membership", "neighbour", "phase", "provenance", "range", "rate", "recipient", "record", "revocations", "revoked",
-    "sender", "shape", "signature", "size", "type", "unsolicited", "walks",
+    "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record", "revocations",
+    "revoked", "sender", "shape", "signature", "size", "type", "unsolicited", "walks",
 )  # fmt: skip
 """Why an agent may refuse a message."""
 

@@ -1,20 +1,19 @@
 """Where every message from the network comes in: who may speak, what it is about, and who answers it."""
 
-import logging
 import time
 from collections.abc import Awaitable, Callable
 
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.quota import Refusals
 from sottovoce.agent.revocation import Crier
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.identity import Trust
 from sottovoce.learners import Message
-from sottovoce.observe import Counters, Seldom
+from sottovoce.observe import Counters
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, decode, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
-_log = logging.getLogger(__name__)
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
 
 
@@ -49,7 +48,7 @@ class Reception:
         self._counters = counters
         self._apply = apply
         self._failed = failed
-        self._seldom = Seldom(_log)
+        self._refusals = Refusals(counters)
 
     async def receive(self, sender: str, raw: bytes | None) -> bytes:
         """Answer a message; see sottovoce.transport.Receive."""
@@ -65,7 +64,7 @@ class Reception:
                 return await self._witnessed(sender, opened.payload)
             duplicate = await self._apply(sender, opened, decode(opened.payload_type, opened.payload))
         except MessageRefused as refusal:
-            self._refuse(sender, refusal)
+            self._refusals.note(sender, refusal)
             raise
         except SottovoceError as failure:
             self._failed(failure)
@@ -101,11 +100,5 @@ class Reception:
         """Answer a peer that tells its ledger head: also one that is not kept, so that its device learns why."""
         answer, refusal = await self._herald.receive(sender, payload)
         if refusal is not None:
-            self._refuse(sender, refusal)
+            self._refusals.note(sender, refusal)
         return answer
-
-    def _refuse(self, sender: str, refusal: MessageRefused) -> None:
-        self._counters.refused[refusal.reason] += 1
-        reason = refusal.reason
-        said = "message-refused sender=%s reason=%s %s"
-        self._seldom.say(logging.WARNING, (sender, reason), said, sender, reason, refusal)

@@ -25,6 +25,7 @@ from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.notify import attend
 from sottovoce.agent.overlay import Door, Overlay
+from sottovoce.agent.quota import Quota
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.renewal import Renewal
@@ -67,6 +68,7 @@ class Agent:
         herald: Herald,
         crier: Crier,
         renewal: Renewal,
+        quota: Quota,
         book: RecordBook | None = None,
         overlay: Overlay | None = None,
         waits: Waits | None = None,
@@ -80,6 +82,7 @@ class Agent:
         self.herald = herald
         self.crier = crier
         self._renewal = renewal
+        self._quota = quota
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
@@ -357,8 +360,10 @@ class Agent:
 
         def apply() -> list[Action]:
             nonlocal duplicate
-            if self._departure.closed and not self.core.applied(sender, opened.incarnation, opened.sequence):
-                raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
+            if not self.core.applied(sender, opened.incarnation, opened.sequence):
+                if self._departure.closed:
+                    raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
+                self._quota.share(sender)
             now = self._loop.time()
             duplicate, actions = self.core.receive(sender, opened.incarnation, opened.sequence, message, now)
             return actions

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.agent.password import password
+from sottovoce.agent.quota import Quota, Refusals
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig, MqttSection
-from sottovoce.errors import ConfigError
+from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.identity import Trust
 from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
+from sottovoce.observe import Counters
 from sottovoce.transport import Transport
 from sottovoce.transport.carrier import Carrier
 
@@ -18,7 +20,15 @@ if TYPE_CHECKING:  # a device without a broker holds nothing of it in memory
     from sottovoce.transport.mqtt import Broker
 
 
-def carrier_of(config: AgentConfig, trust: Trust, directory: Path, incarnation: int, waits: Waits) -> Carrier:
+def carrier_of(
+    config: AgentConfig,
+    trust: Trust,
+    directory: Path,
+    incarnation: int,
+    waits: Waits,
+    quota: Quota,
+    counters: Counters,
+) -> Carrier:
     """Every transport that `transport.use` names, as one.
 
     Args:
@@ -27,6 +37,8 @@ def carrier_of(config: AgentConfig, trust: Trust, directory: Path, incarnation: 
         directory: of its identity.
         incarnation: how often the device has started.
         waits: told what is waited for.
+        quota: of every peer.
+        counters: counts what it refuses.
 
     Raises:
         SottovoceError: one of them cannot be used.
@@ -42,7 +54,16 @@ def carrier_of(config: AgentConfig, trust: Trust, directory: Path, incarnation: 
         broker = _broker(config.transport.mqtt, directory, config.transport.backoff_max)
         return MqttTransport(broker=broker, trust=trust, incarnation=incarnation, waiting=waits)
 
-    return Carrier([named(name) for name in config.transport.use])
+    refusals = Refusals(counters)
+
+    def admit(sender: str, size: int) -> None:
+        try:
+            quota.message(sender, size)
+        except MessageRefused as refusal:
+            refusals.note(sender, refusal)
+            raise
+
+    return Carrier([named(name) for name in config.transport.use], admit)
 
 
 def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sottovoce.errors import InternalError, MessageRefused
@@ -27,10 +27,14 @@ class Carrier:
 
     Args:
         transports: this device's, the preferred one first; also an attribute.
+        admit: told of every message and every part, by (sender, bytes), before it is looked at; raises MessageRefused.
     """
 
-    def __init__(self, transports: Sequence[Transport]) -> None:
+    def __init__(
+        self, transports: Sequence[Transport], admit: Callable[[str, int], None] = lambda _sender, _size: None
+    ) -> None:
         self.transports = tuple(transports)
+        self._admit = admit
         self._receive: Receive | None = None
         self._worked: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, Assembly] = OrderedDict()
@@ -125,6 +129,7 @@ class Carrier:
         """Every message of every transport comes through here."""
         if self._receive is None:
             raise InternalError("a message arrived before the agent was ready: report this defect")
+        self._admit(sender, len(raw or b""))
         if raw is None or not is_part(raw):
             return await self._receive(sender, raw)
         part = decode_part(raw)

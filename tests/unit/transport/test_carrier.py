@@ -214,3 +214,24 @@ async def test_it_stops_all_of_them_and_counts_what_all_have_seen() -> None:
     assert carrier.listener() == Listener(6, 2)
     await carrier.stop(1)
     assert all(way.stopped for way in ways)
+
+
+async def test_whoever_has_used_up_its_quota_is_refused_before_anything_is_looked_at() -> None:
+    sizes: list[tuple[str, int]] = []
+
+    def admit(sender: str, size: int) -> None:
+        sizes.append((sender, size))
+        if len(sizes) > 2:
+            raise MessageRefused("quota", "too much")
+
+    async def receive(_sender: str, _raw: bytes | None) -> bytes:
+        return ANSWER
+
+    recipient = Carrier([Way("grpc")], admit)
+    await recipient.start(receive)
+    cut = Cut(bytes(5000), 2000)
+    await recipient._received("a", b"whole")
+    await recipient._received("a", cut.part(0))
+    with pytest.raises(MessageRefused, match="too much"):
+        await recipient._received("a", cut.part(1))
+    assert sizes == [("a", 5), ("a", len(cut.part(0))), ("a", len(cut.part(1)))]

@@ -1,0 +1,108 @@
+"""What one peer may have of this device, however often it asks: a token bucket a peer, of each of three things.
+
+A device of the fleet is no stranger, but may be defective or somebody else's by now. What it hands over costs others
+processor time, memory on its way, and writing to the disk. An honest device sends a neighbour a few shares a period,
+and its ledger head, views and revocations now and then.
+"""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sottovoce.errors import MessageRefused
+from sottovoce.observe import Counters, Seldom
+from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+
+_log = logging.getLogger(__name__)
+_MOST_PEERS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """Of one thing.
+
+    Attributes:
+        a_period: of the learner.
+        a_second: beside those.
+        at_once: what a bucket holds.
+    """
+
+    a_period: float
+    a_second: float
+    at_once: float
+
+
+_LIMITS = {
+    "messages": _Limit(128, 1, 256),  # a part of a large message is one too
+    "bytes": _Limit(4 * MAX_ENVELOPE_BYTES, 2**14, 8 * MAX_ENVELOPE_BYTES),
+    "shares": _Limit(8, 0, 64),  # that are new: each is a commit
+}
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class Refusals:
+    """Messages that had no effect: counted by reason, and said once a minute for each sender.
+
+    Args:
+        counters: counts them.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._seldom = Seldom(_log)
+
+    def note(self, sender: str, refusal: MessageRefused) -> None:
+        """One more."""
+        self._counters.refused[refusal.reason] += 1
+        reason = refusal.reason
+        said = "message-refused sender=%s reason=%s %s"
+        self._seldom.say(logging.WARNING, (sender, reason), said, sender, reason, refusal)
+
+
+class Quota:
+    """Of every peer.
+
+    Args:
+        period: of the learner, seconds.
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, period: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rates = {thing: limit.a_period / period + limit.a_second for thing, limit in _LIMITS.items()}
+        self._clock = clock
+        self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
+
+    def message(self, sender: str, size: int) -> None:
+        """A message of `size` bytes, or a part of one.
+
+        Raises:
+            MessageRefused: it is one too many.
+        """
+        self._take(sender, "messages", 1)
+        self._take(sender, "bytes", size)
+
+    def share(self, sender: str) -> None:
+        """A share that was not applied before.
+
+        Raises:
+            MessageRefused: it is one too many.
+        """
+        self._take(sender, "shares", 1)
+
+    def _take(self, sender: str, thing: str, count: float) -> None:
+        now, most = self._clock(), _LIMITS[thing].at_once
+        bucket = self._buckets.setdefault((sender, thing), _Bucket(most, now))
+        self._buckets.move_to_end((sender, thing))
+        if len(self._buckets) > _MOST_PEERS * len(_LIMITS):
+            self._buckets.popitem(last=False)
+        bucket.left, bucket.at = min(most, bucket.left + (now - bucket.at) * self._rates[thing]), now
+        if bucket.left < count:
+            raise MessageRefused("quota", f"{sender} hands over more {thing} than one device may; try again later")
+        bucket.left -= count

@@ -1,0 +1,78 @@
+"""What one peer may have of a device."""
+
+import pytest
+from sottovoce.agent.quota import _LIMITS, _MOST_PEERS, Quota
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+
+PERIOD = 10.0
+SHARES = int(_LIMITS["shares"].at_once)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def quota(clock: Clock) -> Quota:
+    return Quota(PERIOD, clock)
+
+
+def taken(quota: Quota, sender: str, most: int) -> int:
+    """Shares of `most` that are taken."""
+    for number in range(most):
+        try:
+            quota.share(sender)
+        except MessageRefused:
+            return number
+    return most
+
+
+def test_who_hands_over_more_than_its_quota_is_refused_and_nobody_else(quota: Quota) -> None:
+    assert taken(quota, "greedy", 1000) == SHARES
+    assert taken(quota, "honest", 3) == 3
+
+
+def test_it_grows_again_with_time_and_not_beyond_what_it_was(quota: Quota, clock: Clock) -> None:
+    taken(quota, "greedy", 1000)
+    clock.now = PERIOD
+    assert taken(quota, "greedy", 1000) == _LIMITS["shares"].a_period
+    clock.now = 1000 * PERIOD
+    assert taken(quota, "greedy", 1000) == SHARES
+
+
+def test_a_day_of_greed_writes_no_more_than_eight_shares_a_period(quota: Quota, clock: Clock) -> None:
+    day, total = 86400, 0
+    for clock.now in range(day):
+        total += taken(quota, "greedy", 100)
+    assert total <= SHARES + 8 * day / PERIOD
+
+
+def test_the_largest_message_gets_through_with_all_its_parts_tried_twice(quota: Quota) -> None:
+    for _ in range(2):
+        for _ in range(16):
+            quota.message("honest", MAX_ENVELOPE_BYTES // 16)
+
+
+@pytest.mark.parametrize("size", [0, MAX_ENVELOPE_BYTES])
+def test_messages_and_bytes_are_bounded(quota: Quota, size: int) -> None:
+    thing, most = ("bytes", 8) if size else ("messages", 256)
+    for _ in range(most):
+        quota.message("greedy", size)
+    with pytest.raises(MessageRefused, match=f"greedy hands over more {thing} than one device may; try again later"):
+        quota.message("greedy", size)
+
+
+def test_many_peers_take_no_more_memory_than_so_many(quota: Quota) -> None:
+    for number in range(_MOST_PEERS + 100):
+        quota.message(f"{number}", 1)
+        quota.share(f"{number}")
+    assert len(quota._buckets) <= _MOST_PEERS * len(_LIMITS)
