@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from sottovoce.agent.faults import Fault
 from sottovoce.config import load
 from sottovoce.data import load as load_data
 from sottovoce.data.feed import LARGEST, Window, WindowStore, read_windows
@@ -195,6 +196,8 @@ class TestHomeAssistant:
                 told = json.loads(bystander.last(state) or b"")
                 assert told == {
                     "state": "learning",
+                    "needs_a_person": "OFF",
+                    "trouble": "none",
                     "peers": 3,
                     "epsilon_left": 1.5,
                     "last_exchange": None,
@@ -204,6 +207,11 @@ class TestHomeAssistant:
                 assert bystander.last(available) == b"online"
                 agent.received += 1
                 until(lambda: json.loads(bystander.last(state) or b"")["last_exchange"], "it has seen an exchange")
+
+                agent.fault = Fault("privacy", "ledger.db: damaged; put the copy back", needs_a_person=True)
+                until(lambda: json.loads(bystander.last(state) or b"")["needs_a_person"] == "ON", "it needs a person")
+                assert json.loads(bystander.last(state) or b"")["trouble"] == agent.fault.words
+                agent.fault = None
 
                 announced = sum(topic == found for topic, _, _ in bystander.heard)
                 bystander.publish("homeassistant/status", "online")

@@ -5,8 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,9 +16,9 @@ from sottovoce.identity import Fleet
 from sottovoce.observe.metrics import CATALOGUE
 
 from tests.support.devices import Device, free_port, new_device
-from tests.support.monitoring import TARGET_LABELS, expressions
+from tests.support.monitoring import TARGET_LABELS, expressions, get
 from tests.support.processes import AgentProcess, running
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import until
 
 SYNTHETIC = {"up": set[str](), "ALERTS": {"alertstate", "alertname", "severity"}}
 """What Prometheus itself adds, with its labels."""
@@ -41,15 +39,6 @@ from sottovoce.cli.main import main
 sys.argv = ["sottovoce", "agent", "run", "--config", sys.argv[1]]
 main()
 """
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    """Status and body of a page."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def checks(port: int, path: str) -> dict[str, Any]:

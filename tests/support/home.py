@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -12,6 +13,7 @@ import aiomqtt
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.control import Controlled, ControlServer
+from sottovoce.agent.faults import Fault
 
 from tests.support.mosquitto import Broker
 from tests.support.processes import SOTTOVOCE, sottovoce
@@ -142,6 +144,7 @@ class StandIn:
         state.mkdir()
         self.cycle = 7
         self.received = 3
+        self.fault: Fault | None = None
         self.model: NDArray[np.float64] | None = np.zeros(weights)
         self._server = ControlServer(state / "agent.sock", cast(Controlled, self))
         self._ready = threading.Event()
@@ -158,7 +161,10 @@ class StandIn:
 
     def status(self) -> dict[str, Any]:
         """What the feed reads of a status."""
+        if self.fault is not None:
+            return {"state": "needs-a-person", "fault": asdict(self.fault)}
         return {
+            "transport": {"trouble": ""},
             "state": "learning",
             "peers": [{}, {}, {}],
             "privacy": {"epsilon": 2.0, "spent_epsilon": 0.5},

@@ -1,13 +1,16 @@
-"""What deploy/ asks of Prometheus: the expressions of alerts and panels, and what they name."""
+"""What deploy/ asks of Prometheus: the expressions of alerts and panels, and what they name; and pages of an agent."""
 
 import json
 import re
+import urllib.error
+import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from tests.support.log_lines import ROOT
+from tests.support.waiting import PATIENCE
 
 PROMETHEUS = ROOT / "deploy/prometheus"
 DASHBOARDS = ROOT / "deploy/grafana/dashboards"
@@ -87,3 +90,12 @@ def expressions() -> list[Expression]:
         for target in panel.get("targets", ())
     ]
     return of_alerts + of_panels
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and body of a page."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()

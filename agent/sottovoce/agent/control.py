@@ -147,7 +147,7 @@ def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS, *, waiti
         state: the directory.
         question: one of those that it answers.
         timeout: seconds.
-        waiting: take the answer of one that only waits for a fault to pass, too.
+        waiting: take the answer of one that is not at work because of a fault, too.
 
     Raises:
         NetworkError: no agent is at work there, or it does not answer.
@@ -164,7 +164,8 @@ def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS, *, waiti
                 f"{state}: no agent answers there; start it with `sottovoce agent run --config FILE`"
             ) from error
     if "fault" in answer and not waiting:
-        raise NetworkError(f"{state}: the agent waits for a fault to pass: {answer['fault']['reason']}")
+        doing = "needs a person" if answer["fault"]["needs_a_person"] else "waits for a fault to pass"
+        raise NetworkError(f"{state}: the agent {doing}: {answer['fault']['reason']}")
     return answer
 
 

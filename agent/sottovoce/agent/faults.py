@@ -1,20 +1,24 @@
 """What goes away by itself, and what needs a person: the one table of it.
 
 A fault that passes is waited for, with growing pauses; with what is on the disk the device then goes on, as after a
-power cut. Everything else ends the agent with its exit code, and a service manager leaves it ended.
+power cut. What needs a person is said to whoever asks, by an agent that a service manager has started; any other agent
+ends, with its exit code.
 """
 
 import errno
 import logging
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sottovoce.durable import sqlite_code
-from sottovoce.errors import ClockError, LedgerUnwritable, VaultAway
+from sottovoce.errors import ClockError, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
 from sottovoce.observe import Seldom
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.5  # seconds
+_PERSON_SECONDS = 600.0  # between two looks whether somebody has been there
+_RECORDS = "data"
 
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: "disk",
@@ -38,6 +42,53 @@ _ADDRESS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 KINDS = ("disk", "descriptors", "memory", "address", "clock", "vault")
 """Every fault that passes by itself."""
 
+_FOR_A_PERSON = {
+    ExitCode.USAGE: "usage",
+    ExitCode.CONFIGURATION: "configuration",
+    ExitCode.DATA: _RECORDS,
+    ExitCode.PRIVACY: "privacy",
+    ExitCode.IDENTITY: "identity",
+}
+FOR_A_PERSON = tuple(_FOR_A_PERSON.values())
+"""Every fault that does not; others are defects, or of the network, and a service manager starts the agent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an agent is not at work.
+
+    Attributes:
+        kind: one of KINDS or FOR_A_PERSON.
+        reason: what is wrong, and what to do; for whoever may read this device's log.
+        needs_a_person: it does not pass by itself.
+    """
+
+    kind: str
+    reason: str
+    needs_a_person: bool
+
+    @property
+    def words(self) -> str:
+        """In one line, for people who may not read its log: nothing of its records, not even which row is wrong."""
+        told = (
+            "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else " ".join(self.reason.split())
+        )
+        return f"{'needs a person' if self.needs_a_person else 'waits for a fault to pass'}: {self.kind}: {told}"
+
+
+def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
+    """What ended the agent; None for a defect, or what only a new process can get over.
+
+    Args:
+        error: that it ended with.
+        worked: see `passing`.
+    """
+    if (kind := passing(error, worked=worked)) is not None:
+        return Fault(kind, str(error), needs_a_person=False)
+    if isinstance(error, SottovoceError) and error.exit_code in _FOR_A_PERSON:
+        return Fault(_FOR_A_PERSON[error.exit_code], str(error), needs_a_person=True)
+    return None
+
 
 def passing(error: BaseException, *, worked: bool) -> str | None:
     """The kind of fault behind this error, if it passes by itself; None when it needs a person.
@@ -54,10 +105,10 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
 
 
 class Patience:
-    """With faults that pass: says which it is, once a minute at most, and how long to wait, longer each time.
+    """With faults: says which it is, once a minute at most, and how long to wait, longer each time.
 
     Args:
-        longest: pause, seconds.
+        longest: pause for one that passes, seconds.
     """
 
     def __init__(self, longest: float) -> None:
@@ -69,11 +120,15 @@ class Patience:
         """What there was is over: the next pause is a first one."""
         self._pause = 0.0
 
-    def pause(self, kind: str, error: BaseException) -> float:
-        """Seconds to wait for a fault of this kind."""
+    def pause(self, fault: Fault) -> float:
+        """Seconds to wait for this one."""
+        kind, reason = fault.kind, fault.reason
+        if fault.needs_a_person:
+            self._seldom.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
+            return _PERSON_SECONDS
         self._pause = min(2 * self._pause, self._longest) or _FIRST_PAUSE
         said = "fault-passes kind=%s tries again until it is over: %s"
-        self._seldom.say(logging.WARNING, kind, said, kind, error)
+        self._seldom.say(logging.WARNING, kind, said, kind, reason)
         return self._pause
 
 

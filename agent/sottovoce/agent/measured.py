@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 
 import sottovoce
+from sottovoce.agent.faults import FOR_A_PERSON, KINDS, Fault
 from sottovoce.agent.status import Reported
 from sottovoce.agent.vault_here import LEDGER
 from sottovoce.agent.waits import Waits
@@ -46,6 +47,7 @@ def troubles(agent: Reported) -> dict[str, str]:
 def values(agent: Reported, seen: Machine | None) -> Values:
     """The metrics of an agent, now; see sottovoce.observe.metrics."""
     return {
+        **fault_values(None),
         **_learning(agent),
         **_privacy(agent),
         **_traffic(agent),
@@ -55,10 +57,19 @@ def values(agent: Reported, seen: Machine | None) -> Values:
     }
 
 
+def fault_values(fault: Fault | None) -> Values:
+    """What can be told of an agent whether it is at work or not."""
+    kinds = dict.fromkeys((*KINDS, *FOR_A_PERSON), 0)
+    return {
+        "sottovoce_build_info": {sottovoce.__version__: 1},
+        "sottovoce_fault": kinds if fault is None else {**kinds, fault.kind: 1},
+        "sottovoce_needs_a_person": fault is not None and fault.needs_a_person,
+    }
+
+
 def _learning(agent: Reported) -> Values:
     progress, settings = agent.core.progress, agent.config.learner
     return {
-        "sottovoce_build_info": {sottovoce.__version__: 1},
         "sottovoce_learner_info": {settings.name: 1},
         "sottovoce_learner_phase": {phase: progress.phase == phase for phase in PHASES},
         "sottovoce_learner_period_seconds": settings.period,

@@ -15,6 +15,11 @@ _SECONDS = 1.0  # for a service manager that is busy
 READY, ALIVE, STOPPING = "READY=1", "WATCHDOG=1", "STOPPING=1"
 
 
+def supervised() -> bool:
+    """Whether a service manager started this process and wants to be told of it."""
+    return bool(os.environ.get("NOTIFY_SOCKET"))
+
+
 def tell(*facts: str) -> bool:
     """Tell the service manager named by NOTIFY_SOCKET, in one datagram.
 

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from sottovoce.agent.core import Action
-from sottovoce.agent.measured import troubles, values
+from sottovoce.agent.faults import Fault
+from sottovoce.agent.measured import Values, fault_values, troubles, values
 from sottovoce.agent.status import Reported
 from sottovoce.errors import ConfigError
 from sottovoce.identity import Trust
@@ -43,31 +44,74 @@ async def watched(agent: Watched) -> AsyncIterator[None]:
         ConfigError: what is needed for it is not installed.
         NetworkError: the address cannot be used.
     """
+    kept_until = float("-inf")
+    kept: Values = {}
+
+    async def metrics() -> Values:
+        nonlocal kept, kept_until
+        if time.monotonic() >= kept_until:
+            kept_until = time.monotonic() + _KEPT_SECONDS
+            seen = await asyncio.to_thread(machine, agent.config.agent.state) if tells_machine(agent) else None
+            kept = values(agent, seen)
+        return kept
+
+    async def live() -> dict[str, str]:
+        return {"loop": "", "core": await core_finding(agent)}
+
+    async def ready() -> dict[str, str]:
+        return readiness(agent)
+
+    async with _answering(agent.config.observe.address, metrics, live, ready):
+        yield
+
+
+@asynccontextmanager
+async def watched_fault(address: tuple[str, int], fault: Fault) -> AsyncIterator[None]:
+    """The same of an agent that is not at work because of a fault. It lives, and is not ready.
+
+    Raises:
+        ConfigError, NetworkError: as `watched`.
+    """
+
+    async def metrics() -> Values:
+        return fault_values(fault)
+
+    async def live() -> dict[str, str]:
+        return {"loop": ""}
+
+    async def ready() -> dict[str, str]:
+        return {"fault": fault.words}
+
+    async with _answering(address, metrics, live, ready):
+        yield
+
+
+@asynccontextmanager
+async def _answering(
+    address: tuple[str, int],
+    metrics: Callable[[], Awaitable[Values]],
+    live: Callable[[], Awaitable[dict[str, str]]],
+    ready: Callable[[], Awaitable[dict[str, str]]],
+) -> AsyncIterator[None]:
     try:
         from sottovoce.observe.metrics import page
     except ModuleNotFoundError as error:
         raise ConfigError(
             "observe.metrics needs the package prometheus-client: install sottovoce[metrics], or leave it out"
         ) from error
-    began, kept_until = time.monotonic(), float("-inf")
-    kept: Page | None = None
+    began = time.monotonic()
 
-    async def metrics() -> Page:
-        nonlocal kept, kept_until
-        if kept is None or time.monotonic() >= kept_until:
-            kept_until = time.monotonic() + _KEPT_SECONDS
-            seen = await asyncio.to_thread(machine, agent.config.agent.state) if tells_machine(agent) else None
-            kept = page({"sottovoce_uptime_seconds": time.monotonic() - began, **values(agent, seen)})
-        return kept
+    async def measured() -> Page:
+        return page({"sottovoce_uptime_seconds": time.monotonic() - began, **await metrics()})
 
-    async def live() -> Page:
-        return health({"loop": "", "core": await core_finding(agent)})
+    async def alive() -> Page:
+        return health(await live())
 
-    async def ready() -> Page:
-        return health(readiness(agent))
+    async def serving() -> Page:
+        return health(await ready())
 
-    answerer = Answerer({"/metrics": metrics, "/livez": live, "/readyz": ready})
-    await answerer.start(*agent.config.observe.address)
+    answerer = Answerer({"/metrics": measured, "/livez": alive, "/readyz": serving})
+    await answerer.start(*address)
     try:
         yield
     finally:

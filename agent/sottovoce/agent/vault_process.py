@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.agent.family import family_of, try_graph
-from sottovoce.agent.faults import Patience, passing
+from sottovoce.agent.faults import Patience, fault_of
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
 from sottovoce.config import AgentConfig
@@ -53,10 +53,12 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         try:
             return _serve(config, file, user)
         except (SottovoceError, OSError, MemoryError) as error:
-            if (kind := passing(error, worked=False)) is None:
+            fault = fault_of(error, worked=False)
+            if fault is None or fault.needs_a_person:
+                tell(f"STATUS={fault.words if fault else error.__class__.__name__}")
                 raise
-            pause = patience.pause(kind, error)
-            tell(ALIVE, f"STATUS=waits for a fault to pass: {kind}")
+            pause = patience.pause(fault)
+            tell(ALIVE, f"STATUS={fault.words}")
             time.sleep(pause)
 
 

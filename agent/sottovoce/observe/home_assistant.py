@@ -13,6 +13,8 @@ OFFLINE = "offline"
 _DIAGNOSTIC = {"entity_category": "diagnostic"}
 _COMPONENTS: dict[str, dict[str, Any]] = {
     "state": {"name": "State", "icon": "mdi:state-machine", **_DIAGNOSTIC},
+    "needs_a_person": {"platform": "binary_sensor", "name": "Needs a person", "device_class": "problem", **_DIAGNOSTIC},
+    "trouble": {"name": "Trouble", "icon": "mdi:alert-circle-outline", **_DIAGNOSTIC},
     "peers": {"name": "Peers", "icon": "mdi:lan", "state_class": "measurement", **_DIAGNOSTIC},
     "epsilon_left": {
         "name": "Privacy budget left",

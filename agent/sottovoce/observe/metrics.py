@@ -40,6 +40,8 @@ class Described:
 
 CATALOGUE: Mapping[str, Described] = {
     "sottovoce_build_info": Described("gauge", "1, for the version that runs.", "version"),
+    "sottovoce_fault": Described("gauge", "1 for the fault because of which the agent is not at work.", "kind"),
+    "sottovoce_needs_a_person": Described("gauge", "1 while that fault does not pass by itself, else 0."),
     "sottovoce_uptime_seconds": Described("gauge", "Time since this agent began to be watched."),
     "sottovoce_learner_info": Described("gauge", "1, for the learner that runs.", "learner"),
     "sottovoce_learner_phase": Described("gauge", "1 for the phase that the learner is in, 0 for the other.", "phase"),

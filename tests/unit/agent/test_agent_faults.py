@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import sqlite3
 import threading
 import time
@@ -20,6 +21,7 @@ from sottovoce.errors import (
     DataError,
     ExitCode,
     IdentityError,
+    InternalError,
     LedgerError,
     LedgerUnwritable,
     NetworkError,
@@ -28,6 +30,8 @@ from sottovoce.errors import (
     VaultAway,
 )
 
+from tests.support.devices import free_port
+from tests.support.monitoring import get
 from tests.support.waiting import PATIENCE, until
 
 
@@ -110,14 +114,15 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
     return these
 
 
-def config(state: Path, period: float) -> Any:
+def config(state: Path, period: float, metrics: int = 0) -> Any:
     """As much of a configuration as is looked at."""
 
     class Section:
         def __init__(self, **values: object) -> None:
             self.__dict__.update(values)
 
-    return Section(agent=Section(state=state), learner=Section(period=period))
+    observe = Section(metrics="127.0.0.1:0" if metrics else None, address=("127.0.0.1", metrics))
+    return Section(agent=Section(state=state), learner=Section(period=period), observe=observe)
 
 
 def test_it_is_put_together_anew_until_the_fault_is_over(lives: Callable[..., list[float]], tmp_path: Path) -> None:
@@ -132,6 +137,81 @@ def test_what_needs_a_person_ends_it(lives: Callable[..., list[float]], tmp_path
     lives(LedgerUnwritable("no room"), LedgerError("it is damaged"))
     with pytest.raises(LedgerError, match="it is damaged"):
         endurance.run(config(tmp_path, 0.05))
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+def answered(look: Callable[[], None], settings: Any) -> None:
+    """Run an agent until it is told to stop, and have somebody look meanwhile, at what answers in its place."""
+
+    def then_stop() -> None:
+        until((settings.agent.state / "agent.sock").exists, "it listens")
+        look()
+        ask(settings.agent.state, "stop", waiting=True)
+
+    looking = threading.Thread(target=then_stop)
+    looking.start()
+    assert endurance.run(settings) == ExitCode.DONE
+    looking.join()
+
+
+def test_under_a_service_manager_it_says_to_everybody_that_it_needs_a_person(
+    lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lives(LedgerError("ledger.db: it is damaged; put the copy back"))
+    monkeypatch.setattr(faults, "_PERSON_SECONDS", PATIENCE)
+    port, pages, status = free_port(), {}, {}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+
+        def look() -> None:
+            status.update(ask(tmp_path, "status", waiting=True))
+            until(lambda: _listens(port), "it is watched")
+            pages.update({path: get(port, path) for path in ("/metrics", "/livez", "/readyz")})
+
+        answered(look, config(tmp_path, 0.05, port))
+        told = manager.recv(4096).decode()
+    reason = "ledger.db: it is damaged; put the copy back"
+    assert told.splitlines() == ["READY=1", f"STATUS=needs a person: privacy: {reason}"]
+    assert status["state"] == "needs-a-person"
+    assert (status["fault"]["needs_a_person"], status["fault"]["reason"]) == (True, reason)
+    assert 'sottovoce_fault{kind="privacy"} 1.0' in pages["/metrics"][1]
+    assert 'sottovoce_fault{kind="disk"} 0.0' in pages["/metrics"][1]
+    assert "sottovoce_needs_a_person 1.0" in pages["/metrics"][1]
+    assert [pages[path][0] for path in ("/livez", "/readyz")] == [200, 503]
+    assert reason in pages["/readyz"][1]
+    assert f"needs-a-person kind=privacy {reason}" in caplog.text
+
+
+def test_once_somebody_has_been_there_it_goes_on_by_itself(
+    lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = lives(LedgerError("it is damaged"), None)
+    monkeypatch.setattr(faults, "_PERSON_SECONDS", 0.05)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    assert endurance.run(config(tmp_path, 0.05)) == ExitCode.DONE
+    assert len(began) == 2
+
+
+@pytest.mark.parametrize("error", [InternalError("a defect"), NetworkError("the address is in use")])
+def test_what_a_new_process_may_get_over_is_left_to_the_service_manager(
+    lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: SottovoceError
+) -> None:
+    lives(error)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    with pytest.raises(type(error)):
+        endurance.run(config(tmp_path, 0.05))
+
+
+def test_what_is_wrong_with_records_is_said_in_the_log_and_to_the_owner_alone() -> None:
+    fault = faults.fault_of(DataError("records.npz: row 17 is not a finite number"), worked=True)
+    assert fault is not None
+    assert "row 17" in fault.reason
+    assert fault.words == "needs a person: data: its log and `sottovoce agent status` say why"
 
 
 def test_while_it_waits_it_answers_and_can_be_stopped(

@@ -23,7 +23,7 @@ def test_every_component_is_a_sensor_with_a_name_of_its_own() -> None:
     assert tuple(components) == KEYS
     assert len({one["unique_id"] for one in components.values()}) == len(KEYS)
     for key, component in components.items():
-        assert component["platform"] == "sensor"
+        assert component["platform"] == ("binary_sensor" if key == "needs_a_person" else "sensor")
         assert component["value_template"] == f"{{{{ value_json.{key} }}}}"
         assert component["expire_after"] == 180
         assert re.fullmatch(r"[a-zA-Z0-9_-]+", component["unique_id"])

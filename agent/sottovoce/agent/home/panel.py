@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sottovoce.agent.control import ask
+from sottovoce.agent.faults import Fault
 from sottovoce.agent.home.broker import Session, Will
 from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import AgentConfig
@@ -18,6 +19,7 @@ UNREACHABLE = "unreachable"
 """The state of an agent that does not answer, or whose socket this user may not open."""
 
 _PATIENCE = 5.0
+_MOST_LETTERS = 255  # of a state of Home Assistant
 _LEAVING = 2.0
 
 
@@ -89,14 +91,19 @@ class Panel:
     def state(self) -> dict[str, Any]:
         """The state, JSON-ready; None stands for what is not known. Asks the agent, and reads the windows."""
         try:
-            status = ask(self._state, "status", _PATIENCE)
-            model = ask(self._state, "model", _PATIENCE)
+            status = ask(self._state, "status", _PATIENCE, waiting=True)
+            model = {} if "fault" in status else ask(self._state, "model", _PATIENCE)
         except NetworkError:
             if not self._away:
                 _log.warning("waiting-for-agent reason=it does not answer next_attempt_s=%.0f", self._period)
             self._away = True
             return {**dict.fromkeys(KEYS), "state": UNREACHABLE}
         self._away = False
+        if "fault" in status:
+            fault = Fault(*(status["fault"][name] for name in ("kind", "reason", "needs_a_person")))
+            problem = "ON" if fault.needs_a_person else "OFF"
+            trouble = fault.words[:_MOST_LETTERS]
+            return {**dict.fromkeys(KEYS), "state": status["state"], "needs_a_person": problem, "trouble": trouble}
         traffic = status["traffic"]["messages"], status["traffic"]["received"]
         if self._traffic is not None and traffic != self._traffic:
             self._exchanged = datetime.now(UTC).isoformat(timespec="seconds")
@@ -105,6 +112,8 @@ class Panel:
         total, spent = privacy["epsilon"], privacy["spent_epsilon"]
         return {
             "state": status["state"],
+            "needs_a_person": "OFF",
+            "trouble": status["transport"]["trouble"][:_MOST_LETTERS] or "none",
             "peers": len(status["peers"]),
             "epsilon_left": None if total is None or spent is None else round(max(total - spent, 0.0), 4),
             "last_exchange": self._exchanged,

@@ -1,0 +1,84 @@
+"""What answers in the place of an agent that is not at work: its status, its metrics, and the service manager."""
+
+import asyncio
+import contextlib
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.agent.control import ControlServer
+from sottovoce.agent.faults import Fault
+from sottovoce.agent.notify import attend
+from sottovoce.agent.status import SCHEMA
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ExitCode, SottovoceError
+
+
+class Pause:
+    """Until the agent is tried again; see Controlled.
+
+    Args:
+        config: the agent's.
+        fault: that it ended with.
+        seconds: that it lasts.
+    """
+
+    model: NDArray[np.float64] | None = None
+    cycle: int = 0
+
+    def __init__(self, config: AgentConfig, fault: Fault, seconds: float) -> None:
+        self.config = config
+        self.fault = fault
+        self._seconds, self._until = seconds, time.monotonic() + seconds
+        self._stopping = asyncio.Event()
+        self._code: ExitCode | None = None
+
+    async def wait(self) -> ExitCode | None:
+        """None when it is over; or how the agent ends, having been told to stop."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.stop)
+        loop.add_signal_handler(signal.SIGINT, lambda: self._end(ExitCode.INTERRUPTED))
+        control = ControlServer(self.config.agent.state / "agent.sock", self)
+        async with contextlib.AsyncExitStack() as stack:
+            with contextlib.suppress(OSError):  # a full disk has no room for a socket either
+                await control.start()
+                stack.push_async_callback(control.stop)
+            if self.config.observe.metrics is not None:
+                from sottovoce.agent.observation import watched_fault
+
+                with contextlib.suppress(SottovoceError, OSError):  # what cannot be had may be the fault itself
+                    await stack.enter_async_context(watched_fault(self.config.observe.address, self.fault))
+            thread = stack.enter_context(ThreadPoolExecutor(max_workers=1))
+            told = loop.create_task(attend(self._stopping, thread, self.fault.words))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._seconds)
+            told.cancel()
+        return self._code
+
+    def status(self) -> dict[str, Any]:
+        """What it waits for, and until when it does."""
+        fault, left = self.fault, max(0.0, self._until - time.monotonic())
+        told = {
+            "kind": fault.kind,
+            "reason": fault.reason,
+            "tries_again_s": left,
+            "needs_a_person": fault.needs_a_person,
+        }
+        return {"schema": SCHEMA, "state": "needs-a-person" if fault.needs_a_person else "waiting", "fault": told}
+
+    def stop(self) -> None:
+        """Wait no longer, and end."""
+        self._end(ExitCode.DONE)
+
+    async def leave(self) -> dict[str, Any]:
+        """Nothing can be handed over now."""
+        self.stop()
+        return {"handed_over": False, "left": f"it {self.fault.words}"}
+
+    def _end(self, code: ExitCode) -> None:
+        self._code = code
+        self._stopping.set()
