@@ -20,6 +20,14 @@ def of_the_disk(error: BaseException) -> bool:
     return sqlite_code(error) in _OF_THE_DISK
 
 
+def read_only(directory: Path) -> bool:
+    """Whether the disk of a directory is mounted read-only: then what it refuses is no question of permissions."""
+    try:
+        return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
 def sync(path: Path) -> None:
     """Return once a file's content, or a directory's entries, are on the disk.
 

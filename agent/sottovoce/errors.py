@@ -12,6 +12,7 @@ SottovoceError                  8
 │   └── ClockError              6   the clock stands before a time that this device has been at
 ├── NetworkError                7   an address, a peer, a broker
 ├── MessageRefused              7   one received message was refused; the state did not change
+├── DiskReadOnly               75   a disk is mounted read-only, which only a new process sees the end of
 └── InternalError               8   a defect in Sottovoce
 
 A message names the thing at fault and says what to do next. It never carries a value read from a record.
@@ -32,6 +33,7 @@ class ExitCode(IntEnum):
     IDENTITY = 6
     NETWORK = 7
     INTERNAL = 8
+    AGAIN = 75
     INTERRUPTED = 130
 
 
@@ -105,6 +107,12 @@ class MessageRefused(SottovoceError):
     def __init__(self, reason: str, explanation: str) -> None:
         super().__init__(explanation)
         self.reason = reason
+
+
+class DiskReadOnly(SottovoceError):
+    """A disk is mounted read-only, and to a service stays so when it no longer is: only a new process sees that."""
+
+    exit_code = ExitCode.AGAIN
 
 
 class InternalError(SottovoceError):

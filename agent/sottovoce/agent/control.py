@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.config import AgentConfig
+from sottovoce.durable import read_only
 from sottovoce.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -160,9 +161,10 @@ def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS, *, waiti
             with connection.makefile("rb") as lines:
                 answer: dict[str, Any] = json.loads(lines.readline())
         except (OSError, ValueError) as error:
-            raise NetworkError(
-                f"{state}: no agent answers there; start it with `sottovoce agent run --config FILE`"
-            ) from error
+            remedy = "start it with `sottovoce agent run --config FILE`"
+            if read_only(state):  # an agent waits for that, and has nowhere to put its socket
+                remedy = "its disk is mounted read-only: see why, and mount it for writing"
+            raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
         doing = "needs a person" if answer["fault"]["needs_a_person"] else "waits for a fault to pass"
         raise NetworkError(f"{state}: the agent {doing}: {answer['fault']['reason']}")

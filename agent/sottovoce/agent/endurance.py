@@ -8,11 +8,12 @@ from pathlib import Path
 
 from sottovoce.agent import watch
 from sottovoce.agent.assemble import assemble
-from sottovoce.agent.faults import Patience, fault_of
+from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.heap import one_arena
 from sottovoce.agent.notify import supervised
 from sottovoce.agent.pause import Pause
 from sottovoce.config import AgentConfig
+from sottovoce.durable import read_only
 from sottovoce.errors import ExitCode, SottovoceError
 
 _LONGEST_PAUSE = 60.0  # seconds
@@ -41,12 +42,14 @@ def run(config: AgentConfig) -> ExitCode:
             return asyncio.run(watch.run(agent))
         except (SottovoceError, OSError, MemoryError) as error:
             worked = worked or (agent is not None and agent.worked)
-            fault = fault_of(error, worked=worked)
+            fault = fault_of(error, worked=worked or read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not supervised()):
                 raise
             if time.monotonic() - began > _WORKED_SECONDS:
                 patience.renewed()
-            pause = patience.pause(fault)
+            pause, stuck = patience.pause(fault), only_anew(config.agent.state)
+            if stuck is not None:
+                pause = STUCK_SECONDS
             try:
                 _enough_descriptors()
             except OSError:  # nobody can be answered meanwhile
@@ -54,6 +57,8 @@ def run(config: AgentConfig) -> ExitCode:
                 continue
             if (code := asyncio.run(Pause(config, fault, pause).wait())) is not None:
                 return code
+            if stuck is not None:
+                raise stuck from error
 
 
 def _enough_descriptors() -> None:

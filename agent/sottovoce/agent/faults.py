@@ -9,14 +9,20 @@ import errno
 import logging
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from sottovoce.durable import sqlite_code
-from sottovoce.errors import ClockError, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
+from sottovoce.agent.notify import supervised, tell
+from sottovoce.durable import read_only, sqlite_code
+from sottovoce.errors import ClockError, DiskReadOnly, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
 from sottovoce.observe import Seldom
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.5  # seconds
+STUCK_SECONDS = 5.0
+"""Before a process ends that only another gets over what there is."""
+
 _PERSON_SECONDS = 600.0  # between two looks whether somebody has been there
 _RECORDS = "data"
 
@@ -96,12 +102,34 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
     Args:
         error: what ended the agent.
         worked: the agent had been at work before. Permissions and addresses with which it did were right, and will be
-            again; those with which it never worked are wrong.
+            again, and so are all while `read_only`; those with which it never worked are wrong.
     """
     for cause in _chain(error):
         if (kind := _kind(cause, worked=worked)) is not None:
             return kind
     return None
+
+
+def only_anew(directory: Path) -> DiskReadOnly | None:
+    """With what a process is to end whose faults no patience helps: its disk was mounted read-only when it was started.
+
+    A service manager gives a process a view of the disks of its own (ReadWritePaths=), which stays read-only when the
+    disk is mounted for writing again.
+    """
+    if not (supervised() and read_only(directory)):
+        return None
+    return DiskReadOnly(f"{directory}: its disk is mounted read-only: see why, and mount it for writing")
+
+
+@contextmanager
+def shown() -> Iterator[None]:
+    """What ends the process here, and needs a person, is shown by the service manager."""
+    try:
+        yield
+    except SottovoceError as error:
+        if (fault := fault_of(error, worked=False)) is not None:
+            tell(f"STATUS={fault.words}")
+        raise
 
 
 class Patience:

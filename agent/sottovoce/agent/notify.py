@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import socket
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 _log = logging.getLogger(__name__)
@@ -50,13 +51,16 @@ def ping_every() -> float | None:
     return int(microseconds) / 2e6 or None
 
 
-async def attend(stopping: asyncio.Event, thread: Executor, status: str) -> None:
+async def attend(
+    stopping: asyncio.Event, thread: Executor, status: str, ends: Callable[[], bool] = lambda: True
+) -> None:
     """Be ready; be alive for as long as this loop turns and `thread` answers; then be stopping.
 
     Args:
         stopping: set when the process begins to stop.
         thread: one that must not get stuck. While it is, ALIVE is not told, and the service manager acts.
         status: a line for `systemctl status`.
+        ends: asked then: whether the process does. Who tells that it stops, and goes on, is killed for it.
     """
     if not tell(READY, f"STATUS={status}"):
         return
@@ -67,7 +71,8 @@ async def attend(stopping: asyncio.Event, thread: Executor, status: str) -> None
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), pause)
     await stopping.wait()
-    tell(STOPPING)
+    if ends():
+        tell(STOPPING)
 
 
 def _nothing() -> None:

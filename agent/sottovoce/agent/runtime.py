@@ -39,13 +39,14 @@ from sottovoce.door import Query, Refused
 from sottovoce.errors import ExitCode, MessageRefused, PrivacyError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, Message, PublishModel, SetTimer, Shelve
-from sottovoce.observe import Counters
+from sottovoce.observe import Counters, Seldom
 from sottovoce.observe.machine import written_bytes
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import Opened
 
 _log = logging.getLogger(__name__)
+_lives = Seldom(_log)  # of a process, whose agent begins anew again and again while the disk is full
 _GRACE_SECONDS = 2.0
 _VAULT_SECONDS = 600.0
 
@@ -149,10 +150,12 @@ class Agent:
                 self._spawn(self.overlay.run(self._door()))
             self._spawn(self.crier.run())
             self._spawn(self._renewal.run())
-            self._spawn(attend(self._stopping, self._core_thread, f"device {self.identity.node_id} is at work"))
+            at_work = f"device {self.identity.node_id} is at work"
+            self._spawn(attend(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
             self.worked = True
             give_back()
-            _log.info("ready id=%s at=%s", self.identity.node_id, ",".join(self.config.transport.announced))
+            node, places = self.identity.node_id, ",".join(self.config.transport.announced)
+            _lives.say(logging.INFO, ("ready", node), "ready id=%s at=%s", node, places)
             await self._stopping.wait()
         finally:
             await self._close(control)
@@ -417,4 +420,5 @@ class Agent:
             self._book.close()
         if self.overlay is not None:
             self.overlay.close()
-        _log.info("stopped id=%s charges=%d", self.identity.node_id, self.spending.charges)
+        node, charges = self.identity.node_id, self.spending.charges
+        _lives.say(logging.INFO, ("stopped", node), "stopped id=%s charges=%d", node, charges)

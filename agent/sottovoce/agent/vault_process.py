@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.agent.family import family_of, try_graph
-from sottovoce.agent.faults import Patience, fault_of
+from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
+from sottovoce.durable import read_only
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
@@ -48,18 +49,21 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         _log.warning(
             "network-not-forbidden this machine's system calls are not known; let the service manager forbid it"
         )
-    patience = Patience(_LONGEST_PAUSE)
+    patience, directory = Patience(_LONGEST_PAUSE), config.vault.directory
     while True:
         try:
             return _serve(config, file, user)
         except (SottovoceError, OSError, MemoryError) as error:
-            fault = fault_of(error, worked=False)
+            fault = fault_of(error, worked=directory is not None and read_only(directory))
             if fault is None or fault.needs_a_person:
-                tell(f"STATUS={fault.words if fault else error.__class__.__name__}")
                 raise
-            pause = patience.pause(fault)
+            pause, stuck = patience.pause(fault), None if directory is None else only_anew(directory)
+            if stuck is not None:
+                pause = STUCK_SECONDS
             tell(ALIVE, f"STATUS={fault.words}")
             time.sleep(pause)
+            if stuck is not None:
+                raise stuck from error
 
 
 def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode:

@@ -21,12 +21,14 @@ State = Annotated[Path | None, typer.Option("--state", help="Its state directory
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]) -> int:
     """Run the agent in the foreground until SIGTERM, Ctrl-C or `sottovoce agent stop`."""
     from sottovoce.agent import endurance
+    from sottovoce.agent.faults import shown
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
-    settings = load(config)
-    log_to_stderr(settings.agent.log_level, settings.agent.log_format)
-    return endurance.run(settings)
+    with shown():
+        settings = load(config)
+        log_to_stderr(settings.agent.log_level, settings.agent.log_format)
+        return endurance.run(settings)
 
 
 @app.command()

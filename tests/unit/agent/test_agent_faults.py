@@ -19,6 +19,7 @@ from sottovoce.errors import (
     ClockError,
     ConfigError,
     DataError,
+    DiskReadOnly,
     ExitCode,
     IdentityError,
     InternalError,
@@ -205,6 +206,27 @@ def test_what_a_new_process_may_get_over_is_left_to_the_service_manager(
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     with pytest.raises(type(error)):
         endurance.run(config(tmp_path, 0.05))
+
+
+def test_a_service_on_a_disk_that_may_only_be_read_is_left_to_be_started_again(
+    lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives(of_sqlite(sqlite3.SQLITE_CANTOPEN), None)
+    monkeypatch.setattr(faults, "read_only", lambda _: True)
+    monkeypatch.setattr(endurance, "read_only", lambda _: True)
+    monkeypatch.setattr(endurance, "STUCK_SECONDS", 0.01)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    with pytest.raises(DiskReadOnly, match="mounted read-only") as ended:
+        endurance.run(config(tmp_path, 0.05))
+    assert ended.value.exit_code == ExitCode.AGAIN == 75
+
+
+def test_by_hand_it_waits_for_such_a_disk(
+    lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives(of_sqlite(sqlite3.SQLITE_CANTOPEN), None)
+    monkeypatch.setattr(endurance, "read_only", lambda _: True)
+    assert endurance.run(config(tmp_path, 0.05)) == ExitCode.DONE
 
 
 def test_what_is_wrong_with_records_is_said_in_the_log_and_to_the_owner_alone() -> None:

@@ -111,6 +111,17 @@ def test_one_that_nobody_watches_says_when_it_is_ready_and_stops(heard: socket.s
     assert all_that_waits(heard) == ["READY=1\nSTATUS=here", STOPPING]
 
 
+def test_one_that_goes_on_in_the_same_process_does_not_say_that_it_stops(heard: socket.socket) -> None:
+    async def work() -> None:
+        stopping = asyncio.Event()
+        stopping.set()
+        with ThreadPoolExecutor(1) as thread:
+            await attend(stopping, thread, "here", ends=lambda: False)
+
+    asyncio.run(work())
+    assert all_that_waits(heard) == ["READY=1\nSTATUS=here"]
+
+
 def test_a_thread_that_is_stuck_is_not_alive(heard: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop turns, and still nothing is told until the thread answers."""
     monkeypatch.setenv("WATCHDOG_USEC", SOON["WATCHDOG_USEC"])

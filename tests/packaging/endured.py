@@ -1,0 +1,285 @@
+"""`make endured-test`: what the package's units outlive, on two machines under systemd.
+
+Strangers by the thousand at the agent's port, at its metrics, and at the vault's socket; then a full disk, a disk that
+may not be written, no descriptors, a wrong clock, an address that is gone, a damaged state. Prints every step and what
+it measured; the first that fails ends it. Needs podman, root and half an hour.
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tests.packaging.device import UNITS, VAULT, Ledger, check, days, eventually, property_of, status, step
+from tests.packaging.machines import Machine, machines
+from tests.support.floods import KINDS, flooded
+
+PERIOD, STEPS = 5.0, 2000
+SECONDS = 60.0
+PACE, STATUS_SECONDS, LINES = 0.8, 1.0, 100
+MEMORY_MIB = 192  # the agent unit's MemoryMax
+FAULT_SECONDS = 20.0
+STATE = "/var/lib/sottovoce"
+CONFIG = "/etc/sottovoce/agent.toml"
+METRICS_PORT = 9464
+
+# Cycles and messages received in so many seconds, and the longest that a status took.
+_PACED = """
+import json, sys, time
+from pathlib import Path
+from sottovoce.agent.control import ask
+state, seconds, slowest = Path("/var/lib/sottovoce"), float(sys.argv[1]), 0.0
+first, begin = ask(state, "status", 10.0), time.monotonic()
+while time.monotonic() < begin + seconds:
+    asked = time.monotonic()
+    last = ask(state, "status", 10.0)
+    slowest = max(slowest, time.monotonic() - asked)
+    time.sleep(0.25)
+received = last["traffic"]["received"] - first["traffic"]["received"]
+print(json.dumps([last["cycle"] - first["cycle"], received, slowest, last["resources"]["rss_mib"]]))
+"""
+# Somebody on the machine, with many connections to the vault's socket that say nothing, each made anew.
+_AT_THE_SOCKET = """
+import socket, sys, time
+until, idle = time.monotonic() + float(sys.argv[1]), []
+while time.monotonic() < until:
+    while len(idle) < 1000:
+        caller = socket.socket(socket.AF_UNIX)
+        caller.setblocking(False)
+        try:
+            caller.connect("/run/sottovoce-vault/vault.sock")
+        except OSError:
+            caller.close()
+            break
+        idle.append(caller)
+    time.sleep(0.01)
+    for caller in list(idle):
+        try:
+            if caller.recv(4096) == b"":
+                raise OSError
+        except BlockingIOError:
+            continue
+        except OSError:
+            idle.remove(caller)
+            caller.close()
+"""
+_FETCH = "/usr/bin/python3 -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())'"
+# The clock of one unit, which a machine that shares its kernel cannot change: libfaketime reads it from a file.
+_CLOCK = """[Service]
+Environment=LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1
+Environment=FAKETIME_TIMESTAMP_FILE=/etc/faketime FAKETIME_NO_CACHE=1
+Environment=FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Of an agent, in so many seconds.
+
+    Attributes:
+        cycles: a second.
+        received: messages a second.
+        slowest: status, seconds.
+        rss_mib: memory.
+    """
+
+    cycles: float
+    received: float
+    slowest: float
+    rss_mib: float
+
+    @classmethod
+    def of(cls, machine: Machine, seconds: float) -> "Pace":
+        said = machine.sh(f"/usr/lib/sottovoce/bin/python3 -I - {seconds}", stdin=_PACED)
+        cycles, received, slowest, rss = json.loads(said)
+        return cls(cycles / seconds, received / seconds, slowest, rss)
+
+    def __str__(self) -> str:
+        counted = f"{self.cycles:.2f} cycles and {self.received:.2f} messages a second"
+        return f"{counted}, status {self.slowest:.2f} s, {self.rss_mib:.0f} MiB"
+
+
+def prepared(hub: Machine, kitchen: Machine, package: Path, scratch: Path) -> None:
+    """Two devices of a fleet, each with its state and its ledger on small disks of their own, and a clock to set."""
+    for seed, machine in enumerate((hub, kitchen), start=1):
+        features, labels = days(400, seed)
+        np.savez(scratch / "records.npz", X=features, y=labels, classes=3)
+        machine.put(scratch / "records.npz", "records.npz")
+        machine.put(package, package.name)
+        machine.sh("apt-get update && apt-get install -y ./sottovoce_*.deb libfaketime && echo +0 > /etc/faketime")
+        machine.sh("install -o sottovoce-vault -g sottovoce-vault -m 600 records.npz /var/lib/sottovoce-records/")
+        for unit in UNITS:
+            machine.sh(f"mkdir -p /etc/systemd/system/{unit}.service.d")
+            machine.sh(f"cat > /etc/systemd/system/{unit}.service.d/clock.conf", stdin=_CLOCK)
+        here = address(machine)
+        settings = f's/^announce = .*/announce = "{here}:7400"/; s/^# period = 10.0/period = {PERIOD}/'
+        settings += f"; s/^# steps = .*/steps = {STEPS}/; s/^# period = 60.0/period = 4.0/"
+        machine.sh(f"systemctl daemon-reload && sed -i '{settings}' {CONFIG}")
+        machine.sh(f"cat >> {CONFIG}", stdin=f'\n[observe]\nmetrics = "{here}:{METRICS_PORT}"\nallow_remote = true\n')
+    places = f"--state {STATE} --vault {VAULT}"
+    hub.sh(f"sottovoce fleet init --name street --fleet street && sottovoce fleet join --fleet street {places}")
+    show = f"sottovoce fleet show --state {STATE} | awk '/^id / {{ print $2 }}'"
+    hub.sh(f'sottovoce fleet invite --fleet street --out kitchen.bundle --seed "$({show})@{address(hub)}:7400"')
+    (scratch / "kitchen.bundle").write_text(hub.sh("cat kitchen.bundle"))
+    kitchen.put(scratch / "kitchen.bundle", "kitchen.bundle")
+    kitchen.sh(f"sottovoce fleet join --bundle kitchen.bundle {places}")
+    for machine in (hub, kitchen):
+        for place in (STATE, VAULT):
+            disk = f"mount -t tmpfs -o size=32m,mode=0700 tmpfs {place}"
+            machine.sh(f"cp -a {place} /root/moved && {disk} && cp -a /root/moved/. {place} && rm -r /root/moved")
+        machine.sh("systemctl start sottovoce-agent")
+    for machine in (hub, kitchen):
+        eventually(lambda m=machine: status(m)["steps_done"] >= 2, f"{machine.name} is at work")  # type: ignore[misc]
+
+
+def address(machine: Machine) -> str:
+    return machine.sh("hostname -I | cut -d' ' -f1").strip()
+
+
+def processes(machine: Machine) -> list[str]:
+    return [property_of(machine, unit, "MainPID") for unit in UNITS]
+
+
+def lines(machine: Machine) -> int:
+    return int(machine.sh("journalctl -u sottovoce-agent -u sottovoce-vault --no-pager | wc -l"))
+
+
+def outlives(machine: Machine, words: str, strangers: AbstractContextManager[object]) -> None:
+    """Somebody does this to the machine, and it goes on as before."""
+    with step(words):
+        quiet = Pace.of(machine, 20.0)
+        before, said, pids = Ledger.of(machine), lines(machine), processes(machine)
+        print(f"    before: {quiet}")
+        with strangers:
+            time.sleep(2.0)
+            pace = Pace.of(machine, SECONDS - 10.0)
+        print(f"    meanwhile: {pace}")
+        one = 1 / (SECONDS - 10.0)  # more or less is counted, by where the time was cut
+        check(pace.cycles + one >= PACE * quiet.cycles, f"cycles go on: {pace.cycles / quiet.cycles:.2f} of the pace")
+        check(pace.received + one >= PACE * quiet.received, "and what its peer hands over")
+        check(pace.slowest < STATUS_SECONDS, f"its status answers within {pace.slowest:.2f} s")
+        check(pace.rss_mib < MEMORY_MIB, f"it holds {pace.rss_mib:.0f} MiB")
+        check(processes(machine) == pids, "nothing was started again")
+        more = lines(machine) - said
+        check(more < LINES, f"{more} lines in its log")
+        before.goes_on_in(Ledger.of(machine), "the ledger")
+
+
+@contextmanager
+def somebody_at_the_socket(machine: Machine) -> Iterator[None]:
+    """Another user of the machine."""
+    user = "setpriv --reuid nobody --regid nogroup --clear-groups prlimit --nofile=4096"
+    machine.sh("cat > /tmp/strangers.py", stdin=_AT_THE_SOCKET)
+    with machine.background(f"{user} /usr/bin/python3 /tmp/strangers.py {SECONDS}") as strangers:
+        yield
+        check(strangers.wait(60) == 0, "there were strangers at the socket")
+
+
+def floods(hub: Machine) -> None:
+    """Strangers from elsewhere, and one on the machine itself."""
+    for port, name in ((7400, "the agent's port"), (METRICS_PORT, "its metrics")):
+        for kind in KINDS:
+            outlives(hub, f"strangers at {name}: {kind}", flooded(kind, f"{address(hub)}:{port}", SECONDS))
+    outlives(hub, "strangers at the vault's socket", somebody_at_the_socket(hub))
+
+
+def heals(machine: Machine, words: str, begin: str, end: str, *, shows: str = "") -> None:
+    """A fault comes, stays a while and goes; then the device is at work within two periods, without anybody."""
+    with step(words):
+        before, pids = Ledger.of(machine), processes(machine)
+        machine.sh(begin)
+        try:
+            time.sleep(FAULT_SECONDS)
+            said = machine.sh(f"sottovoce agent status --config {CONFIG} 2>&1 || true")
+            print("    meanwhile: " + " / ".join(said.strip().splitlines()[:2]))
+            check(shows in said, f"it says so: {shows}")
+        finally:
+            machine.sh(end)
+        over = time.monotonic()
+        at = eventually(lambda: status(machine)["cycle"], "it is at work")
+        took = time.monotonic() - over
+        check(took < 2 * PERIOD + 1.0, f"{took:.1f} s after it was over, with a period of {PERIOD:g} s, and 1 s to ask")
+        eventually(lambda: status(machine)["cycle"] > at, "cycles go on")
+        print(f"    processes: {'the same' if processes(machine) == pids else 'other ones'}")
+        eventually(lambda: before.goes_on_in(Ledger.of(machine), "the ledger") or True, "it goes on in the ledger")
+
+
+def faults(hub: Machine) -> None:
+    """What passes by itself."""
+    for place, name in ((STATE, "the state"), (VAULT, "the ledger")):
+        full = (
+            f"dd if=/dev/zero of={place}/filler bs=4k 2>/dev/null || true; dd if=/dev/zero of={place}/rest bs=1 || true"
+        )
+        heals(hub, f"the disk of {name} is full", f"({full}) 2>/dev/null", f"rm {place}/filler {place}/rest")
+        still = (
+            "systemctl stop sottovoce-agent sottovoce-vault"  # who has a file open keeps a disk from being remounted
+        )
+        stuck = f"{still}; mount -o remount,ro {place}; systemctl start --no-block sottovoce-agent sottovoce-vault"
+        heals(hub, f"the disk of {name} may not be written", stuck, f"mount -o remount,rw {place}", shows="disk")
+    for unit in UNITS:
+        pid = property_of(hub, unit, "MainPID")
+        few, many = f"prlimit --pid {pid} --nofile=12:4096", f"prlimit --pid {pid} --nofile=1024:4096"
+        heals(hub, f"no descriptors are left to {unit}", few, many)
+    for shift in ("+1d", "-1d"):
+        heals(hub, f"the clock is wrong by {shift}", f"echo {shift} > /etc/faketime", "echo +0 > /etc/faketime")
+        heals(
+            hub,
+            f"the clock is wrong by {shift}, and the units are started with it",
+            f"echo {shift} > /etc/faketime; systemctl restart sottovoce-vault sottovoce-agent --no-block",
+            "echo +0 > /etc/faketime",
+        )
+    here = f"{address(hub)}/24"
+    heals(hub, "its address is gone", f"ip addr del {here} dev eth0", f"ip addr add {here} dev eth0")
+
+
+def mass(hub: Machine, kitchen: Machine) -> None:
+    """Nothing of the push-sum's mass was lost or made, whatever happened; and every charge and release is in order."""
+    with step("mass and ledgers are exact"):
+        eventually(
+            lambda: sum(status(machine)["push_sum_weight"] for machine in (hub, kitchen)) == 2.0,
+            "the weights of both, at a moment when nothing is on its way, are two",
+        )
+        for machine in (hub, kitchen):
+            print("    " + machine.sh(f"sottovoce ledger verify --state {VAULT}").strip())
+            failed = machine.sh("journalctl -u 'sottovoce*' | grep -c 'internal error' || true").strip()
+            check(failed == "0", f"{machine.name}: no defect in the journal")
+
+
+def needs_a_person(hub: Machine) -> None:
+    """Damaged records: said everywhere, and over by itself once they are mended."""
+    with step("the state is damaged"):
+        before = Ledger.of(hub)
+        hub.sh(f"systemctl stop sottovoce-agent; cp -p {STATE}/state.db /root/kept; echo damaged > {STATE}/state.db")
+        hub.sh("systemctl start sottovoce-agent")
+        said = hub.sh(f"sottovoce agent status --config {CONFIG}")
+        print("    " + said.strip().replace("\n", "\n    "))
+        check("needs a person (data)" in said, "its status")
+        check("needs a person" in hub.sh("systemctl status --no-pager sottovoce-agent"), "its unit")
+        page = hub.sh(f"{_FETCH} http://{address(hub)}:{METRICS_PORT}/metrics")
+        check("sottovoce_needs_a_person 1.0" in page, "its metrics")
+        hub.sh(f"cp -p /root/kept {STATE}/state.db && systemctl restart sottovoce-agent")
+        eventually(lambda: status(hub)["steps_done"] >= before.releases, "it goes on")
+
+
+def main(package: Path) -> None:
+    """The whole walk."""
+    if shutil.which("podman") is None:
+        sys.exit("make endured-test: podman is not installed: apt install podman, and run this as root")
+    with tempfile.TemporaryDirectory() as directory, machines("hub", "kitchen") as (hub, kitchen):
+        prepared(hub, kitchen, package, Path(directory))
+        floods(hub)
+        faults(hub)
+        mass(hub, kitchen)
+        needs_a_person(hub)
+    print("endured-test: everything passed")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
