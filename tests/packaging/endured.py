@@ -71,7 +71,7 @@ while time.monotonic() < until:
             caller.close()
 """
 _FETCH = "/usr/bin/python3 -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())'"
-# The clock of one unit, which a machine that shares its kernel cannot change: libfaketime reads it from a file.
+# The clock that the agent sees, since a machine that shares its kernel cannot set one: libfaketime reads it from a file.
 _CLOCK = """[Service]
 Environment=LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1
 Environment=FAKETIME_TIMESTAMP_FILE=/etc/faketime FAKETIME_NO_CACHE=1
@@ -115,9 +115,8 @@ def prepared(hub: Machine, kitchen: Machine, package: Path, scratch: Path) -> No
         machine.put(package, package.name)
         machine.sh("apt-get update && apt-get install -y ./sottovoce_*.deb libfaketime && echo +0 > /etc/faketime")
         machine.sh("install -o sottovoce-vault -g sottovoce-vault -m 600 records.npz /var/lib/sottovoce-records/")
-        for unit in UNITS:
-            machine.sh(f"mkdir -p /etc/systemd/system/{unit}.service.d")
-            machine.sh(f"cat > /etc/systemd/system/{unit}.service.d/clock.conf", stdin=_CLOCK)
+        drop_in = "/etc/systemd/system/sottovoce-agent.service.d"
+        machine.sh(f"mkdir -p {drop_in} && cat > {drop_in}/clock.conf", stdin=_CLOCK)
         here = address(machine)
         settings = f's/^announce = .*/announce = "{here}:7400"/; s/^# period = 10.0/period = {PERIOD}/'
         settings += f"; s/^# steps = .*/steps = {STEPS}/; s/^# period = 60.0/period = 4.0/"
@@ -213,7 +212,7 @@ def heals(machine: Machine, words: str, begin: str, end: str, *, shows: str = ""
 
 def faults(hub: Machine) -> None:
     """What passes by itself."""
-    for place, name in ((STATE, "the state"), (VAULT, "the ledger")):
+    for place, name, kind in ((STATE, "the state", "disk"), (VAULT, "the ledger", "vault")):
         full = (
             f"dd if=/dev/zero of={place}/filler bs=4k 2>/dev/null || true; dd if=/dev/zero of={place}/rest bs=1 || true"
         )
@@ -222,7 +221,7 @@ def faults(hub: Machine) -> None:
             "systemctl stop sottovoce-agent sottovoce-vault"  # who has a file open keeps a disk from being remounted
         )
         stuck = f"{still}; mount -o remount,ro {place}; systemctl start --no-block sottovoce-agent sottovoce-vault"
-        heals(hub, f"the disk of {name} may not be written", stuck, f"mount -o remount,rw {place}", shows="disk")
+        heals(hub, f"the disk of {name} may not be written", stuck, f"mount -o remount,rw {place}", shows=kind)
     for unit in UNITS:
         pid = property_of(hub, unit, "MainPID")
         few, many = f"prlimit --pid {pid} --nofile=12:4096", f"prlimit --pid {pid} --nofile=1024:4096"
@@ -232,7 +231,7 @@ def faults(hub: Machine) -> None:
         heals(
             hub,
             f"the clock is wrong by {shift}, and the units are started with it",
-            f"echo {shift} > /etc/faketime; systemctl restart sottovoce-vault sottovoce-agent --no-block",
+            f"echo {shift} > /etc/faketime; systemctl restart sottovoce-agent --no-block",
             "echo +0 > /etc/faketime",
         )
     here = f"{address(hub)}/24"

@@ -25,6 +25,7 @@ from sottovoce.vault.release import SealedRelease
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 240.0  # a large model over many records takes its time
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_MEETING_SECONDS = 5.0  # an agent that has not met its vault says that it waits, and tries again
 _LARGEST_REPLY = 2**26
 _WAIT = "vault-process"
 
@@ -50,7 +51,7 @@ class RemoteVault:
         path: of the vault's socket.
         owner: the id of this device, whose vault it must be.
         budget: what the vault's ledger must have been made for.
-        patience: seconds to wait for a vault that is not there, and each time it has gone.
+        patience: seconds to wait for a vault that has gone; for one that was not there yet, five at most.
         waits: where that is noted.
 
     Raises:
@@ -62,7 +63,7 @@ class RemoteVault:
         self._closed = threading.Event()
         self._open: set[socket.socket] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
-        raw, met = self._exchange(protocol.Introduce())
+        raw, met = self._exchange(protocol.Introduce(), min(patience, _MEETING_SECONDS))
         if not isinstance(met, Introduction):
             self._unexpected(met)
         if met.owner != owner:
@@ -138,9 +139,9 @@ class RemoteVault:
         self._thread.shutdown(wait=True)
 
     def _ask(self, question: Question) -> Reply:
-        return self._exchange(question)[1]
+        return self._exchange(question, self._patience)[1]
 
-    def _exchange(self, question: Question) -> tuple[bytes, Reply]:
+    def _exchange(self, question: Question, patience: float) -> tuple[bytes, Reply]:
         """The reply, as bytes and as a message, as soon as there is a vault to give one."""
         raw, pause, until = protocol.encoded(question), _FIRST_PAUSE, None
         try:
@@ -157,24 +158,24 @@ class RemoteVault:
                         "the vault's configuration, and let it enter the socket's directory"
                     ) from error
                 except OSError as error:
-                    until = until or self._away(error)
+                    until = until or self._away(error, patience)
                     if time.monotonic() > until:
                         raise VaultAway(
-                            f"{self._path}: no vault has answered for {self._patience:g} s ({error}); start it with "
+                            f"{self._path}: no vault has answered for {patience:g} s ({error}); start it with "
                             "`sottovoce vault run --config FILE`"
                         ) from error
                 self._closed.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - when to try again is no secret
-                pause = min(2 * pause, _LONGEST_PAUSE, self._patience)
+                pause = min(2 * pause, _LONGEST_PAUSE, patience)
         finally:
             if until is not None:
                 self._waits.end(_WAIT)
         raise asyncio.CancelledError  # the agent is stopping; it asks again when it is started again
 
-    def _away(self, error: OSError) -> float:
+    def _away(self, error: OSError, patience: float) -> float:
         """Say that the vault is away; returns until when that is borne."""
         _log.warning("vault-away %s: %s", self._path, error)
-        self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", self._patience)
-        return time.monotonic() + self._patience
+        self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", patience)
+        return time.monotonic() + patience
 
     def _once(self, raw: bytes) -> tuple[bytes, Reply]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
