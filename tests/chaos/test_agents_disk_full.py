@@ -1,21 +1,18 @@
 """A full disk: the agent says so and waits, nothing leaves without a stored charge, and with room it goes on."""
 
-import os
-import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sottovoce.door import Query
-from sottovoce.errors import NetworkError
-from sottovoce.identity import Fleet, enrol
+from sottovoce.identity import enrol
 from sottovoce.vault import Ledger
 
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending
-from tests.support.devices import Device, kernel, new_device, some_records
+from tests.support.devices import Device, kernel
+from tests.support.disks import at_work, device_on, fill, mounted
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
@@ -24,45 +21,8 @@ from tests.support.waiting import until
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 3 MiB: a ledger that grows by 16 KiB a step needs 150 steps and more to fill it by itself."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    directory = tmp_path / "disk"
-    directory.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", directory], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
-    yield directory
-    subprocess.run(["umount", "--lazy", directory], check=True)
-
-
-def device_on(disk: Path, fleet: Fleet, home: Path) -> Device:
-    """A device whose state alone is on the small disk."""
-    joined = new_device(fleet, disk / "a")
-    (home / "a").symlink_to(disk / "a")
-    joined.records.unlink()
-    return replace(joined, state=home / "a").hold(*some_records(60, 0))
-
-
-def fill(disk: Path) -> Path:
-    """Leave no room at all."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"\0" * 512)
-        except OSError:
-            return filler
-
-
-def at_work(agent: AgentProcess) -> bool:
-    """Whether it answers, and not only that it waits."""
-    try:
-        agent.status()
-    except NetworkError:
-        return False
-    return True
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=3m", "tmpfs") as directory:
+        yield directory
 
 
 def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_an_agent_without_its_vault_says_so_and_goes_on_when_there_is_one(fleet:
             vault.ready()
             until(lambda: agent.lines("ready id="), "it is at work")
             vault.end(signal.SIGKILL)
-        until(lambda: len(agent.lines("vault-away")) >= 2, "it misses its vault")
+        until(lambda: agent.lines("vault-away"), "it misses its vault")
         with VaultProcess(device) as vault:
             vault.ready()
             until(lambda: agent.ready_or_ended() == "ready" and "steps_done" in agent.status(), "it is at work again")

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import socket
@@ -73,7 +74,10 @@ class ControlServer:
         """Stop listening and remove the socket."""
         if self._server is not None:
             self._server.close()
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(
+                OSError
+            ):  # on a disk that may only be read it stays, and the next start removes it
+                self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce_bootstrap import Contact
 
+from sottovoce.agent import unhandled
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.departure import LEAVE_SECONDS, Departure
@@ -36,7 +37,7 @@ from sottovoce.agent.status import status_document
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.door import Query, Refused
-from sottovoce.errors import ExitCode, MessageRefused, PrivacyError
+from sottovoce.errors import ExitCode, MessageRefused, PrivacyError, SottovoceError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, Message, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters, Seldom
@@ -131,6 +132,7 @@ class Agent:
             SottovoceError: something failed for good.
         """
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(unhandled.handle)
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
         control = ControlServer(self.config.agent.state / "agent.sock", self)
@@ -158,7 +160,10 @@ class Agent:
             _lives.say(logging.INFO, ("ready", node), "ready id=%s at=%s", node, places)
             await self._stopping.wait()
         finally:
-            await self._close(control)
+            try:
+                await self._close(control)
+            except (OSError, SottovoceError) as error:
+                self._fail(error)
         if self._failure is not None:
             raise self._failure
         return ExitCode.INTERRUPTED if self._interrupted else ExitCode.DONE
@@ -394,7 +399,29 @@ class Agent:
         self._stopping.set()
 
     async def _close(self, control: ControlServer) -> None:
-        """No new work, let what is in progress end, make everything durable."""
+        """No new work, let what is in progress end, make everything durable; whatever fails, close the rest."""
+        async with contextlib.AsyncExitStack() as stack:
+            for file in (self._store, self.herald, self._book, self.overlay):
+                if file is not None:
+                    stack.callback(file.close)
+            stack.callback(self._flush)
+            stack.push_async_callback(self._elsewhere, self.vault.close)
+            stack.push_async_callback(self._elsewhere, self._core_thread.shutdown)
+            stack.push_async_callback(control.stop)
+            await self._still()
+        node, charges = self.identity.node_id, self.spending.charges
+        _lives.say(logging.INFO, ("stopped", node), "stopped id=%s charges=%d", node, charges)
+
+    async def _elsewhere(self, act: Callable[[], None]) -> None:
+        """On a thread of its own, so that the loop turns meanwhile."""
+        await self._loop.run_in_executor(None, act)
+
+    def _flush(self) -> None:
+        if self._failure is None:
+            self.core.flush()
+
+    async def _still(self) -> None:
+        """No new work, and what is in progress has ended."""
         for timer in self._timers.values():
             timer.cancel()
         for link in self.links.values():
@@ -409,16 +436,3 @@ class Agent:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
         self._departure.end()
-        await control.stop()
-        await self._loop.run_in_executor(None, self._core_thread.shutdown)
-        await self._loop.run_in_executor(None, self.vault.close)
-        if self._failure is None:
-            self.core.flush()
-        self._store.close()
-        self.herald.close()
-        if self._book is not None:
-            self._book.close()
-        if self.overlay is not None:
-            self.overlay.close()
-        node, charges = self.identity.node_id, self.spending.charges
-        _lives.say(logging.INFO, ("stopped", node), "stopped id=%s charges=%d", node, charges)

@@ -25,7 +25,7 @@ from sottovoce.vault.release import SealedRelease
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 240.0  # a large model over many records takes its time
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-_MEETING_SECONDS = 5.0  # an agent that has not met its vault says that it waits, and tries again
+_MEETING_SECONDS = 1.0  # an agent that has not met its vault says that it waits, and tries again
 _LARGEST_REPLY = 2**26
 _WAIT = "vault-process"
 
@@ -51,7 +51,7 @@ class RemoteVault:
         path: of the vault's socket.
         owner: the id of this device, whose vault it must be.
         budget: what the vault's ledger must have been made for.
-        patience: seconds to wait for a vault that has gone; for one that was not there yet, five at most.
+        patience: seconds to wait for a vault that has gone; for one that was not there yet, one at most.
         waits: where that is noted.
 
     Raises:
@@ -63,6 +63,7 @@ class RemoteVault:
         self._closed = threading.Event()
         self._open: set[socket.socket] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
+        self._met = False
         raw, met = self._exchange(protocol.Introduce(), min(patience, _MEETING_SECONDS))
         if not isinstance(met, Introduction):
             self._unexpected(met)
@@ -75,6 +76,7 @@ class RemoteVault:
             )
         self._fingerprint = protocol.fingerprint(raw)
         self._statement = met.statement
+        self._met = True
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -172,8 +174,9 @@ class RemoteVault:
         raise asyncio.CancelledError  # the agent is stopping; it asks again when it is started again
 
     def _away(self, error: OSError, patience: float) -> float:
-        """Say that the vault is away; returns until when that is borne."""
-        _log.warning("vault-away %s: %s", self._path, error)
+        """The vault is away, which is said unless it never was there; returns until when that is borne."""
+        if self._met:
+            _log.warning("vault-away %s: %s", self._path, error)
         self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", patience)
         return time.monotonic() + patience
 

@@ -1,0 +1,116 @@
+"""Small disks for a device's state: they fill up, and can be made to fail."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from sottovoce.errors import NetworkError
+from sottovoce.identity import Fleet
+
+from tests.support.devices import Device, new_device, some_records
+from tests.support.processes import AgentProcess
+from tests.support.waiting import until
+
+
+def device_on(disk: Path, fleet: Fleet, home: Path) -> Device:
+    """A device whose state alone is on the small disk."""
+    joined = new_device(fleet, disk / "a")
+    (home / "a").symlink_to(disk / "a")
+    joined.records.unlink()
+    return replace(joined, state=home / "a").hold(*some_records(60, 0))
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room at all."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 512)
+        except OSError:
+            return filler
+
+
+def at_work(agent: AgentProcess) -> bool:
+    """Whether it answers, and not only that it waits."""
+    try:
+        agent.status()
+    except NetworkError:
+        return False
+    return True
+
+
+@contextmanager
+def mounted(directory: Path, *how: str) -> Iterator[Path]:
+    """A disk mounted there, by these arguments of mount(8)."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    directory.mkdir(exist_ok=True)
+    _mount(directory, *how)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def _mount(directory: Path, *how: str) -> None:
+    done = subprocess.run(["mount", *how, directory], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+
+
+@dataclass(frozen=True, slots=True)
+class FailingDisk:
+    """An ext4 file system that can meet an error, upon which Linux lets nobody write to it any more.
+
+    Attributes:
+        image: its file.
+        at: where it is mounted.
+    """
+
+    image: Path
+    at: Path
+
+    def fail(self) -> None:
+        """It meets an error."""
+        device = subprocess.run(
+            ["findmnt", "-no", "SOURCE", self.at], capture_output=True, text=True, check=True
+        ).stdout
+        Path("/sys/fs/ext4", Path(device.strip()).name, "trigger_fs_error").write_text("by a test\n")
+
+    def repair(self, agent: AgentProcess) -> None:
+        """Somebody stops who uses it, unmounts, checks and mounts it, and lets them go on."""
+        until(lambda: self._unmounted(agent), "between two attempts, nobody has a file of it open")
+        subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)  # 1: repaired
+        _mount(self.at, *_HOW, str(self.image))
+        agent.process.send_signal(signal.SIGCONT)
+
+    def _unmounted(self, agent: AgentProcess) -> bool:
+        agent.process.send_signal(signal.SIGSTOP)
+        done = subprocess.run(["umount", self.at], capture_output=True, check=False).returncode == 0
+        if not done:
+            agent.process.send_signal(signal.SIGCONT)
+            time.sleep(0.02)
+        return done
+
+
+_HOW = ("-t", "ext4", "-o", "loop,errors=remount-ro")
+
+
+@contextmanager
+def failing_disk(directory: Path) -> Iterator[FailingDisk]:
+    """One of 32 MiB, mounted below this directory."""
+    disk = FailingDisk(directory / "disk.img", directory / "disk")
+    with disk.image.open("wb") as image:
+        image.truncate(2**25)
+    made = subprocess.run(["mkfs.ext4", "-q", disk.image], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"no file system can be made here: {made.stderr.strip()}")
+    with mounted(disk.at, *_HOW, str(disk.image)):
+        yield disk
