@@ -63,6 +63,10 @@ deb: setup  ## the Debian package, into dist/; for a Raspberry Pi: make deb ARCH
 deb-test: setup  ## the package on three clean machines under systemd; needs podman, root and ten minutes
 	@package=$$(deploy/debian/build) && $(BIN)/python -m tests.packaging.deb "$$package"
 
+.PHONY: endured-test
+endured-test: setup  ## what the units outlive: floods, full disks, wrong clocks; needs podman, root and half an hour
+	@package=$$(deploy/debian/build) && $(BIN)/python -u -m tests.packaging.endured "$$package"
+
 .PHONY: arm64-test
 arm64-test: setup  ## the Raspberry Pi's package under emulation; needs root, debootstrap, qemu-user-static, and 15 minutes
 	@MOUNTS_OUTSIDE=$$(readlink /proc/self/ns/mnt) unshare --mount --propagation private --kill-child \

@@ -70,6 +70,14 @@ while time.monotonic() < until:
             idle.remove(caller)
             caller.close()
 """
+# What the feed's user, in the agent's group, has for Home Assistant.
+_SHOWN = """
+import json
+from pathlib import Path
+from sottovoce.agent.home.panel import Panel
+from sottovoce.config import load
+print(json.dumps(Panel(load(Path("/etc/sottovoce/agent.toml")), "0123456789ab").state()))
+"""
 _FETCH = "/usr/bin/python3 -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())'"
 # The clock that the agent sees, from a file: who shares a kernel with others cannot set that of the machine.
 _CLOCK = """[Service]
@@ -224,10 +232,9 @@ def faults(hub: Machine) -> None:
         )
         stuck = f"{still}; mount -o remount,ro {place}; systemctl start --no-block sottovoce-agent sottovoce-vault"
         heals(hub, f"the disk of {name} may not be written", stuck, f"mount -o remount,rw {place}", shows=kind)
-    for unit in UNITS:
-        pid = property_of(hub, unit, "MainPID")
-        few, many = f"prlimit --pid {pid} --nofile=12:", f"prlimit --pid {pid} --nofile=1024:"
-        heals(hub, f"no descriptors are left to {unit}", few, many)
+    pid = property_of(hub, "sottovoce-agent", "MainPID")  # the vault's are used up by strangers at its socket, above
+    few, many = f"prlimit --pid {pid} --nofile=12:", f"prlimit --pid {pid} --nofile=1024:"
+    heals(hub, "no descriptors are left", few, many)
     drop_in = "/run/systemd/system/sottovoce-agent.service.d"
     hub.sh(f"mkdir -p {drop_in} && cat > {drop_in}/clock.conf", stdin=_CLOCK)
     hub.sh("systemctl daemon-reload && systemctl restart sottovoce-agent")
@@ -258,7 +265,7 @@ def mass(hub: Machine, kitchen: Machine) -> None:
 
 
 def needs_a_person(hub: Machine) -> None:
-    """Damaged records: said everywhere, and over by itself once they are mended."""
+    """Something is damaged: that is said everywhere, and over by itself once somebody has mended it."""
     with step("the state is damaged"):
         before = Ledger.of(hub)
         hub.sh(f"systemctl stop sottovoce-agent; cp -p {STATE}/state.db /root/kept; echo damaged > {STATE}/state.db")
@@ -266,9 +273,14 @@ def needs_a_person(hub: Machine) -> None:
         said = spoken(hub)
         print("    " + said.strip().replace("\n", "\n    "))
         check("needs a person (data)" in said, "its status")
-        check("needs a person" in hub.sh("systemctl status --no-pager sottovoce-agent"), "its unit")
+        check("needs a person: data" in property_of(hub, "sottovoce-agent", "StatusText"), "its unit")
         page = hub.sh(f"{_FETCH} http://{address(hub)}:{METRICS_PORT}/metrics")
         check("sottovoce_needs_a_person 1.0" in page, "its metrics")
+        feed = "setpriv --reuid sottovoce-vault --regid sottovoce-vault --groups sottovoce"
+        shown = json.loads(hub.sh(f"{feed} /usr/lib/sottovoce/bin/python3 -I -", stdin=_SHOWN))
+        check(
+            (shown["state"], shown["needs_a_person"]) == ("needs-a-person", "ON"), f"Home Assistant: {shown['trouble']}"
+        )
         hub.sh(f"cp -p /root/kept {STATE}/state.db && systemctl restart sottovoce-agent")
         eventually(lambda: status(hub)["steps_done"] >= before.releases, "it goes on")
 

@@ -1,4 +1,7 @@
-"""The local control socket: a line that asks, a line of JSON that answers. Only the agent's own user may open it."""
+"""The local control socket: a line that asks, a line of JSON that answers. Only the agent's own user may open it.
+
+Where the configuration names another for readers, the agent's group may open that, and is told what is public alone.
+"""
 
 import asyncio
 import base64
@@ -6,12 +9,15 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.agent.faults import Fault
 from sottovoce.config import AgentConfig
 from sottovoce.durable import read_only
 from sottovoce.errors import NetworkError
@@ -24,6 +30,10 @@ LONGEST_QUESTION = 2**20
 
 _QUESTION_SECONDS = 5.0
 _PREDICTION_SECONDS = 30.0
+
+
+Answer = Callable[[bytes | None], Awaitable[dict[str, Any]]]
+"""Answers a question; None is one that is too long."""
 
 
 class Controlled(Protocol):
@@ -52,38 +62,43 @@ class ControlServer:
     Args:
         path: of the socket.
         agent: whom to ask.
+        readers: path of the socket for readers, if there is one.
     """
 
-    def __init__(self, path: Path, agent: Controlled) -> None:
-        self._path = path
+    def __init__(self, path: Path, agent: Controlled, readers: Path | None = None) -> None:
         self._agent = agent
-        self._server: asyncio.Server | None = None
+        self._places = [(path, 0o177, self._answer)]
+        if readers is not None:
+            self._places.append((readers, 0o117, self._told))
+        self._servers: list[tuple[asyncio.Server, Path]] = []
         self._predictor: Predictor | None = None
         self._predicting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Listen, readable and writable for the owner alone."""
-        self._path.unlink(missing_ok=True)
-        mask = os.umask(0o177)
-        try:
-            self._server = await asyncio.start_unix_server(self._serve, self._path, limit=LONGEST_QUESTION)
-        finally:
-            os.umask(mask)
+        """Listen, readable and writable for the owner alone; for readers, for the group too."""
+        for path, forbidden, answer in self._places:
+            path.unlink(missing_ok=True)
+            mask = os.umask(forbidden)
+            try:
+                server = await asyncio.start_unix_server(partial(self._serve, answer), path, limit=LONGEST_QUESTION)
+            finally:
+                os.umask(mask)
+            self._servers.append((server, path))
 
     async def stop(self) -> None:
-        """Stop listening and remove the socket."""
-        if self._server is not None:
-            self._server.close()
+        """Stop listening and remove the sockets."""
+        for server, path in self._servers:
+            server.close()
             with contextlib.suppress(
                 OSError
             ):  # on a disk that may only be read it stays, and the next start removes it
-                self._path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, answered: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 question = await _line(reader)
-            answer = await self._answer(question)
+            answer = await answered(question)
             async with asyncio.timeout(_QUESTION_SECONDS):
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
@@ -93,6 +108,12 @@ class ControlServer:
             pass  # whoever asked has gone; there is nobody to tell
         finally:
             writer.close()
+
+    async def _told(self, question: bytes | None) -> dict[str, Any]:
+        """To a reader: what is public in the fleet, and no more of a fault than its kind allows."""
+        if question == b"status":
+            return public(self._agent.status())
+        return await self._answer(question) if question == b"model" else {"error": "ask status or model"}
 
     async def _answer(self, question: bytes | None) -> dict[str, Any]:
         match question:
@@ -137,6 +158,14 @@ class ControlServer:
             return {"error": f"it took more than {_PREDICTION_SECONDS:g} s: ask about fewer records"}
 
 
+def public(status: dict[str, Any]) -> dict[str, Any]:
+    """A status, without what a fault may say of records."""
+    if (fault := status.get("fault")) is None:
+        return status
+    reason = Fault(fault["kind"], fault["reason"], fault["needs_a_person"]).public_reason
+    return {**status, "fault": {**fault, "reason": reason}}
+
+
 async def _line(reader: asyncio.StreamReader) -> bytes | None:
     """What is asked; None if it is too long."""
     try:
@@ -145,7 +174,14 @@ async def _line(reader: asyncio.StreamReader) -> bytes | None:
         return None
 
 
-def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS, *, waiting: bool = False) -> dict[str, Any]:
+def ask(
+    state: Path,
+    question: str,
+    timeout: float = _QUESTION_SECONDS,
+    *,
+    waiting: bool = False,
+    readers: Path | None = None,
+) -> dict[str, Any]:
     """Ask the agent of a state directory.
 
     Args:
@@ -153,6 +189,7 @@ def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS, *, waiti
         question: one of those that it answers.
         timeout: seconds.
         waiting: take the answer of one that is not at work because of a fault, too.
+        readers: the socket for readers, to ask there.
 
     Raises:
         NetworkError: no agent is at work there, or it does not answer.
@@ -160,7 +197,7 @@ def ask(state: Path, question: str, timeout: float = _QUESTION_SECONDS, *, waiti
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
         try:
-            connection.connect(str(state / "agent.sock"))
+            connection.connect(str(readers or state / "agent.sock"))
             connection.sendall(question.encode() + b"\n")
             with connection.makefile("rb") as lines:
                 answer: dict[str, Any] = json.loads(lines.readline())

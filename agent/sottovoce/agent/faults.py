@@ -74,12 +74,15 @@ class Fault:
     needs_a_person: bool
 
     @property
+    def public_reason(self) -> str:
+        """For people who may not read its log: nothing of its records, not even which row is wrong."""
+        return "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else self.reason
+
+    @property
     def words(self) -> str:
-        """In one line, for people who may not read its log: nothing of its records, not even which row is wrong."""
-        told = (
-            "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else " ".join(self.reason.split())
-        )
-        return f"{'needs a person' if self.needs_a_person else 'waits for a fault to pass'}: {self.kind}: {told}"
+        """The same with its kind, in one line."""
+        doing = "needs a person" if self.needs_a_person else "waits for a fault to pass"
+        return f"{doing}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
 def fault_of(error: BaseException, *, worked: bool) -> Fault | None:

@@ -42,7 +42,8 @@ class Pause:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.stop)
         loop.add_signal_handler(signal.SIGINT, lambda: self._end(ExitCode.INTERRUPTED))
-        control = ControlServer(self.config.agent.state / "agent.sock", self)
+        section = self.config.agent
+        control = ControlServer(section.state / "agent.sock", self, section.readers_socket)
         async with contextlib.AsyncExitStack() as stack:
             with contextlib.suppress(OSError):  # a full disk has no room for a socket either
                 await control.start()

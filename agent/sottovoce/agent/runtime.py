@@ -135,7 +135,7 @@ class Agent:
         self._loop.set_exception_handler(unhandled.handle)
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        control = ControlServer(self.config.agent.state / "agent.sock", self)
+        control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
         self.herald.attend(
             self._core_thread,
             lambda: [link.peer for link in self.links.values()],

@@ -33,6 +33,10 @@ class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             description="so much all files together may be written in a day, UTC; it is spent evenly, by going slower"
         ),
     ] = 2**28
+    readers_socket: Annotated[
+        Path | None,
+        Meta(description="a second socket, where the agent's group may ask for status and model, and for nothing else"),
+    ] = None
 
 
 class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -65,6 +65,10 @@ async def serving(state: Path, agent: Agent) -> AsyncIterator[None]:
         await server.stop()
 
 
+def _files(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
 async def asked(state: Path, question: str) -> dict[str, Any]:
     return await asyncio.to_thread(ask, state, question, PATIENCE)
 
@@ -74,6 +78,30 @@ async def test_status_and_stop(tmp_path: Path, agent: Agent) -> None:
         assert (await asked(tmp_path, "status"))["ε"] == 1.5
         assert await asked(tmp_path, "stop") == {"stopping": True}
     assert agent.stopped
+
+
+async def test_readers_are_told_what_is_public_and_can_do_nothing(tmp_path: Path, agent: Agent) -> None:
+    readers = tmp_path / "readers.sock"
+    server = ControlServer(tmp_path / "agent.sock", agent, readers)
+    await server.start()
+
+    async def read(question: str) -> dict[str, Any]:
+        return await asyncio.to_thread(ask, tmp_path, question, PATIENCE, waiting=True, readers=readers)
+
+    assert (tmp_path / "agent.sock").stat().st_mode & 0o777 == 0o600
+    assert readers.stat().st_mode & 0o777 == 0o660
+    assert await read("status") == agent.status()
+    assert await read("model") == {"cycle": 3, "parameters": None}
+    for question in ("stop", "leave", "describe", '{"records": []}', "x" * (LONGEST_QUESTION + 1)):
+        assert await read(question) == {"error": "ask status or model"}
+    assert not agent.stopped
+    fault = {"kind": "data", "reason": "records.npz: row 17 is no number", "tries_again_s": 1.0, "needs_a_person": True}
+    agent.status = lambda: {"state": "needs-a-person", "fault": fault}  # type: ignore[method-assign]
+    told = await read("status")
+    assert told["fault"] == {**fault, "reason": "its log and `sottovoce agent status` say why"}
+    assert (await asyncio.to_thread(ask, tmp_path, "status", PATIENCE, waiting=True))["fault"] == fault
+    await server.stop()
+    assert _files(tmp_path) == []
 
 
 async def test_whoever_asks_it_to_leave_is_answered_once_it_has(tmp_path: Path, agent: Agent) -> None:

@@ -123,7 +123,7 @@ def config(state: Path, period: float, metrics: int = 0) -> Any:
             self.__dict__.update(values)
 
     observe = Section(metrics="127.0.0.1:0" if metrics else None, address=("127.0.0.1", metrics))
-    return Section(agent=Section(state=state), learner=Section(period=period), observe=observe)
+    return Section(agent=Section(state=state, readers_socket=None), learner=Section(period=period), observe=observe)
 
 
 def test_it_is_put_together_anew_until_the_fault_is_over(lives: Callable[..., list[float]], tmp_path: Path) -> None:

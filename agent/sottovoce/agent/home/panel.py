@@ -37,6 +37,7 @@ class Panel:
         self._name = section.name
         self._period = section.period
         self._state = config.agent.state
+        self._readers = config.agent.readers_socket
         self._predictor = Predictor(config)
         self._announce = asyncio.Event()
         self._traffic: tuple[int, int] | None = None
@@ -91,8 +92,8 @@ class Panel:
     def state(self) -> dict[str, Any]:
         """The state, JSON-ready; None stands for what is not known. Asks the agent, and reads the windows."""
         try:
-            status = ask(self._state, "status", _PATIENCE, waiting=True)
-            model = {} if "fault" in status else ask(self._state, "model", _PATIENCE)
+            status = ask(self._state, "status", _PATIENCE, waiting=True, readers=self._readers)
+            model = {} if "fault" in status else ask(self._state, "model", _PATIENCE, readers=self._readers)
         except NetworkError:
             if not self._away:
                 _log.warning("waiting-for-agent reason=it does not answer next_attempt_s=%.0f", self._period)
