@@ -207,7 +207,8 @@ def heals(machine: Machine, words: str, begin: str, end: str, *, shows: str = ""
         machine.sh(begin)
         try:
             time.sleep(FAULT_SECONDS)
-            eventually(lambda: shows in spoken(machine), f"it says so: {shows}")
+            if shows:
+                eventually(lambda: shows in spoken(machine), f"its status says so: {shows}")
             print("    meanwhile: " + " / ".join(spoken(machine).strip().splitlines()[:2]))
         finally:
             machine.sh(end)
