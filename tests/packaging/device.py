@@ -82,11 +82,11 @@ class Ledger:
         shown = json.loads(machine.sh(f"sottovoce ledger show --state {VAULT} --json"))
         return cls(shown["owner"], shown["charges"], shown["releases"], shown["spent_epsilon"])
 
-    def goes_on_in(self, later: "Ledger", words: str) -> None:
+    def goes_on_in(self, later: "Ledger", words: str, steps: int = STEPS) -> None:
         """Nothing that was charged is forgotten, and no more is charged than was planned."""
         same = later.owner == self.owner and later.charges >= self.charges and later.releases >= self.releases
         check(same, f"{words}: {self.charges} charges before, {later.charges} after, of the same device")
-        within = later.releases <= later.charges <= STEPS and self.epsilon <= later.epsilon <= EPSILON + 1e-9
+        within = later.releases <= later.charges <= steps and self.epsilon <= later.epsilon <= EPSILON + 1e-9
         check(within, f"{words}: {later.releases} releases, ε {later.epsilon:.3f} of {EPSILON:g}")
 
 

@@ -174,7 +174,7 @@ def outlives(machine: Machine, words: str, strangers: AbstractContextManager[obj
         check(processes(machine) == pids, "nothing was started again")
         more = lines(machine) - said
         check(more < LINES, f"{more} lines in its log")
-        before.goes_on_in(Ledger.of(machine), "the ledger")
+        before.goes_on_in(Ledger.of(machine), "the ledger", STEPS)
 
 
 @contextmanager
@@ -218,7 +218,7 @@ def heals(machine: Machine, words: str, begin: str, end: str, *, shows: str = ""
         check(took < 2 * PERIOD + 1.0, f"{took:.1f} s after it was over, with a period of {PERIOD:g} s, and 1 s to ask")
         eventually(lambda: status(machine)["cycle"] > at, "cycles go on")
         print(f"    processes: {'the same' if processes(machine) == pids else 'other ones'}")
-        before.goes_on_in(Ledger.of(machine), "the ledger")
+        before.goes_on_in(Ledger.of(machine), "the ledger", STEPS)
 
 
 def faults(hub: Machine) -> None:
