@@ -11,6 +11,7 @@ import tomlkit
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.join import join
+from sottovoce.config import own_keys
 from sottovoce.data import apply, width
 from sottovoce.identity import Fleet, Identity, Validity
 from sottovoce.kernels import Softmax
@@ -68,6 +69,8 @@ class Device:
         What has nothing left to learn goes on mixing at its pace here.
         """
         peers = list(peers)
+        own = own_keys(tables.get("learner", {}).get("name", "clipd2p"))
+        learner = {"period": 0.05, "steps": 20, "longest_period": 0.05}
         usual: Tables = {
             "agent": {"state": self.state.name},
             "data": {
@@ -77,7 +80,7 @@ class Device:
                 "expected_records": 60,
                 "bounds": [0.0, 1.0],
             },
-            "learner": {"period": 0.05, "steps": 20, "longest_period": 0.05},
+            "learner": {key: value for key, value in learner.items() if key in own},
             "privacy": {"epsilon": 2.0},
             "transport": {
                 "listen": self.address,

@@ -2,7 +2,16 @@
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, filled
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.learners import GRAPH_SUFFIX, LEARNERS, REGRESSION_MODEL, LearnerInfo, has_graph, relation_of
+from sottovoce.config.learners import (
+    GRAPH_SUFFIX,
+    LEARNERS,
+    REGRESSION_MODEL,
+    LearnerInfo,
+    has_graph,
+    of_another,
+    own_keys,
+    relation_of,
+)
 from sottovoce.config.loading import checked, load
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
@@ -43,5 +52,7 @@ __all__ = [
     "filled",
     "has_graph",
     "load",
+    "of_another",
+    "own_keys",
     "relation_of",
 ]

@@ -1,7 +1,9 @@
 """What is known of every learner by its name: the one table that configuration, command line and agents share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from sottovoce.nearest import nearest
 
 GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn", "har-cnn")
 """Whose graphs this package holds."""
@@ -20,12 +22,22 @@ REGRESSION_MODEL = "ridge"
 """The one without a graph that also predicts a number, where `data.classes` is 1."""
 
 
+COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
+"""Of `[learner]`, for every learner."""
+
+_STEPS = ("steps", "clip", "step_size", "step_decay", "sampling", "batch")
+_PUSH_SUM = (*_STEPS, "longest_period", "fanout", "clipping", "clip_decay", "clip_quantile")
+_ROUNDS = (*_STEPS, "deadline")
+_SHARED_MODEL = ("clip", "step_size", "batch", "passes", "regularisation", "begins_walk", "deadline")
+
+
 @dataclass(frozen=True, slots=True)
 class LearnerInfo:
     """A learner.
 
     Attributes:
         family: the file in agent/families that makes its parts.
+        keys: of `[learner]`, beside those of every learner, that it has; any other would be ignored.
         models: that it can learn, its own first.
         neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:
             then they are replaced, not added.
@@ -43,6 +55,7 @@ class LearnerInfo:
     """
 
     family: str
+    keys: tuple[str, ...]
     models: tuple[str, ...] = GRADIENT_MODELS
     neighbouring: Literal["add-remove", "replace-one"] = "add-remove"
     to_the_letter: Literal["proved", "as-published", "refuted"] | None = None
@@ -61,18 +74,34 @@ class LearnerInfo:
         return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
 
 
+def _of_rounds(*keys: str) -> LearnerInfo:
+    """A learner of rounds with keys of its own."""
+    return LearnerInfo(
+        "rounds", (*_ROUNDS, *keys), to_the_letter="as-published", record_level=True, batch=128, topology="full"
+    )
+
+
 def has_graph(model: str) -> bool:
     """Whether a model of this name is a graph: of this package, or a file."""
     return model in GRAPH_MODELS or model.endswith(GRAPH_SUFFIX)
 
 
 LEARNERS: dict[str, LearnerInfo] = {
-    "clipd2p": LearnerInfo("push_sum", to_the_letter="as-published", step_decay=0.5, regression=True),
-    "push-sum": LearnerInfo("push_sum", noiseless=True, regression=True),
-    "adad2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5, regression=True),
-    "constd2p": LearnerInfo("push_sum", to_the_letter="refuted", step_decay=0.5, regression=True),
+    "clipd2p": LearnerInfo(
+        "push_sum", (*_PUSH_SUM, "sigma"), to_the_letter="as-published", step_decay=0.5, regression=True
+    ),
+    "push-sum": LearnerInfo("push_sum", _PUSH_SUM, noiseless=True, regression=True),
+    "adad2p": LearnerInfo("push_sum", (*_PUSH_SUM, "sigma"), to_the_letter="refuted", step_decay=0.5, regression=True),
+    "constd2p": LearnerInfo(
+        "push_sum",
+        (*_PUSH_SUM, "sigma", "gradient_bound"),
+        to_the_letter="refuted",
+        step_decay=0.5,
+        regression=True,
+    ),
     "golf": LearnerInfo(
         "golf",
+        ("longest_period", "batch", "perturbation", "capacity"),
         models=("ridge", "pegasos", "logistic"),
         neighbouring="replace-one",
         to_the_letter="proved",
@@ -81,26 +110,55 @@ LEARNERS: dict[str, LearnerInfo] = {
     ),
     "gradient-walk": LearnerInfo(
         "gradient_walk",
+        ("longest_period", "budget", "visits", "begins_walk"),
         models=("pegasos", "logistic"),
         neighbouring="replace-one",
         to_the_letter="proved",
         record_level=True,
     ),
     "without-replacement": LearnerInfo(
-        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=36.0, batch=50, topology="full"
+        "shared_model",
+        (*_SHARED_MODEL, "controller", "release_every"),
+        to_the_letter="refuted",
+        record_level=True,
+        clip=0.7,
+        step_size=36.0,
+        batch=50,
+        topology="full",
     ),
     "with-replacement": LearnerInfo(
-        "shared_model", to_the_letter="refuted", record_level=True, clip=0.7, step_size=100.0, batch=50, topology="full"
+        "shared_model",
+        _SHARED_MODEL,
+        to_the_letter="refuted",
+        record_level=True,
+        clip=0.7,
+        step_size=100.0,
+        batch=50,
+        topology="full",
     ),
-    "pdsl": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
-    "dp-dpsgd": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
-    "dp-cga": LearnerInfo(
-        "rounds", to_the_letter="as-published", record_level=True, step_size=10.0, batch=128, topology="full"
-    ),
-    "muffliato": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
-    "dp-net-fleet": LearnerInfo("rounds", to_the_letter="as-published", record_level=True, batch=128, topology="full"),
-    "average": LearnerInfo("average", models=("mean",), unit="device", clip=2.5),
+    "pdsl": _of_rounds("momentum", "shapley", "permutations", "answers"),
+    "dp-dpsgd": _of_rounds(),
+    "dp-cga": replace(_of_rounds("momentum", "answers"), step_size=10.0),
+    "muffliato": _of_rounds("gossip_steps", "chebyshev", "spectral_gap"),
+    "dp-net-fleet": _of_rounds("local_steps"),
+    "average": LearnerInfo("average", ("clip", "fanout", "longest_period"), models=("mean",), unit="device", clip=2.5),
 }
+
+
+def own_keys(name: str) -> tuple[str, ...]:
+    """The keys of `[learner]` that a learner of this name has."""
+    return (*COMMON_KEYS, *LEARNERS[name].keys)
+
+
+def of_another(name: str, key: str) -> str | None:
+    """What is wrong with a key of `[learner]` beside a learner of this name: that it is another's."""
+    owners = [learner for learner in LEARNERS if key in LEARNERS[learner].keys]
+    own = own_keys(name)
+    if key in own or not owners:
+        return None
+    near = nearest(key, own)
+    remedy = f"did you mean `{near}`?" if near else f"leave it out; its own keys are {', '.join(own)}"
+    return f"learner.{key}: is of {', '.join(owners)}, and learner {name} has no such key; {remedy}"
 
 
 def relation_of(name: str, fidelity: str, controller: object, release_every: object) -> str:

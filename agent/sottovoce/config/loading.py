@@ -10,8 +10,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from sottovoce.config.learners import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
-from sottovoce.config.schema import AgentConfig
+from sottovoce.config.learners import GRAPH_SUFFIX, GRAPH_TRANSFORM, LEARNERS, has_graph, of_another
+from sottovoce.config.schema import AgentConfig, LearnerSection
 from sottovoce.errors import ConfigError
 from sottovoce.nearest import nearest
 
@@ -114,12 +114,25 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
                 msgspec.convert(table, hints[name], dec_hook=_decoded)
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), (name,), origin, line_of))
+    problems += _of_other_learners(tables.get("learner", {}), origin, line_of)
     if not problems:
         try:
             return msgspec.convert(_with_transform(tables), AgentConfig, dec_hook=_decoded)
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), (), origin, line_of))
     raise ConfigError("\n".join(problems))
+
+
+def _of_other_learners(table: Any, origin: str, line_of: LineOf) -> list[str]:
+    """A line for each key of `[learner]` that is another learner's, and would be ignored."""
+    if not isinstance(table, dict) or (name := table.get("name", LearnerSection().name)) not in LEARNERS:
+        return []
+    problems = []
+    for key in table:
+        if (problem := of_another(name, key)) is not None:
+            line = line_of(("learner", key))
+            problems.append(f"{origin}, line {line}: {problem}" if line else f"{origin}: {problem}")
+    return problems
 
 
 def _with_transform(tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from sottovoce.assignments import assigned
 from sottovoce.errors import ConfigError, UsageError
 from sottovoce.nearest import nearest
 from sottovoce.simulate.vector import PEERS, LogNormal, Network
@@ -204,15 +205,10 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
     Raises:
         UsageError: not an assignment, or a key that there is not; the message names the nearest.
     """
-    values: dict[str, Any] = {}
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals or not text:
-            raise UsageError(f"--set {assignment}: write --set KEY=VALUE, for example --set epsilon=2")
-        dotted = _ALIASES.get(key, key)
-        if known is not None and dotted not in known:
+    values = assigned(assignments, "epsilon=2", _ALIASES)
+    for key in values:
+        if known is not None and key not in known:
             raise UsageError(f"--set {key}: there is no such key.{_hint(key)}")
-        values[dotted] = _value(text)
     return values
 
 
@@ -250,10 +246,3 @@ def _hint(key: str) -> str:
     near = nearest(key, names, 0.5) or nearest(key, [name.split(".")[-1] for name in names])
     matching = [name for name in names if near and name.split(".")[-1] == near.split(".")[-1]]
     return f" Did you mean `{matching[0]}`?" if matching else f" Known are {', '.join(KEYS)}."
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

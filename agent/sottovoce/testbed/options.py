@@ -1,6 +1,5 @@
 """What the user asked of the testbed, and the configuration it amounts to."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from sottovoce.assignments import assigned
 from sottovoce.config import (
     GRAPH_SUFFIX,
     LEARNERS,
@@ -20,9 +20,11 @@ from sottovoce.config import (
     PrivacySection,
     TransportSection,
     checked,
+    of_another,
+    own_keys,
     relation_of,
 )
-from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.nearest import nearest
 from sottovoce.simulate import NEWSCAST, Faults, known
@@ -116,6 +118,10 @@ class Options:
         if self.learner not in LEARNERS:
             near = nearest(self.learner, LEARNERS) or ", ".join(sorted(LEARNERS))
             raise UsageError(f"--learner {self.learner}: there is no such learner; did you mean {near}?")
+        for key in self.settings:
+            table, _, own = key.partition(".")
+            if table == "learner" and (problem := of_another(self.learner, own)) is not None:
+                raise ConfigError(problem)
         if self.unproved and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: leave "
@@ -214,7 +220,10 @@ class Options:
     @property
     def _defaults(self) -> dict[str, Any]:
         """What a short run needs, unless the command line says otherwise."""
-        usual: dict[str, Any] = {"learner.steps": self.steps, "membership.period": max(0.05, self.period)}
+        paced = {"steps": self.steps, "longest_period": self.period}  # a run has an end, and is measured there
+        own = own_keys(self.learner)
+        usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
+        usual["membership.period"] = max(0.05, self.period)
         if LEARNERS[self.learner].family == "average":
             usual["data.transform"] = "none"
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
@@ -239,8 +248,7 @@ class Options:
             "privacy.allow_unproved": self.allows_unproved,
         }
         chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
-        paced = {"learner.longest_period": self.period}  # a run has an end, and is measured there
-        for key, value in {**paced, **self._defaults, **chosen, **decided}.items():
+        for key, value in {**self._defaults, **chosen, **decided}.items():
             *path, name = key.split(".")
             table: dict[str, Any] = tables
             for part in path:
@@ -260,13 +268,9 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     Raises:
         UsageError: not an assignment, an unknown key, or one with an option of its own.
     """
-    found: dict[str, Any] = {}
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals or not text:
-            raise UsageError(f"--set {assignment}: write --set KEY=VALUE, for example --set learner.clip=0.5")
+    found = assigned(assignments, "learner.clip=0.5")
+    for key in found:
         check_key(key, "--set")
-        found[key] = _value(text)
     return found
 
 
@@ -284,10 +288,3 @@ def check_key(key: str, origin: str) -> None:
         near = nearest(key, known)
         hint = f" Did you mean `{near}`?" if near else f" Known are {', '.join(sorted(known))}."
         raise UsageError(f"{origin} {key}: there is no such key.{hint}")
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

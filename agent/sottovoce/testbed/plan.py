@@ -6,7 +6,7 @@ from typing import Any
 from sottovoce.agent.families.push_sum import step_size
 from sottovoce.agent.families.rounds import check, scored
 from sottovoce.agent.family import Family, family_of, kernel_of, records_of
-from sottovoce.config import LEARNERS, REGRESSION_MODEL, AgentConfig
+from sottovoce.config import LEARNERS, REGRESSION_MODEL, AgentConfig, own_keys
 from sottovoce.data import (
     Bounds,
     DataSet,
@@ -220,7 +220,8 @@ def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]
         case "rounds":
             gap = spectral_gap(metropolis(peers)) if options.settings.get("learner.chebyshev") is True else None
             graph = {"answers": 1 + max(map(len, peers)), "spectral_gap": gap}
-            return {key: value for key, value in graph.items() if f"learner.{key}" not in options.settings}
+            own = set(own_keys(options.learner)) - {key.removeprefix("learner.") for key in options.settings}
+            return {key: value for key, value in graph.items() if key in own}
         case _:
             return {}
 

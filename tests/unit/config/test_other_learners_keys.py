@@ -1,0 +1,81 @@
+"""A key of `[learner]` is one of the learner that is named, or an error: ignored it would be in silence."""
+
+import re
+from pathlib import Path
+
+import pytest
+from sottovoce.config import LEARNERS, LearnerSection, load, own_keys
+from sottovoce.config.learners import COMMON_KEYS
+from sottovoce.errors import ConfigError
+from sottovoce.testbed.options import settings
+
+from tests.support.command import here
+from tests.support.log_lines import ROOT
+
+HEAD = '[agent]\nstate = "state"\n[data]\nsource = "npz:x.npz"\nfeatures = 2\nclasses = 2\nexpected_records = 9\n'
+VALUES = {
+    "budget": '"k-times"', "controller": '"always-global"', "shapley": '"cosine"', "perturbation": '"laplace"',
+    "momentum": "0.5", "clip_quantile": "0.5", "clipping": '"decay"', "sampling": '"poisson"',
+    "begins_walk": "true", "chebyshev": "true",
+}  # fmt: skip
+
+
+def written(directory: Path, learner: str, *keys: str) -> Path:
+    file = directory / "agent.toml"
+    lines = [f"{key} = {VALUES.get(key, 1)}" for key in keys]
+    file.write_text("\n".join([HEAD, "[learner]", f'name = "{learner}"', *lines, ""]))
+    return file
+
+
+def test_every_key_belongs_to_a_learner() -> None:
+    assert {key for name in LEARNERS for key in own_keys(name)} == set(LearnerSection.__struct_fields__)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_keys_of_other_learners_are_errors_that_name_the_line(tmp_path: Path, name: str) -> None:
+    others = sorted(set(LearnerSection.__struct_fields__) - set(own_keys(name)))
+    with pytest.raises(ConfigError) as refused:
+        load(written(tmp_path, name, *others))
+    told = str(refused.value).splitlines()
+    assert len(told) == len(others)
+    for line, (number, key) in zip(told, enumerate(others, start=11), strict=True):
+        assert line.startswith(f"{tmp_path / 'agent.toml'}, line {number}: learner.{key}: is of ")
+        assert f", and learner {name} has no such key; " in line
+
+
+def test_the_nearest_own_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"learner\.local_steps: is of dp-net-fleet, .* did you mean `steps`\?"):
+        load(written(tmp_path, "clipd2p", "local_steps"))
+    with pytest.raises(
+        ConfigError, match=r"learner\.visits: is of gradient-walk, .* leave it out; its own keys are name"
+    ):
+        load(written(tmp_path, "golf", "visits"))
+
+
+def test_testbed_and_simulation_refuse_them_too() -> None:
+    assert settings(["learner.gossip_steps=9"]) == {"learner.gossip_steps": 9}, "which learner it is, is known later"
+    of_golf = ("--set", "learner.gossip_steps=9", "--set", "data.bounds=[0, 16]")
+    testbed = here("testbed", "--agents", "2", "--cycles", "1", "--transport", "memory", "--learner", "golf", *of_golf)
+    simulated = here("simulate", "golf", "--engine", "events", "--set", "agents=2", "--set", "cycles=1", *of_golf)
+    for ended in (testbed, simulated):
+        assert ended.code == 3, ended
+        assert "learner.gossip_steps: is of muffliato, and learner golf has no such key" in ended.err
+
+
+def test_a_repeated_assignment_is_refused() -> None:
+    twice = ("--set", "learner.clip=1", "--set", "learner.clip=2")
+    for command in (("testbed", "--transport", "memory"), ("simulate", "golf")):
+        ended = here(*command, *twice)
+        assert (ended.code, "learner.clip was set before, to 1; leave one of the two out" in ended.err) == (2, True)
+
+
+def test_the_page_has_every_learner_with_its_keys() -> None:
+    page = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \| (`[a-z_]+`(?:, `[a-z_]+`)*) \|$", page, re.MULTILINE)
+    shown = {name: _words(keys) for names, keys in rows for name in _words(names)}
+    assert shown == {name: list(known.keys) for name, known in LEARNERS.items()}
+    assert f"Every learner has {', '.join(f'`{key}`' for key in COMMON_KEYS)}, and these." in page
+
+
+def _words(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
