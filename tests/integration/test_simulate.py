@@ -17,7 +17,8 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data
 
 
 def simulated(name: str, *settings: str) -> dict[str, Any]:
-    ended = here("simulate", name, "--json", *(word for setting in settings for word in ("--set", setting)))
+    chosen = {setting.partition("=")[0]: setting for setting in settings}  # a key is set once: the last one counts
+    ended = here("simulate", name, "--json", *(word for setting in chosen.values() for word in ("--set", setting)))
     assert ended.code == 0, ended.err
     return document(ended.out)
 

@@ -24,7 +24,7 @@ from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation import NAME as REVOKED
 from sottovoce.agent.revocation import Crier
-from sottovoce.agent.runnable import check_socket, family_here
+from sottovoce.agent.runnable import check_mode, check_socket, check_state, family_here
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.vault_here import LEDGER as LEDGER
@@ -34,7 +34,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
 from sottovoce.agent.witness import Witness
 from sottovoce.config import AgentConfig
-from sottovoce.errors import ConfigError, IdentityError, LedgerError
+from sottovoce.errors import ConfigError, LedgerError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
@@ -67,8 +67,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
         SottovoceError: anything is missing, damaged, expired, unproved or impossible; nothing was started.
     """
     state = config.agent.state
-    if not state.is_dir():
-        raise IdentityError(f"{state}: no such state directory; make one with `sottovoce fleet join`")
+    check_state(state)
     check_socket(state)
     identity = _identity(config)
     family, waits = family_here(config), Waits()
@@ -82,11 +81,10 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
 
 def _identity(config: AgentConfig) -> Identity:
     """Who this device is, if its clock can be right and it joined as the configuration says."""
-    state, mode = config.agent.state, config.identity.mode
+    state = config.agent.state
     ClockFloor(state / CLOCK).check()
     identity = load_identity(state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
-    if identity.mode != mode:
-        raise ConfigError(f'identity.mode: is "{mode}", but this device joined as "{identity.mode}": correct it')
+    check_mode(config, identity)
     return identity
 
 

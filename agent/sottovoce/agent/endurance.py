@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import os
+import signal
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from sottovoce.agent import watch
 from sottovoce.agent.assemble import assemble
@@ -32,15 +34,26 @@ def run(config: AgentConfig) -> ExitCode:
         SottovoceError: something that needs a person, who sees it; or a new process.
     """
     one_arena()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        return _endured(config)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _endured(config: AgentConfig) -> ExitCode:
     patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # two periods after a fault it is at work
-    worked = False
+    worked, lives = False, None
     while True:
+        signal.signal(signal.SIGTERM, _stop)
         began, agent = time.monotonic(), None
         try:
             _enough_descriptors()
             agent = assemble(config)
+            agent.lives = lives = lives or agent.lives
             return asyncio.run(watch.run(agent))
         except (SottovoceError, OSError, MemoryError) as error:
+            signal.signal(signal.SIGTERM, _stop)  # asyncio has taken its own away
             worked = worked or (agent is not None and agent.worked)
             fault = fault_of(error, worked=worked or read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not supervised()):
@@ -59,6 +72,11 @@ def run(config: AgentConfig) -> ExitCode:
                 return code
             if stuck is not None:
                 raise stuck from error
+
+
+def _stop(*_: object) -> NoReturn:
+    """Told to stop where nothing runs that could be stopped: while an agent is put together, or between two."""
+    raise SystemExit(ExitCode.DONE)
 
 
 def _enough_descriptors() -> None:

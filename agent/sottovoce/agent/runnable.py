@@ -5,10 +5,32 @@ from pathlib import Path
 from sottovoce.agent.family import Family, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
-from sottovoce.errors import ConfigError, DataError
+from sottovoce.errors import ConfigError, DataError, IdentityError
+from sottovoce.identity import Identity
 from sottovoce.wire import MAX_PARAMETERS
 
 _LONGEST_SOCKET_PATH = 100
+
+
+def check_state(state: Path) -> None:
+    """Refuse a state directory that is not there.
+
+    Raises:
+        IdentityError: it is not.
+    """
+    if not state.is_dir():
+        raise IdentityError(f"{state}: no such state directory; make one with `sottovoce fleet join`")
+
+
+def check_mode(config: AgentConfig, identity: Identity) -> None:
+    """Refuse a device that joined in another way than the configuration says.
+
+    Raises:
+        ConfigError: it did.
+    """
+    mode = config.identity.mode
+    if identity.mode != mode:
+        raise ConfigError(f'identity.mode: is "{mode}", but this device joined as "{identity.mode}": correct it')
 
 
 def check_socket(state: Path) -> None:

@@ -47,13 +47,18 @@ from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import Opened
 
 _log = logging.getLogger(__name__)
-_lives = Seldom(_log)  # of a process, whose agent begins anew again and again while the disk is full
 _GRACE_SECONDS = 2.0
 _VAULT_SECONDS = 600.0
 
 
 class Agent:
-    """One device. Build it with sottovoce.agent.assemble.assemble."""
+    """One device. Build it with sottovoce.agent.assemble.assemble.
+
+    Attributes:
+        worked: it has been at work.
+        lives: says that it begins and that it ends; shared by the agents of a process, of which each begins where
+            another ended with a fault.
+    """
 
     def __init__(
         self,
@@ -109,6 +114,7 @@ class Agent:
         self._failure: BaseException | None = None
         self._interrupted = False
         self.worked = False
+        self.lives = Seldom(_log)
         self._reception = Reception(
             trust=trust,
             crier=crier,
@@ -157,7 +163,7 @@ class Agent:
             self.worked = True
             give_back()
             node, places = self.identity.node_id, ",".join(self.config.transport.announced)
-            _lives.say(logging.INFO, ("ready", node), "ready id=%s at=%s", node, places)
+            self.lives.say(logging.INFO, "ready", "ready id=%s at=%s", node, places)
             await self._stopping.wait()
         finally:
             try:
@@ -410,7 +416,7 @@ class Agent:
             stack.push_async_callback(control.stop)
             await self._still()
         node, charges = self.identity.node_id, self.spending.charges
-        _lives.say(logging.INFO, ("stopped", node), "stopped id=%s charges=%d", node, charges)
+        self.lives.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
 
     async def _elsewhere(self, act: Callable[[], None]) -> None:
         """On a thread of its own, so that the loop turns meanwhile."""

@@ -29,7 +29,7 @@ def vault_here(config: AgentConfig, family: Family, ledger: Ledger) -> Vault:
         SottovoceError: the records cannot be read, or the terms have no guarantee.
     """
     return build(
-        records=_records(config.data),
+        records=records_here(config.data),
         kernel=family.kernel,
         terms=family.terms,
         ledger=ledger,
@@ -37,7 +37,12 @@ def vault_here(config: AgentConfig, family: Family, ledger: Ledger) -> Vault:
     )
 
 
-def _records(data: DataSection) -> Records:
+def records_here(data: DataSection) -> Records:
+    """The configured records, as they are declared, clamped and transformed.
+
+    Raises:
+        DataError: they cannot be read, or are not what is declared.
+    """
     found = load(data.source)
     raw = checked(
         found.records.features,

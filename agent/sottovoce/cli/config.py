@@ -11,10 +11,11 @@ app = typer.Typer(help="Check a configuration, print its schema.", no_args_is_he
 
 @app.command()
 def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
-    """Name every wrong key of a configuration, its line and the remedy."""
+    """Name every wrong key of a configuration, its line and the remedy, and whether its model can be learnt."""
+    from sottovoce.agent.runnable import family_here
     from sottovoce.config import load
 
-    load(path)
+    family_here(load(path))
     typer.echo(f"{path}: correct")
 
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from sottovoce.agent.assemble import state_files
 from sottovoce.agent.revocation import kept_list
-from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.agent.runnable import check_mode
+from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Identity, load
@@ -28,12 +29,8 @@ def certificates(subject: Subject) -> Iterator[Finding]:
     yield _validity(subject, identity)
     if directory.stat().st_mode & _OTHERS:
         yield warning(f"{directory}: other users can enter it", f"chmod 700 {directory}")
-    if config is not None and identity.mode != config.identity.mode:
-        yield problem(
-            f'identity.mode is "{config.identity.mode}", but this device joined as "{identity.mode}"',
-            f'write mode = "{identity.mode}" under [identity]',
-            ExitCode.CONFIGURATION,
-        )
+    if config is not None:
+        yield from refused(lambda: check_mode(config, identity))
     if config is not None and not identity.ca_pem:
         yield problem(
             "this device is pinned and trusts nobody",

@@ -1,5 +1,6 @@
 """One thing that was looked at: how it is, and what to do about it."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -54,6 +55,14 @@ def warning(what: str, remedy: str) -> Finding:
 def problem(what: str, remedy: str, code: ExitCode) -> Finding:
     """It does not work."""
     return Finding(Level.PROBLEM, what, remedy, code)
+
+
+def refused(check: Callable[[], object]) -> Iterator[Finding]:
+    """What an agent's own check would refuse to start with, if anything."""
+    try:
+        check()
+    except SottovoceError as error:
+        yield failed(error)
 
 
 def failed(error: SottovoceError) -> Finding:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from sottovoce.agent.assemble import LEDGER, budget_of, state_files
 from sottovoce.agent.glance import glance
-from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.identity import load
-from sottovoce.vault import Budget, Spending, log_is_damaged
+from sottovoce.vault import Budget, Spending, check_budget, check_owner, check_there, log_is_damaged
 
 _MIB = 2**20
 _LARGE_LOG = 64 * _MIB
@@ -33,6 +33,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     if separate and not (os.access(path.parent, os.X_OK) and (os.access(path, os.R_OK) or not path.exists())):
         yield ok(f"{path}: of the separate vault, which this user may not look into")
         return
+    check_there(path)
     with glance(path) as (opened, place):
         damaged = log_is_damaged(place)
         budget, spending, owner = opened.budget, opened.spending(), opened.owner
@@ -67,18 +68,10 @@ def _mine(subject: Subject, path: Path, owner: str, budget: Budget) -> Iterator[
             device = load(state_files(subject.state)[0], dated=False).node_id
         except SottovoceError:
             device = owner  # what is wrong with the keys is said elsewhere
-        if device != owner:
-            yield problem(
-                f"{path}: belongs to device {owner}, and the keys of this device are those of {device}",
-                "put the device's own ledger back",
-                ExitCode.PRIVACY,
-            )
-    if subject.config is not None and (wanted := budget_of(subject.config)) != budget:
-        yield problem(
-            f"{path}: made for {budget.words}, but the configuration says {wanted.words}",
-            "put the ledger's values under [privacy]; a budget cannot be raised",
-            ExitCode.PRIVACY,
-        )
+        yield from refused(lambda: check_owner(path, owner, device))
+    if subject.config is not None:
+        wanted = budget_of(subject.config)
+        yield from refused(lambda: check_budget(path, budget, wanted))
 
 
 def _left(budget: Budget, spending: Spending) -> Finding:

@@ -1,22 +1,28 @@
-"""The file that the records are in: that it is there, and for whom. What is in it is not looked at."""
+"""The records: that their file is there, and for whom, and that they are what the configuration declares."""
 
 import os
 import stat
 from collections.abc import Iterator
 
+from sottovoce.agent.vault_here import records_here
 from sottovoce.data import parse
-from sottovoce.doctor.finding import Finding, ok, problem, warning
+from sottovoce.doctor.finding import Finding, failed, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject
-from sottovoce.errors import ExitCode
+from sottovoce.errors import DataError, ExitCode
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def records(subject: Subject) -> Iterator[Finding]:
-    """Whether `data.source` names something that this user can read, and others cannot."""
+    """Whether `data.source` names what an agent starts with, and what this user can read and others cannot."""
     if subject.config is None:
         return
-    spec = parse(subject.config.data.source)
+    data = subject.config.data
+    try:
+        spec = parse(data.source)
+    except DataError as error:
+        yield failed(error)
+        return
     if spec.path is None or spec.kind == "feed":
         return
     path, separate = spec.path, subject.config.vault.socket is not None
@@ -25,18 +31,16 @@ def records(subject: Subject) -> Iterator[Finding]:
         readable = os.access(path, os.R_OK)
     except PermissionError:
         mode, readable = 0, False
-    except OSError as error:
-        yield problem(
-            f"{path}: there are no records ({error.strerror})",
-            "correct data.source, or put the records there",
-            ExitCode.DATA,
-        )
+    except OSError:
+        yield from refused(lambda: records_here(data))
         return
     if not readable and separate:
         yield ok(f"{path}: for the separate vault alone")
     elif not readable:
         yield problem(f"{path}: this user may not read it", "let the agent's user own it", ExitCode.DATA)
-    elif mode & _OTHERS:
-        yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
     else:
+        yield from refused(lambda: records_here(data))
+    if readable and mode & _OTHERS:
+        yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
+    elif readable:
         yield ok(f"{path}: is there, for its owner alone")

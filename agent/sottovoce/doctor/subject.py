@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.agent.control import ask
+from sottovoce.agent.runnable import check_socket, check_state
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig, load
 from sottovoce.doctor.finding import Finding, failed, ok, problem
@@ -74,20 +75,13 @@ def configuration(subject: Subject) -> Iterator[Finding]:
         owner, file = _name(subject.state.stat().st_uid), subject.state.is_file()
     except PermissionError:
         owner, file = "AGENT'S-USER", False
-    except OSError as error:
-        yield problem(
-            f"{subject.state}: no state directory is there ({error.strerror})",
-            "make one with `sottovoce fleet join`, or correct agent.state",
-            ExitCode.IDENTITY,
-        )
-        return
+    except OSError:
+        owner, file = "", True
     if file:
-        yield problem(
-            f"{subject.state}: is a file, and no state directory",
-            "name the directory of `sottovoce fleet join`, or correct agent.state",
-            ExitCode.IDENTITY,
-        )
-    elif subject.open:
+        check_state(subject.state)
+    if subject.config is not None:
+        check_socket(subject.state)
+    if subject.open:
         yield ok(f"{subject.state}: is there")
     elif subject.config is not None and _keeps_vault(subject.config):
         yield ok(f"{subject.state}: not for this user, who keeps the separate vault; ask as user {owner} too")

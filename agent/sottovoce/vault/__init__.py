@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.vault.belonging import check_budget, check_owner, check_there
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate
@@ -70,6 +71,9 @@ __all__ = [
     "audited",
     "build",
     "calibrate",
+    "check_budget",
+    "check_owner",
+    "check_there",
     "gaussian_mu",
     "log_is_damaged",
     "simulate",

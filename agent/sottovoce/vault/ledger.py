@@ -18,6 +18,7 @@ from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import Units
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.vault.belonging import check_budget, check_owner, check_there
 from sottovoce.vault.budget import Budget, Spending, Stored
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
 from sottovoce.vault.keepers import Keeper, written
@@ -95,12 +96,7 @@ class Ledger:
             LedgerError: it is missing, damaged, in use, another device's, or made for another budget.
         """
         with named(path), ExitStack() as stack:
-            if not path.is_file():
-                raise LedgerError(
-                    f"{path}: the privacy ledger is missing, so what was already spent is unknown and nothing may be "
-                    "released. Put the file itself back, not an older copy; without it this identity can never release "
-                    "again, and a new device has to join"
-                )
+            check_there(path)
             lock = locked(path)
             stack.callback(os.close, lock)
             _refuse_without_log(path)
@@ -114,13 +110,8 @@ class Ledger:
                 )
             if log_is_damaged(path):
                 raise sqlite3.DatabaseError("its log is damaged in the middle: charges behind that place are lost")
-            if ledger.owner != owner:
-                raise LedgerError(f"{path}: this ledger belongs to device {ledger.owner}, not to {owner}")
-            if ledger.budget != budget:
-                raise LedgerError(
-                    f"{path}: the ledger was made for {ledger.budget.words}, the configuration says {budget.words}; "
-                    "put the ledger's values under [privacy]"
-                )
+            check_owner(path, ledger.owner, owner)
+            check_budget(path, ledger.budget, budget)
             # Whoever closes a file gives up all locks that the process has on it, and the log's index was read above:
             # the connection that stays takes them anew.
             checking.close()

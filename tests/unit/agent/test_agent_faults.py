@@ -86,6 +86,7 @@ class Agent:
     """One that fails, or works until it is told to stop."""
 
     worked = True
+    lives: Any = None
 
     def __init__(self, failure: Exception | None) -> None:
         self.failure = failure

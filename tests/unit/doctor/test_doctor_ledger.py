@@ -31,7 +31,7 @@ def test_a_whole_one_and_what_is_left_of_it(device: Device) -> None:
 
 def test_one_that_is_gone(device: Device) -> None:
     device.ledger.unlink()
-    with pytest.raises(LedgerError, match="there is no ledger here"):
+    with pytest.raises(LedgerError, match="the privacy ledger is missing"):
         list(ledger(subject(device)))
 
 
@@ -46,7 +46,7 @@ def test_one_that_is_damaged_is_named_and_not_its_copy(device: Device) -> None:
 def test_one_for_another_budget(device: Device) -> None:
     device.configure(privacy={"epsilon": 1.0})
     found = worst(ledger(subject(device)))
-    assert (found.code, "[privacy]" in found.remedy) == (ExitCode.PRIVACY, True)
+    assert (found.code, "[privacy]" in found.what) == (ExitCode.PRIVACY, True)
 
 
 def test_one_of_another_device(fleet: Fleet, device: Device, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""Whose ledger it is, and for which budget: what an agent refuses to start with, in the words of whoever looks."""
+
+from pathlib import Path
+
+from sottovoce.errors import LedgerError
+from sottovoce.vault.budget import Budget
+
+
+def check_there(path: Path) -> None:
+    """Refuse to begin without a ledger.
+
+    Raises:
+        LedgerError: there is none.
+    """
+    if not path.is_file():
+        raise LedgerError(
+            f"{path}: the privacy ledger is missing, so what was already spent is unknown and nothing may be "
+            "released. Put the file itself back, not an older copy; without it this identity can never release "
+            "again, and a new device has to join"
+        )
+
+
+def check_owner(path: Path, found: str, device: str) -> None:
+    """Refuse the ledger of another device.
+
+    Raises:
+        LedgerError: it is not this device's.
+    """
+    if found != device:
+        raise LedgerError(f"{path}: this ledger belongs to device {found}, not to {device}")
+
+
+def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
+    """Refuse a ledger that was made for another budget.
+
+    Raises:
+        LedgerError: it was.
+    """
+    if found != wanted:
+        raise LedgerError(
+            f"{path}: the ledger was made for {found.words}, the configuration says {wanted.words}; "
+            "put the ledger's values under [privacy]"
+        )

@@ -1,0 +1,131 @@
+"""What stops `agent run` is found by `config check` or `doctor`, in the same words: a table of wrong configurations."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.identity import Fleet
+
+from tests.support.command import here
+from tests.support.devices import Device, new_device
+
+Tables = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A configuration, or a device, with something wrong.
+
+    Attributes:
+        tables: take the place of keys of the device's configuration.
+        text: is appended, or takes the whole file's place where it begins with `=`.
+        act: is done to the device.
+    """
+
+    tables: Tables | None = None
+    text: str = ""
+    act: Callable[[Device], object] = lambda _: None
+
+
+def records(**arrays: Any) -> Callable[[Device], object]:
+    """Write other records."""
+    usual = {"X": np.full((6, 4), 0.5), "y": np.arange(6) % 3, "classes": np.array(3)}
+    return lambda device: np.savez(device.records, **{**usual, **arrays})
+
+
+WRONG: dict[str, Wrong] = {
+    "no TOML": Wrong(text="=[agent"),
+    "not UTF-8": Wrong(act=lambda device: device.config.write_bytes(b"\xff\xfe")),
+    "no file": Wrong(act=lambda device: device.config.unlink()),
+    "no [agent]": Wrong(text='=[data]\nsource = "npz:x.npz"\nfeatures = 4\nclasses = 3\nexpected_records = 9\n'),
+    "a table that there is not": Wrong(text="\n[lerner]\nsteps = 3\n"),
+    "a key that there is not": Wrong({"learner": {"stepz": 3}}),
+    "a key of another learner": Wrong({"learner": {"gossip_steps": 3}}),
+    "eight keys of other learners": Wrong({"learner": {"name": "golf", "steps": 3, "visits": 2, "answers": 4}}),
+    "a learner that there is not": Wrong(text='=[agent]\nstate = "a"\n[learner]\nname = "clipd3p"\n'),
+    "a number for a word": Wrong({"learner": {"fidelity": 3}}),
+    "a word for a number": Wrong({"learner": {"steps": "many"}}),
+    "too small": Wrong({"learner": {"period": 0.0}}),
+    "too large": Wrong({"learner": {"fanout": 65}}),
+    "a model of another learner": Wrong({"learner": {"name": "golf", "model": "mlp"}}),
+    "no variant to the letter": Wrong({"learner": {"name": "push-sum", "fidelity": "paper"}}),
+    "visits of once": Wrong({"learner": {"name": "gradient-walk", "visits": 2}}),
+    "chebyshev without a gap": Wrong({"learner": {"name": "muffliato", "chebyshev": True}}),
+    "a batch that fits no message": Wrong({"learner": {"name": "golf", "batch": 5000}}),
+    "deep-q, which is not paid for": Wrong({"learner": {"name": "without-replacement", "controller": "deep-q"}}),
+    "no noise": Wrong({"privacy": {"epsilon": float("inf")}}),
+    "a budget that promises nothing": Wrong({"privacy": {"epsilon": 501.0}}),
+    "δ of one": Wrong({"privacy": {"delta": 1.0}}),
+    "ranges from records": Wrong({"data": {"ranges": "training"}}),
+    "windows that are not declared": Wrong({"privacy": {"unit": "window"}}),
+    "a window for a learner of records": Wrong({"learner": {"name": "golf"}, "privacy": {"unit": "window"}}),
+    "a regression by a classifier": Wrong({"data": {"classes": 1}, "learner": {"model": "softmax"}}),
+    "half of a separate vault": Wrong({"vault": {"socket": "vault.sock"}}),
+    "metrics for everybody": Wrong({"observe": {"metrics": "0.0.0.0:9464"}}),
+    "an address without a port": Wrong({"transport": {"listen": "127.0.0.1"}}),
+    "everywhere, and nowhere to be found": Wrong({"transport": {"listen": "0.0.0.0:7400"}}),
+    "mqtt without a broker": Wrong({"transport": {"use": ["mqtt"]}}),
+    "a budget of no bytes": Wrong({"agent": {"bytes_per_day": 5}}),
+    "a transform that there is not": Wrong({"data": {"transform": "centre-unit"}}),
+    "a transform that does not fit": Wrong({"data": {"transform": "pool(3)"}}),
+    "a model that fits no message": Wrong({"learner": {"model": "mlp", "hidden": 4096}, "data": {"classes": 10_000}}),
+    "a graph that is not listed": Wrong({"learner": {"model": "own.onnx"}}),
+    "more noise than there is": Wrong({"privacy": {"epsilon": 1e-9}}),
+    "no records": Wrong(act=lambda device: device.records.unlink()),
+    "records of another number of features": Wrong({"data": {"features": 23}}),
+    "records of another number of classes": Wrong({"data": {"classes": 4}}),
+    "a label out of range": Wrong(act=records(y=np.array([0, 1, 2, 3, 1, 0]))),
+    "a value that is no number": Wrong(act=records(X=np.full((6, 4), np.nan))),
+    "labels for half of the records": Wrong(act=records(y=np.arange(3))),
+    "records that are no npz": Wrong(act=lambda device: device.records.write_bytes(b"nothing")),
+    "a kind of data that there is not": Wrong({"data": {"source": "parquet:x.pq"}}),
+    "no state directory": Wrong({"agent": {"state": "elsewhere"}}),
+    "a file for a state directory": Wrong({"agent": {"state": "agent.toml"}}),
+    "a state directory with too long a path": Wrong({"agent": {"state": "d" * 120}}),
+    "no ledger": Wrong(act=lambda device: device.ledger.unlink()),
+    "a ledger for another ε": Wrong({"privacy": {"epsilon": 1.0}}),
+    "a ledger for another δ": Wrong({"privacy": {"delta": 1e-6}}),
+    "a ledger for another relation": Wrong({"privacy": {"neighbouring": "replace-one"}}),
+    "another way of joining": Wrong({"identity": {"mode": "pinned"}}),
+}
+
+
+@pytest.fixture
+def device(fleet: Fleet, tmp_path: Path) -> Device:
+    return new_device(fleet, tmp_path / "a", records=60)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_stops_an_agent_is_found_before_and_in_the_same_words(device: Device, name: str) -> None:
+    wrong = WRONG[name]
+    device.configure(**(wrong.tables or {}))
+    if wrong.text.startswith("="):
+        device.config.write_text(wrong.text[1:])
+    elif wrong.text:
+        device.config.write_text(device.config.read_text() + wrong.text)
+    wrong.act(device)
+    run = here("agent", "run", "--config", device.config)
+    assert run.code in (3, 4, 5, 6), run
+    reasons = [_flat(line.removeprefix("sottovoce: ")) for line in run.err.splitlines() if "WARNING" not in line]
+    checked = here("config", "check", device.config)
+    if all(reason in _flat(checked.err) for reason in reasons):
+        assert checked.code == run.code
+        return
+    examined = json.loads(here("doctor", "--config", device.config, "--json").out)
+    problems = [_flat(one["what"]) for one in examined["findings"] if one["level"] == "problem"]
+    assert reasons == [reason for reason in reasons if reason in problems], f"doctor: {problems}"
+    assert examined["exit_code"] == run.code
+
+
+def test_a_correct_configuration_is_correct(device: Device) -> None:
+    device.configure()
+    assert here("config", "check", device.config).code == 0
+    assert json.loads(here("doctor", "--config", device.config, "--json").out)["exit_code"] == 0
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
