@@ -10,8 +10,9 @@ Misses: no audit here is near its threshold, a p-value of 1.4e-7. What decides, 
   as would be needed to pass, within 6.5 √(2/n) of the right one, has a probability below e^-100. n Laplace numbers at
   half their scale give exp(-n (ln 2 - 1/2)) = exp(-0.19 n), with n = 768 for the walk and 1,536 for records: below
   e^-140.
-- Place. A clip that is forgotten or taken of the batch moves one number by 25 σ or more: a p-value of e^-300, and a
-  miss when noise takes back 19 σ: below 1e-80.
+- Place. A clip that is forgotten moves one number by 25 σ or more: a p-value of e^-300, and a miss when noise takes
+  back 19 σ: below 1e-80. A clip that is taken of the batch moves numbers by what the batch happens to be: measured, 9
+  of 140 audits of a learner missed it. So up to three are made, all of which miss it once in 3,700 times.
 - A cap that is never left: 64 releases of 64 in it, where two in three belong: 3e-10 after Bonferroni, every time.
 - Off the grid: each of 4,600 numbers is on it with probability 2^-24.
 - Fresh noise, noise where there should be none, silence: certain, unless hundreds of integers coincide.
@@ -24,7 +25,7 @@ from tests.mutations import mutants
 from tests.mutations.catchers import PINS, Catcher, device_noise, every_unit, fit, forged_heads, neighbours
 from tests.mutations.mutants import Mutant
 
-TRIALS = 256
+TRIALS, AUDITS = 256, 3
 
 GAUSSIAN, CLIPD2P = ("mechanism", "discrete-gaussian"), ("learner", "clipd2p")
 LAPLACE, PRIVUNIT, TWO_PART = ("mechanism", "laplace"), ("mechanism", "privunit"), ("mechanism", "krr-privunit")
@@ -134,8 +135,12 @@ def test_no_mutant_is_left_out() -> None:
 )
 def test_it_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: Mutant, target: Target, game: str) -> None:
     mutant(monkeypatch)
-    outcome = audit(*target, trials=TRIALS)
-    caught = {finding.game for finding in outcome.findings if finding.refuted}
+    caught: set[str] = set()
+    for _ in range(AUDITS):
+        outcome = audit(*target, trials=TRIALS)
+        caught = {finding.game for finding in outcome.findings if finding.refuted}
+        if game in caught:
+            break
     assert game in caught
     assert outcome.verdict == "refuted"
 
