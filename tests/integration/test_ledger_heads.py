@@ -44,7 +44,7 @@ def restored(device: Device, copy: Path) -> None:
 def test_a_restored_copy_learns_from_its_peer_that_it_is_old(pair: tuple[Device, Device], tmp_path: Path) -> None:
     device, _ = pair
     with running(*pair) as (agent, other):
-        steps(agent, 3)
+        steps(agent, 15)  # longer than a second, after which its keeper has been told of a charge
         assert agent.end() == 0
         copy = copied(device, tmp_path / "copy")
         old = spending(device).charges
