@@ -138,7 +138,7 @@ def prepared(hub: Machine, kitchen: Machine, package: Path, scratch: Path) -> No
     for machine in (hub, kitchen):
         for place in (STATE, VAULT):
             disk = f"mount -t tmpfs -o size=32m,mode=0700 tmpfs {place}"
-            machine.sh(f"cp -a {place} /root/moved && {disk} && cp -a /root/moved/. {place} && rm -r /root/moved")
+            machine.sh(f"cp -a {place} moved && {disk} && cp -a moved/. {place} && rm -r moved")
         machine.sh("systemctl start sottovoce-agent")
     for machine in (hub, kitchen):
         eventually(lambda m=machine: status(m)["steps_done"] >= 2, f"{machine.name} is at work")  # type: ignore[misc]
@@ -269,7 +269,7 @@ def needs_a_person(hub: Machine) -> None:
     """Something is damaged: that is said everywhere, and over by itself once somebody has mended it."""
     with step("the state is damaged"):
         before = Ledger.of(hub)
-        hub.sh(f"systemctl stop sottovoce-agent; cp -p {STATE}/state.db /root/kept; echo damaged > {STATE}/state.db")
+        hub.sh(f"systemctl stop sottovoce-agent; cp -p {STATE}/state.db kept; echo damaged > {STATE}/state.db")
         hub.sh("systemctl start sottovoce-agent")
         said = spoken(hub)
         print("    " + said.strip().replace("\n", "\n    "))
@@ -282,7 +282,7 @@ def needs_a_person(hub: Machine) -> None:
         check(
             (shown["state"], shown["needs_a_person"]) == ("needs-a-person", "ON"), f"Home Assistant: {shown['trouble']}"
         )
-        hub.sh(f"cp -p /root/kept {STATE}/state.db && systemctl restart sottovoce-agent")
+        hub.sh(f"cp -p kept {STATE}/state.db && systemctl restart sottovoce-agent")
         eventually(lambda: status(hub)["steps_done"] >= before.releases, "it goes on")
 
 

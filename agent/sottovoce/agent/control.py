@@ -89,9 +89,7 @@ class ControlServer:
         """Stop listening and remove the sockets."""
         for server, path in self._servers:
             server.close()
-            with contextlib.suppress(
-                OSError
-            ):  # on a disk that may only be read it stays, and the next start removes it
+            with contextlib.suppress(OSError):  # on a read-only disk it stays, and the next start removes it
                 path.unlink(missing_ok=True)
 
     async def _serve(self, answered: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -162,8 +160,7 @@ def public(status: dict[str, Any]) -> dict[str, Any]:
     """A status, without what a fault may say of records."""
     if (fault := status.get("fault")) is None:
         return status
-    reason = Fault(fault["kind"], fault["reason"], fault["needs_a_person"]).public_reason
-    return {**status, "fault": {**fault, "reason": reason}}
+    return {**status, "fault": {**fault, "reason": Fault.told(fault).public_reason}}
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes | None:
@@ -207,8 +204,8 @@ def ask(
                 remedy = "its disk is mounted read-only: see why, and mount it for writing"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
-        doing = "needs a person" if answer["fault"]["needs_a_person"] else "waits for a fault to pass"
-        raise NetworkError(f"{state}: the agent {doing}: {answer['fault']['reason']}")
+        fault = Fault.told(answer["fault"])
+        raise NetworkError(f"{state}: the agent {fault.doing}: {fault.reason}")
     return answer
 
 

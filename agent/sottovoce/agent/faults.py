@@ -8,10 +8,11 @@ ends, with its exit code.
 import errno
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sottovoce.agent.notify import supervised, tell
 from sottovoce.durable import read_only, sqlite_code
@@ -78,11 +79,20 @@ class Fault:
         """For people who may not read its log: nothing of its records, not even which row is wrong."""
         return "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else self.reason
 
+    @classmethod
+    def told(cls, fault: Mapping[str, Any]) -> "Fault":
+        """The one that a status tells of."""
+        return cls(fault["kind"], fault["reason"], fault["needs_a_person"])
+
+    @property
+    def doing(self) -> str:
+        """What the agent does meanwhile."""
+        return "needs a person" if self.needs_a_person else "waits for a fault to pass"
+
     @property
     def words(self) -> str:
-        """The same with its kind, in one line."""
-        doing = "needs a person" if self.needs_a_person else "waits for a fault to pass"
-        return f"{doing}: {self.kind}: {' '.join(self.public_reason.split())}"
+        """All that is public of it, in one line."""
+        return f"{self.doing}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
 def fault_of(error: BaseException, *, worked: bool) -> Fault | None:

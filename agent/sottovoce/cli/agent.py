@@ -115,9 +115,10 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
 
 def _waiting(fault: dict[str, Any]) -> list[str]:
     """Of an agent that is not at work because of a fault."""
-    doing = "needs a person" if fault["needs_a_person"] else "waits for a fault to pass"
+    from sottovoce.agent.faults import Fault
+
     return [
-        f"agent    {doing} ({fault['kind']}), and tries again in {fault['tries_again_s']:.0f} s",
+        f"agent    {Fault.told(fault).doing} ({fault['kind']}), and tries again in {fault['tries_again_s']:.0f} s",
         f"because  {fault['reason']}",
     ]
 

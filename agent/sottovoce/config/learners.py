@@ -81,6 +81,20 @@ def _of_rounds(*keys: str) -> LearnerInfo:
     )
 
 
+def _of_a_shared_model(step_size: float, *keys: str) -> LearnerInfo:
+    """A learner of one model that goes round, with keys of its own."""
+    return LearnerInfo(
+        "shared_model",
+        (*_SHARED_MODEL, *keys),
+        to_the_letter="refuted",
+        record_level=True,
+        clip=0.7,
+        step_size=step_size,
+        batch=50,
+        topology="full",
+    )
+
+
 def has_graph(model: str) -> bool:
     """Whether a model of this name is a graph: of this package, or a file."""
     return model in GRAPH_MODELS or model.endswith(GRAPH_SUFFIX)
@@ -116,26 +130,8 @@ LEARNERS: dict[str, LearnerInfo] = {
         to_the_letter="proved",
         record_level=True,
     ),
-    "without-replacement": LearnerInfo(
-        "shared_model",
-        (*_SHARED_MODEL, "controller", "release_every"),
-        to_the_letter="refuted",
-        record_level=True,
-        clip=0.7,
-        step_size=36.0,
-        batch=50,
-        topology="full",
-    ),
-    "with-replacement": LearnerInfo(
-        "shared_model",
-        _SHARED_MODEL,
-        to_the_letter="refuted",
-        record_level=True,
-        clip=0.7,
-        step_size=100.0,
-        batch=50,
-        topology="full",
-    ),
+    "without-replacement": _of_a_shared_model(36.0, "controller", "release_every"),
+    "with-replacement": _of_a_shared_model(100.0),
     "pdsl": _of_rounds("momentum", "shapley", "permutations", "answers"),
     "dp-dpsgd": _of_rounds(),
     "dp-cga": replace(_of_rounds("momentum", "answers"), step_size=10.0),

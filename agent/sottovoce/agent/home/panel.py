@@ -101,7 +101,7 @@ class Panel:
             return {**dict.fromkeys(KEYS), "state": UNREACHABLE}
         self._away = False
         if "fault" in status:
-            fault = Fault(*(status["fault"][name] for name in ("kind", "reason", "needs_a_person")))
+            fault = Fault.told(status["fault"])
             problem = "ON" if fault.needs_a_person else "OFF"
             trouble = fault.words[:_MOST_LETTERS]
             return {**dict.fromkeys(KEYS), "state": status["state"], "needs_a_person": problem, "trouble": trouble}
