@@ -70,8 +70,10 @@ class Device:
             await self.keeping.tell(self._lags, KEEPERS)
             if not self.witness.enough:
                 return False
-        self._permitted = True
         await self.keeping.appoint(self._lags)
+        if not self._permitted and not self.witness.charged and not self.keeping.knowing:
+            return False
+        self._permitted = True
         self._past.charges += 1
         self.head = self._now()
         await self.keeping.tell(self._lags, TOLD_AT_ONCE)

@@ -114,9 +114,9 @@ class Herald:
         self.keeping.attend(peers, left)
 
     async def permission(self) -> bool:
-        """Wait until enough peers know nothing newer; returns False when the agent stops before.
+        """Wait until enough peers know nothing newer, and as many keep the head of a ledger that nobody knew yet.
 
-        After that nobody is waited for.
+        After that nobody is waited for. Returns False when the agent stops before.
 
         Raises:
             LedgerError: a keeper knows a newer head, or one of another past.
@@ -129,15 +129,24 @@ class Herald:
 
     async def _first_permission(self) -> bool:
         since, pause = time.monotonic(), _FIRST_PAUSE
-        while not self.witness.enough and not self._stopping:
-            self._voice.waits.begin(_WAIT, self._lacking(), pause, since, repeats=True)
+        while not self._stopping:
             self._changed.clear()
+            if self.witness.enough:
+                await self.keeping.appoint(self.due)
+                if self._kept:
+                    break
+            self._voice.waits.begin(_WAIT, self._lacking(), pause, since, repeats=True)
             await self.keeping.tell(self.due, KEEPERS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
             pause = min(2 * pause, _LOOK_SECONDS)
         self._voice.waits.end(_WAIT)
         return not self._stopping
+
+    @property
+    def _kept(self) -> bool:
+        """Whether the next start will find a peer that knows this ledger."""
+        return self.witness.alone or self.witness.charged or self.keeping.knowing >= self.witness.needed
 
     def _lags(self, peer: str) -> bool:
         """Whether a peer does not know the present head."""
@@ -267,6 +276,11 @@ class Herald:
             )
         lonely = not self._contacts and not peers
         way_out = "; without any, set ledger.alone = true" if lonely else ""
+        if self.witness.enough:
+            return (
+                f"{needed - self.keeping.knowing} of {needed} peers to take the head of this ledger, before anything is "
+                f"released ({peers} peers are asked again and again{way_out})"
+            )
         return (
             f"{needed - have} of {needed} peers to say that they know no newer ledger of this device, before anything "
             f"is released ({peers} peers are asked again and again{way_out})"

@@ -1,7 +1,8 @@
 """A device's keepers: a few peers that are told every ledger head, and asked for the newest at every start.
 
 They are named in the ledger before anything is charged, so that a restored copy asks the same ones, and the size of the
-fleet does not matter. One that has left the fleet, or was away for long, makes room for another.
+fleet does not matter. Only who has taken a head is named, so that a device that was stopped at once is known to those it
+asks. One that has left the fleet, or was away for long, makes room for another.
 """
 
 import asyncio
@@ -75,8 +76,13 @@ class Keeping:
             self._turn = (self.keepers.index(chosen[-1]) + 1) % len(self.keepers)
         await asyncio.gather(*(self._told(keeper) for keeper in chosen))
 
+    @property
+    def knowing(self) -> int:
+        """How many of them were told a head since this start, and have answered."""
+        return sum(self._witness.told(keeper.node) is not None for keeper in self.keepers)
+
     async def appoint(self, due: Callable[[str], bool]) -> None:
-        """Name keepers while there are too few, and others for those that are gone, and tell the new ones.
+        """While there are too few, or some are gone, tell others, and name those that have answered.
 
         Raises:
             PrivacyError: the ledger could not be written.
@@ -88,14 +94,16 @@ class Keeping:
             for peer in self._peers()
             if peer.id not in self.nodes and peer.id not in self._failing and not self._left(peer.id)
         ]
-        new = random.sample(others, min(KEEPERS - len(held), len(others)))
+        asked = random.sample(others, min(KEEPERS - len(held), len(others)))
+        chosen = [Keeper(peer.id, (peer.address, *peer.others)) for peer in asked]
+        await asyncio.gather(*(self._told(keeper) for keeper in chosen if due(keeper.node)))
+        new = [keeper for keeper in chosen if self._witness.told(keeper.node) is not None]
         if not new:
             return
-        keepers = (*held, *(Keeper(peer.id, (peer.address, *peer.others)) for peer in new))
+        keepers = (*held, *new)
         await asyncio.get_running_loop().run_in_executor(None, self._vault.appoint, keepers)
         self.keepers, self._turn = keepers, len(held)
         self._witness.keepers = self.nodes
-        await self.tell(due, len(new))
 
     def heard(self, node: str) -> None:
         """This node has answered, whoever asked."""

@@ -11,7 +11,7 @@ from sottovoce.agent.herald import Herald
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import DataError, LedgerError, MessageRefused
 from sottovoce.identity import Identity, create_fleet, enrol
-from sottovoce.transport import DeliveryFailed
+from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import Heads, decode_heads, encode_heads
 
 from tests.support.heads import Past, at, head, herald
@@ -54,8 +54,12 @@ class Fleet:
 
     def _open(self, who: Identity, past: Past, book: str, *, needed: int = 1, alone: bool = False) -> Herald:
         made = herald(self.village, who, past, self._directory / book, needed=needed, alone=alone)
+        made.attend(None, self.known, lambda node: False)  # type: ignore[arg-type]
         self.opened.append(made)
         return made
+
+    def known(self) -> list[Peer]:
+        return [at(str(i), peer) for i, peer in enumerate(self.peers)]
 
 
 @pytest.fixture
@@ -81,9 +85,32 @@ async def test_nothing_is_released_before_enough_peers_have_answered(fleet: Flee
 async def test_alone_it_waits_for_nobody_and_is_named_all_the_same(fleet: Fleet) -> None:
     await fleet.tell(fleet.start(Past(57)))
     device = fleet.start(Past(41), alone=True)
+    there = {where: fleet.village.pop(where) for where in list(fleet.village)}
     assert await device.permission()
+    fleet.village |= there
     with pytest.raises(LedgerError, match=OLDER):
         await fleet.tell(device)
+
+
+async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_knows(
+    fleet: Fleet, identities: list[Identity]
+) -> None:
+    """A device that is only asked itself, and stopped within its first second, could never release again."""
+    past, away = Past(), fleet.village.pop("1")
+    answering = fleet.village.pop("0")
+    fleet.village["device"] = device = fleet.start(past)
+    waiting = asyncio.create_task(device.permission())
+    await answering.tell(at("device", identities[0]))
+    assert device.witness.enough
+    await asyncio.sleep(0.05)
+    assert (waiting.done(), past.named) == (False, ())
+    assert "1 of 1 peers to take the head of this ledger" in device._lacking()
+    fleet.village |= {"0": answering, "1": away}
+    await fleet.tell(device, 1)
+    assert await asyncio.wait_for(waiting, PATIENCE)
+    past.charges += 1
+    again = fleet.start(past)
+    assert await asyncio.wait_for(again.permission(), PATIENCE)
 
 
 async def test_stopped_while_it_waits_it_may_not_release(fleet: Fleet) -> None:
