@@ -278,8 +278,8 @@ class Herald:
         way_out = "; without any, set ledger.alone = true" if lonely else ""
         if self.witness.enough:
             return (
-                f"{needed - self.keeping.knowing} of {needed} peers to take the head of this ledger, before anything is "
-                f"released ({peers} peers are asked again and again{way_out})"
+                f"{needed - self.keeping.knowing} of {needed} peers to take the head of this ledger, before anything "
+                f"is released ({peers} peers are asked again and again{way_out})"
             )
         return (
             f"{needed - have} of {needed} peers to say that they know no newer ledger of this device, before anything "

@@ -1,8 +1,8 @@
 """A device's keepers: a few peers that are told every ledger head, and asked for the newest at every start.
 
 They are named in the ledger before anything is charged, so that a restored copy asks the same ones, and the size of the
-fleet does not matter. Only who has taken a head is named, so that a device that was stopped at once is known to those it
-asks. One that has left the fleet, or was away for long, makes room for another.
+fleet does not matter. Only who has taken a head is named, so that a device stopped at once is known to those it asks.
+One that has left the fleet, or was away for long, makes room for another.
 """
 
 import asyncio
