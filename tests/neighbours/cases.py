@@ -58,6 +58,12 @@ class Case:
         return " ".join(part for part in (dict(self.learner)["name"], rest, self.unit, self.neighbouring) if part)
 
     @property
+    def combination(self) -> tuple[str, str, str, str]:
+        """Learner, sampling, unit and relation; what else a case chooses is a variant of it."""
+        learner = dict(self.learner)
+        return learner["name"], learner.get("sampling", ""), self.unit, self.neighbouring
+
+    @property
     def enrolled(self) -> bool:
         """Whether its records are numbered one by one."""
         learner = dict(self.learner)

@@ -14,6 +14,7 @@ floating point can have lost, in it or in adding up the μᵢ².
 """
 
 import math
+from functools import lru_cache
 
 from sottovoce.errors import PrivacyError
 
@@ -48,6 +49,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
+@lru_cache(maxsize=64)  # a ledger asks for its one budget at every charge
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest μ with δ(epsilon) ≤ delta, rounded down: 1/μ is the analytic standard deviation at sensitivity 1.
 
