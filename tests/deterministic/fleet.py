@@ -13,8 +13,8 @@ from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.kernels import Softmax
-from sottovoce.learners import PushSum, PushSumShare, PushSumState, Schedule
-from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
+from sottovoce.learners import PushSumShare
+from sottovoce.learners.push_sum import WEIGHT_ONE, PushSum, PushSumState, Schedule, contribution
 from sottovoce.simulate import Device, out_peers
 from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Spending, Vault, build
 

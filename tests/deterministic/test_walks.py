@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce.learners import GradientWalk, GradientWalkMessage, GradientWalkSchedule, GradientWalkState
+from sottovoce.learners import GradientWalkMessage
+from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule, GradientWalkState
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, WalkTerms, build

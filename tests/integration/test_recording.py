@@ -27,7 +27,8 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused
 from sottovoce.identity import Fleet
-from sottovoce.learners import Ask, PushSum, PushSumShare
+from sottovoce.learners import Ask, PushSumShare
+from sottovoce.learners.push_sum import PushSum
 from sottovoce.transport import Listener, Peer, Receive, Transport
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, build
 from sottovoce.wire import LEDGER_HEAD, Heads, decode, encode_heads, encode_receipt, seal, unseal

@@ -16,7 +16,8 @@ from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release
-from sottovoce.learners import Golf, GolfMessage, Send
+from sottovoce.learners import GolfMessage, Send
+from sottovoce.learners.golf import Golf
 from sottovoce.perturbation import Laplace
 from sottovoce.vault import (
     Ledger,

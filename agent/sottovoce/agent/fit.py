@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import DataError
 from sottovoce.kernels import RULES, ridge
-from sottovoce.learners import Perturbation, PublishedRecord, moments_of
+from sottovoce.learners import Perturbation, PublishedRecord
+from sottovoce.learners.golf import moments_of
 from sottovoce.perturbation import Scheme, scheme
 
 _DECODED_ROWS = 256

@@ -11,7 +11,7 @@ from typing import Any
 
 from sottovoce.door import Refused, Status
 from sottovoce.errors import InternalError
-from sottovoce.learners import PushSumState
+from sottovoce.learners.push_sum import PushSumState
 from sottovoce.simulate.device import Device
 from sottovoce.simulate.law import Happening, Law
 from sottovoce.simulate.mass import PushSumMass

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.door import Refused
-from sottovoce.learners import PushSum, PushSumShare, PushSumState
+from sottovoce.learners import PushSumShare
 from sottovoce.learners.messages import MAX_NUMERATOR
-from sottovoce.learners.push_sum import contribution
+from sottovoce.learners.push_sum import PushSum, PushSumState, contribution
 from sottovoce.simulate.device import Device
 from sottovoce.simulate.law import Happening
 

@@ -10,8 +10,9 @@ from sottovoce.agent.departure import Departure
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.learners import GradientWalk, PushSum, PushSumShare, PushSumState, Schedule
-from sottovoce.learners.push_sum import WEIGHT_ONE
+from sottovoce.learners import PushSumShare
+from sottovoce.learners.gradient_walk import GradientWalk
+from sottovoce.learners.push_sum import WEIGHT_ONE, PushSum, PushSumState, Schedule
 from sottovoce.transport import DeliveryFailed, Peer
 
 SCHEDULE = Schedule(

@@ -9,9 +9,9 @@ from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.states.shared_model import SharedModelCodec
 from sottovoce.errors import DataError
-from sottovoce.learners import SharedModel, SharedModelSchedule, SharedModelState
+from sottovoce.learners.shared_model import SharedModel
 from sottovoce.learners.shared_model_messages import Head
-from sottovoce.learners.shared_model_state import Held
+from sottovoce.learners.shared_model_state import Held, SharedModelSchedule, SharedModelState
 
 
 def learner(size: int = 4) -> SharedModel:

@@ -11,8 +11,7 @@ from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.states.push_sum import PushSumCodec
 from sottovoce.errors import DataError
-from sottovoce.learners import PushSumState
-from sottovoce.learners.push_sum import WEIGHT_ONE
+from sottovoce.learners.push_sum import WEIGHT_ONE, PushSumState
 
 from tests.unit.learners.support import push_sum
 

@@ -9,7 +9,7 @@ from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.states.gradient_walk import GradientWalkCodec
 from sottovoce.errors import DataError
-from sottovoce.learners import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
+from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
 
 
 def learner(features: int = 3) -> GradientWalk:

@@ -9,9 +9,9 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.learners import Ask, Message, PublishModel, PushSumShare, PushSumState, SetTimer
+from sottovoce.learners import Ask, Message, PublishModel, PushSumShare, SetTimer
 from sottovoce.learners.messages import MAX_NUMERATOR
-from sottovoce.learners.push_sum import WEIGHT_ONE
+from sottovoce.learners.push_sum import WEIGHT_ONE, PushSumState
 
 from tests.support.messages import share_of
 from tests.unit.learners.support import push_sum, release, state

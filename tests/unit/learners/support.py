@@ -6,20 +6,8 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.door import PrivacyStatement, Query
-from sottovoce.learners import (
-    Ask,
-    Effect,
-    Event,
-    PeersChanged,
-    PublishModel,
-    PushSum,
-    PushSumState,
-    Schedule,
-    Send,
-    SetTimer,
-    Timer,
-)
-from sottovoce.learners.push_sum import WEIGHT_ONE
+from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Timer
+from sottovoce.learners.push_sum import WEIGHT_ONE, PushSum, PushSumState, Schedule
 
 E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
 TICK = Timer("cycle")

@@ -15,10 +15,7 @@ from sottovoce.learners import (
     Effect,
     Event,
     Forget,
-    Golf,
     GolfMessage,
-    GolfSchedule,
-    GolfState,
     Holding,
     PeersChanged,
     Perturbation,
@@ -31,6 +28,7 @@ from sottovoce.learners import (
     Shelve,
     Timer,
 )
+from sottovoce.learners.golf import Golf, GolfSchedule, GolfState
 from sottovoce.perturbation import scheme
 
 from tests.unit.learners.support import FakeRelease

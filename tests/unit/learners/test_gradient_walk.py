@@ -15,9 +15,7 @@ from sottovoce.learners import (
     Effect,
     Event,
     Forget,
-    GradientWalk,
     GradientWalkMessage,
-    GradientWalkSchedule,
     Message,
     PeersChanged,
     PublishModel,
@@ -26,9 +24,8 @@ from sottovoce.learners import (
     Send,
     SetTimer,
     Timer,
-    Walk,
 )
-from sottovoce.learners.gradient_walk import MOST_WALKS, stepped
+from sottovoce.learners.gradient_walk import MOST_WALKS, GradientWalk, GradientWalkSchedule, Walk, stepped
 
 from tests.unit.learners.support import FakeRelease
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.door import Answer, Refused
-from sottovoce.learners import Ask, Delivered, PublishModel, PushSum, PushSumShare, Received, Send
-from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
+from sottovoce.learners import Ask, Delivered, PublishModel, PushSumShare, Received, Send
+from sottovoce.learners.push_sum import WEIGHT_ONE, PushSum, contribution
 
 from tests.support.messages import share_of
 from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state

@@ -12,21 +12,18 @@ from sottovoce.learners import (
     Delivered,
     Effect,
     Event,
-    HeadAnnounced,
     Message,
-    ModelWanted,
     PeersChanged,
     PublishModel,
     Received,
     Send,
     SetTimer,
-    SharedModel,
-    SharedModelMessage,
-    SharedModelSchedule,
     Timer,
 )
-from sottovoce.learners.shared_model_messages import Head
+from sottovoce.learners.shared_model import SharedModel
+from sottovoce.learners.shared_model_messages import Head, HeadAnnounced, ModelWanted, SharedModelMessage
 from sottovoce.learners.shared_model_order import before
+from sottovoce.learners.shared_model_state import SharedModelSchedule
 
 from tests.unit.learners.support import FakeRelease
 

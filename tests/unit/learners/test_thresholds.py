@@ -7,9 +7,9 @@ import pytest
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clip_schedule import decayed, followed
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, normalised
-from sottovoce.learners import Ask, PublishModel, PushSum, Schedule, Thresholds
-from sottovoce.learners.push_sum import UNIT, WEIGHT_ONE
-from sottovoce.learners.thresholds import THRESHOLD_RATE
+from sottovoce.learners import Ask, PublishModel
+from sottovoce.learners.push_sum import UNIT, WEIGHT_ONE, PushSum, Schedule
+from sottovoce.learners.thresholds import THRESHOLD_RATE, Thresholds
 
 from tests.unit.learners.support import TICK, FakeRelease, Hand
 

@@ -5,7 +5,8 @@ from sottovoce.agent.vault_here import budget_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels.mean import Mean
-from sottovoce.learners import Provenance, PushSum, Schedule
+from sottovoce.learners import Provenance
+from sottovoce.learners.push_sum import PushSum, Schedule
 from sottovoce.vault import MeanTerms
 
 

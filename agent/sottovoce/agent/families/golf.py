@@ -4,7 +4,8 @@ from sottovoce.agent.family import Family, Kept, Made, scaling_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import RULES, OneVsAll, ridge
-from sottovoce.learners import Golf, GolfSchedule, Provenance
+from sottovoce.learners import Provenance
+from sottovoce.learners.golf import Golf, GolfSchedule
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
 from sottovoce.vault import RecordTerms
 

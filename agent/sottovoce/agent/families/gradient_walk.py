@@ -4,7 +4,8 @@ from sottovoce.agent.family import Family, Kept, Made, scaling_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import OneVsAll, copies
-from sottovoce.learners import GradientWalk, GradientWalkSchedule, Provenance
+from sottovoce.learners import Provenance
+from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import WalkTerms
 

@@ -7,7 +7,9 @@ import numpy as np
 from sottovoce.agent.families.adad2p import published_terms
 from sottovoce.agent.family import Family, Kept, Made, kernel_of
 from sottovoce.config import AgentConfig, has_graph
-from sottovoce.learners import Provenance, PushSum, Schedule, Thresholds
+from sottovoce.learners import Provenance
+from sottovoce.learners.push_sum import PushSum, Schedule
+from sottovoce.learners.thresholds import Thresholds
 from sottovoce.vault import GradientTerms, NormalisedTerms, Terms, gaussian_mu
 
 INITIAL_SEED = 0

@@ -1,7 +1,7 @@
 """The durable state of the golf learner."""
 
 from sottovoce.agent.states.codec import saved_model
-from sottovoce.learners import Golf, GolfState
+from sottovoce.learners.golf import Golf, GolfState
 from sottovoce.wire.v1 import golf_pb2
 
 

@@ -1,7 +1,7 @@
 """The durable state of the gradient-walk learner."""
 
 from sottovoce.agent.states.codec import saved_model
-from sottovoce.learners import GradientWalk, GradientWalkState, Walk
+from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkState, Walk
 from sottovoce.wire.v1 import gradient_walk_pb2
 
 

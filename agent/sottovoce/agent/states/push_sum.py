@@ -3,7 +3,7 @@
 import numpy as np
 
 from sottovoce.agent.states.codec import OtherModel
-from sottovoce.learners import PushSum, PushSumState
+from sottovoce.learners.push_sum import PushSum, PushSumState
 from sottovoce.wire.v1 import state_pb2
 
 

@@ -11,20 +11,11 @@ from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import LAMBDA, RULES, copies, ridge
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
-from sottovoce.learners import (
-    Golf,
-    GolfMessage,
-    GolfSchedule,
-    GradientWalk,
-    GradientWalkMessage,
-    GradientWalkSchedule,
-    PublishedRecord,
-    PushSum,
-    PushSumShare,
-    Schedule,
-    Thresholds,
-)
-from sottovoce.learners.thresholds import THRESHOLD_RATE
+from sottovoce.learners import GolfMessage, GradientWalkMessage, PublishedRecord, PushSumShare
+from sottovoce.learners.golf import Golf, GolfSchedule
+from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule
+from sottovoce.learners.push_sum import PushSum, Schedule
+from sottovoce.learners.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import GradientTerms, Vault
 

@@ -6,14 +6,10 @@ import numpy as np
 
 from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.wiretap import PEERS, overheard
-from sottovoce.learners import (
-    HeadAnnounced,
-    Message,
-    ModelWanted,
-    SharedModel,
-    SharedModelMessage,
-    SharedModelSchedule,
-)
+from sottovoce.learners import Message
+from sottovoce.learners.shared_model import SharedModel
+from sottovoce.learners.shared_model_messages import HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.learners.shared_model_state import SharedModelSchedule
 from sottovoce.vault import Vault
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began

@@ -19,7 +19,7 @@ from sottovoce.audit.wiretap import PEERS
 from sottovoce.config import LEARNERS, AgentConfig, checked
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
-from sottovoce.learners import Thresholds
+from sottovoce.learners.thresholds import Thresholds
 from sottovoce.vault import GradientTerms, MeanTerms, NormalisedTerms, RecordTerms, WalkTerms
 
 _CONFIG: dict[str, dict[str, Any]] = {
