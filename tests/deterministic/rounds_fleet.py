@@ -4,10 +4,7 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-from sottovoce.data import Records
-from sottovoce.kernels import Softmax
-from sottovoce.kernels.decentralised.coalitions import AccuracyGame
-from sottovoce.learners.rounds import (
+from sottovoce.algorithms.rounds.public import (
     Algorithm,
     DpCga,
     DpDpsgd,
@@ -19,6 +16,9 @@ from sottovoce.learners.rounds import (
     RoundsSchedule,
     Weighing,
 )
+from sottovoce.data import Records
+from sottovoce.kernels import Softmax
+from sottovoce.kernels.decentralised.coalitions import AccuracyGame
 from sottovoce.simulate import Device
 from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, build
 

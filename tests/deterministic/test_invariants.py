@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sottovoce.agent.core import Action, Core
 from sottovoce.agent.links import Outgoing
+from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, Step
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.errors import InternalError
 from sottovoce.learners import Message
-from sottovoce.learners.push_sum import PushSum, PushSumState, Step
 from sottovoce.simulate import Device, Faults, Simulation
 from sottovoce.simulate import simulation as engine
 from sottovoce.simulate.invariants import AppliedOnce, Invariants

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.family import records_of
+from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, load
 from sottovoce.kernels import Softmax
 from sottovoce.simulate import Faults

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounded
+from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.data import Records
 from sottovoce.kernels import Softmax
-from sottovoce.learners.shared_model import SharedModel, rounded
-from sottovoce.learners.shared_model_state import SharedModelSchedule, SharedModelState
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, ChainTerms, GradientTerms, Ledger, SeededNoise, build
 from sottovoce.vault.numbering import blocks_of, numbered

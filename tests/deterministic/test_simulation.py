@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.learners.messages import MAX_NUMERATOR
-from sottovoce.learners.push_sum import WEIGHT_ONE, PushSumState
 from sottovoce.simulate import Faults, Simulation
 
 from tests.deterministic.fleet import fleet

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule, GradientWalkState
 from sottovoce.data import Records
 from sottovoce.learners import GradientWalkMessage
-from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule, GradientWalkState
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, WalkTerms, build

@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.identity import Fleet
-from sottovoce.learners.push_sum import WEIGHT_ONE
 from sottovoce.wire.v1.state_pb2 import PushSumState
 
 from tests.support.books import books

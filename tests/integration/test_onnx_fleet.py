@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.family import kernel_of
+from sottovoce.algorithms.family import kernel_of
 from sottovoce.config import load
 from sottovoce.identity import Fleet
 from sottovoce.kernels.onnx.allowed import digest_of

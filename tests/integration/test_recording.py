@@ -18,17 +18,17 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.core import Core, Transmit
-from sottovoce.agent.families.push_sum import schedule_of
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states.push_sum import PushSumCodec
+from sottovoce.algorithms.push_sum.algorithm import schedule_of
+from sottovoce.algorithms.push_sum.public.machine import PushSum
+from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.config import load
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused
 from sottovoce.identity import Fleet
 from sottovoce.learners import Ask, PushSumShare
-from sottovoce.learners.push_sum import PushSum
 from sottovoce.transport import Listener, Peer, Receive, Transport
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, build
 from sottovoce.wire import LEDGER_HEAD, Heads, decode, encode_heads, encode_receipt, seal, unseal

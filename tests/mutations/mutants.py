@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sottovoce.accounting.events import over
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import EVERY, Units
+from sottovoce.algorithms.golf.public.machine import Golf
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.learners import GolfMessage, Send
-from sottovoce.learners.golf import Golf
 from sottovoce.perturbation import Laplace
 from sottovoce.vault import (
     Ledger,

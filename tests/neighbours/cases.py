@@ -11,8 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sottovoce.agent.family import family_of
-from sottovoce.agent.vault_here import budget_of
+from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import LEARNERS, AgentConfig, checked
 from sottovoce.data import Records, width
 from sottovoce.door import Status

@@ -23,7 +23,7 @@ from sottovoce.accounting.events import SMOOTHING_VARIANCE, Event, GaussianSum, 
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.accounting.units import EVERY, Units
-from sottovoce.agent.family import family_of
+from sottovoce.algorithms.family import family_of
 from sottovoce.door import Query, Status
 from sottovoce.errors import DataError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit

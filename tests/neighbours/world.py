@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.events import Event
-from sottovoce.agent.family import family_of, records_of
-from sottovoce.agent.vault_here import budget_of
+from sottovoce.algorithms.family import budget_of, family_of, records_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, identified
 from sottovoce.door import PrivacyStatement, Query, Refused

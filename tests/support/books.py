@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.families.push_sum import schedule_of
+from sottovoce.algorithms.push_sum.algorithm import schedule_of
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, contribution
+from sottovoce.algorithms.push_sum.public.machine import PushSumState as LearnerState
 from sottovoce.config import load
 from sottovoce.door import Query
-from sottovoce.learners.push_sum import WEIGHT_ONE, contribution
-from sottovoce.learners.push_sum import PushSumState as LearnerState
 from sottovoce.vault import Ledger, Spending
 from sottovoce.wire import decode, unseal
 from sottovoce.wire.v1.state_pb2 import PushSumState

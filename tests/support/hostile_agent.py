@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from sottovoce.agent.vault_here import budget_of
 from sottovoce.agent.waits import Waits
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import load
 from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError

@@ -12,7 +12,6 @@ from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
 from sottovoce.agent.core import Core
 from sottovoce.agent.discovery import Discovery, sources_of
-from sottovoce.agent.family import Family
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.herald import Herald, Voice
@@ -28,11 +27,11 @@ from sottovoce.agent.runnable import check_mode, check_socket, check_state, fami
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.vault_here import LEDGER as LEDGER
-from sottovoce.agent.vault_here import budget_of as budget_of
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
 from sottovoce.agent.witness import Witness
+from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, LedgerError
 from sottovoce.identity import Identity, Trust, peer_dns_name

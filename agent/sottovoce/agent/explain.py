@@ -9,8 +9,7 @@ import numpy as np
 
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.groups import apart, together
-from sottovoce.agent.assemble import budget_of
-from sottovoce.agent.family import Family, family_of
+from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, width
 from sottovoce.door import PrivacyStatement, Status

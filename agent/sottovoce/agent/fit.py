@@ -7,10 +7,10 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.golf.public.machine import moments_of
 from sottovoce.errors import DataError
 from sottovoce.kernels import RULES, ridge
 from sottovoce.learners import Perturbation, PublishedRecord
-from sottovoce.learners.golf import moments_of
 from sottovoce.perturbation import Scheme, scheme
 
 _DECODED_ROWS = 256

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sottovoce.agent.family import Family, family_of
+from sottovoce.algorithms.family import Family, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError, DataError, IdentityError

@@ -9,10 +9,10 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from sottovoce.agent.assemble import IDENTITY
-from sottovoce.agent.family import family_of
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, read
 from sottovoce.agent.sqlite_store import SCHEMA
+from sottovoce.algorithms.family import family_of
 from sottovoce.config import AgentConfig
 from sottovoce.durable import sqlite_code
 from sottovoce.errors import DataError

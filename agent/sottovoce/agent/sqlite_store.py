@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from sottovoce.agent.links import Outgoing, Saved, Seen
-from sottovoce.agent.states import OtherModel, StateCodec
+from sottovoce.algorithms.state_codec import OtherModel, StateCodec
 from sottovoce.durable import of_the_disk, rename
 from sottovoce.errors import DataError
 from sottovoce.learners import Learner

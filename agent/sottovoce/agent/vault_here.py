@@ -3,23 +3,13 @@
 Nothing here, nor below, imports a network: the separate vault's process is built from it.
 """
 
-import math
-
-from sottovoce.agent.family import Family, records_of
+from sottovoce.algorithms.family import Family, records_of
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import DataError
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 
 LEDGER = "ledger.db"
-
-
-def budget_of(config: AgentConfig) -> Budget:
-    """The budget the ledger must have been made for."""
-    privacy = config.privacy
-    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
-    epsilon = privacy.epsilon if promised else None
-    return Budget(epsilon, privacy.delta, config.unit, config.neighbouring)
 
 
 def vault_here(config: AgentConfig, family: Family, ledger: Ledger) -> Vault:

@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sottovoce.agent.family import family_of, try_graph
 from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
-from sottovoce.agent.vault_here import LEDGER, budget_of, vault_here
+from sottovoce.agent.vault_here import LEDGER, vault_here
+from sottovoce.algorithms.family import budget_of, family_of, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.durable import read_only

@@ -72,7 +72,8 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     Raises:
         LedgerError: there is none, it is damaged, or it was made for another budget.
     """
-    from sottovoce.agent.assemble import budget_of, state_files
+    from sottovoce.agent.assemble import state_files
+    from sottovoce.algorithms.family import budget_of
     from sottovoce.vault import Ledger
 
     _, own = state_files(settings.agent.state)

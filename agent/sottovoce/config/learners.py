@@ -36,7 +36,7 @@ class LearnerInfo:
     """A learner.
 
     Attributes:
-        family: the file in agent/families that makes its parts.
+        family: the folder in sottovoce/algorithms that makes its parts.
         keys: of `[learner]`, beside those of every learner, that it has; any other would be ignored.
         models: that it can learn, its own first.
         neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:

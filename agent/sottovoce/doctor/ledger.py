@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from sottovoce.agent.assemble import LEDGER, budget_of, state_files
+from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.glance import glance
+from sottovoce.algorithms.family import budget_of
 from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, SottovoceError

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from sottovoce.algorithms.push_sum.public.machine import PushSumState
 from sottovoce.door import Refused, Status
 from sottovoce.errors import InternalError
-from sottovoce.learners.push_sum import PushSumState
 from sottovoce.simulate.device import Device
 from sottovoce.simulate.law import Happening, Law
 from sottovoce.simulate.mass import PushSumMass

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, contribution
 from sottovoce.door import Refused
 from sottovoce.learners import PushSumShare
 from sottovoce.learners.messages import MAX_NUMERATOR
-from sottovoce.learners.push_sum import PushSum, PushSumState, contribution
 from sottovoce.simulate.device import Device
 from sottovoce.simulate.law import Happening
 

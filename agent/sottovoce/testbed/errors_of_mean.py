@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.agent.family import records_of
+from sottovoce.algorithms.family import records_of
 from sottovoce.testbed.errors_of_prediction import PredictionMeter, Regression
 from sottovoce.testbed.measure import Errors, Meter
 from sottovoce.testbed.plan import Plan

@@ -5,9 +5,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.agent.family import records_of
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
+from sottovoce.algorithms.family import records_of
 from sottovoce.errors import NetworkError
 from sottovoce.simulate import Device, Simulation, Trace, Witness
 from sottovoce.simulate.fate import Fate

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sottovoce.agent.families.push_sum import step_size
-from sottovoce.agent.families.rounds import check, scored
-from sottovoce.agent.family import Family, family_of, kernel_of, records_of
+from sottovoce.algorithms.family import Family, family_of, kernel_of, records_of
+from sottovoce.algorithms.push_sum.algorithm import step_size
+from sottovoce.algorithms.rounds.algorithm import check, scored
 from sottovoce.config import LEARNERS, REGRESSION_MODEL, AgentConfig, own_keys
 from sottovoce.data import (
     Bounds,

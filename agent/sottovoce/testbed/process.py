@@ -12,8 +12,9 @@ import tomllib
 from pathlib import Path
 
 from sottovoce.agent import watch
-from sottovoce.agent.assemble import Variant, assemble, budget_of
+from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.runtime import Agent
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
 from sottovoce.observe import log_to_stderr

@@ -9,7 +9,7 @@ from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.learners.messages import Message
 from sottovoce.wire.v1 import envelope_pb2
 
-_CODECS = {  # payload type: the file in wire/payloads
+_CODECS = {  # payload type: the folder in algorithms
     "golf-message/1": "golf",
     "gradient-walk-message/1": "gradient_walk",
     "push-sum-share/1": "push_sum",
@@ -20,7 +20,7 @@ _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Rec
 
 
 class PayloadCodec(Protocol):
-    """What each file in wire/payloads has."""
+    """What wire.py of each folder in algorithms has."""
 
     def to_bytes(self, message: Any) -> bytes:
         """The payload of a message that passes `check`; the same for the same message."""
@@ -100,4 +100,4 @@ def decode_receipt(raw: bytes) -> bool:
 
 
 def _codec(payload_type: str) -> PayloadCodec:
-    return cast(PayloadCodec, import_module(f"sottovoce.wire.payloads.{_CODECS[payload_type]}"))
+    return cast(PayloadCodec, import_module(f"sottovoce.algorithms.{_CODECS[payload_type]}.wire"))

@@ -10,9 +10,9 @@ from sottovoce.agent.departure import Departure
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
 from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState, Schedule
 from sottovoce.learners import PushSumShare
-from sottovoce.learners.gradient_walk import GradientWalk
-from sottovoce.learners.push_sum import WEIGHT_ONE, PushSum, PushSumState, Schedule
 from sottovoce.transport import DeliveryFailed, Peer
 
 SCHEDULE = Schedule(

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states.rounds import RoundsCodec
+from sottovoce.algorithms.rounds.public import DpDpsgd, RoundMessage, Rounds, RoundsSchedule, RoundsState
+from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 from sottovoce.errors import DataError
-from sottovoce.learners.rounds import DpDpsgd, RoundMessage, Rounds, RoundsSchedule, RoundsState
 
 
 def learner(size: int = 3) -> Rounds:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.assemble import IDENTITY
-from sottovoce.agent.family import family_of
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.saved_model import saved_model
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.algorithms.family import family_of
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError
 from sottovoce.identity import load as load_identity

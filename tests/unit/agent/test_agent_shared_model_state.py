@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states.shared_model import SharedModelCodec
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.algorithms.shared_model.public.messages import Head
+from sottovoce.algorithms.shared_model.public.state import Held, SharedModelSchedule, SharedModelState
+from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 from sottovoce.errors import DataError
-from sottovoce.learners.shared_model import SharedModel
-from sottovoce.learners.shared_model_messages import Head
-from sottovoce.learners.shared_model_state import Held, SharedModelSchedule, SharedModelState
 
 
 def learner(size: int = 4) -> SharedModel:

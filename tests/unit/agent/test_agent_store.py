@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states.push_sum import PushSumCodec
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
+from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.errors import DataError
-from sottovoce.learners.push_sum import WEIGHT_ONE, PushSumState
 
 from tests.unit.learners.support import push_sum
 

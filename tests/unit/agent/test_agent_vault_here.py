@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.family import family_of
-from sottovoce.agent.vault_here import budget_of, vault_here
+from sottovoce.agent.vault_here import vault_here
+from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import checked
 from sottovoce.data.feed import Window, WindowStore
 from sottovoce.door import Query, Refused

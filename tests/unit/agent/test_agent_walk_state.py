@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.states.gradient_walk import GradientWalkCodec
+from sottovoce.algorithms.gradient_walk.public.machine import (
+    GradientWalk,
+    GradientWalkSchedule,
+    GradientWalkState,
+    Walk,
+)
+from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 from sottovoce.errors import DataError
-from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule, GradientWalkState, Walk
 
 
 def learner(features: int = 3) -> GradientWalk:

@@ -7,8 +7,8 @@ import pytest
 from sottovoce.agent.core import Core
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.pace import CALM_CYCLES, NEWS, Pace
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.learners import Belief, Delivered, PushSumShare, Received, SetTimer
-from sottovoce.learners.push_sum import WEIGHT_ONE
 
 from tests.unit.learners.support import TICK, push_sum, state
 

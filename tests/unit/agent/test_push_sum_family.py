@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 import pytest
-from sottovoce.agent.families.adad2p import published_sigma, true_epsilon
-from sottovoce.agent.families.push_sum import schedule_of
-from sottovoce.agent.family import family_of
+from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.push_sum.algorithm import schedule_of
+from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError
 from sottovoce.vault import GradientTerms, NormalisedTerms, PublishedTerms

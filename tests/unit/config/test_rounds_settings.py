@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from sottovoce.agent.family import Family, family_of
 from sottovoce.agent.provenance import Unsigned
+from sottovoce.algorithms.family import Family, family_of
 from sottovoce.config import checked
 from sottovoce.errors import ConfigError
 from sottovoce.vault import GradientTerms

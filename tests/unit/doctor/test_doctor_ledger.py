@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.accounting.events import PureRelease
-from sottovoce.agent.vault_here import budget_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import load
 from sottovoce.doctor import Level
 from sottovoce.doctor.ledger import ledger

@@ -5,9 +5,9 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState, Schedule
 from sottovoce.door import PrivacyStatement, Query
 from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Timer
-from sottovoce.learners.push_sum import WEIGHT_ONE, PushSum, PushSumState, Schedule
 
 E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
 TICK = Timer("cycle")

@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule, GolfState
 from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels import RULES, ridge
@@ -28,7 +29,6 @@ from sottovoce.learners import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.golf import Golf, GolfSchedule, GolfState
 from sottovoce.perturbation import scheme
 
 from tests.unit.learners.support import FakeRelease

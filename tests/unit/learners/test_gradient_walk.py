@@ -7,6 +7,13 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.algorithms.gradient_walk.public.machine import (
+    MOST_WALKS,
+    GradientWalk,
+    GradientWalkSchedule,
+    Walk,
+    stepped,
+)
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
@@ -25,7 +32,6 @@ from sottovoce.learners import (
     SetTimer,
     Timer,
 )
-from sottovoce.learners.gradient_walk import MOST_WALKS, GradientWalk, GradientWalkSchedule, Walk, stepped
 
 from tests.unit.learners.support import FakeRelease
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, contribution
 from sottovoce.door import Answer, Refused
 from sottovoce.learners import Ask, Delivered, PublishModel, PushSumShare, Received, Send
-from sottovoce.learners.push_sum import WEIGHT_ONE, PushSum, contribution
 
 from tests.support.messages import share_of
 from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state

@@ -5,10 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from sottovoce.door import Query
-from sottovoce.errors import ConfigError, MessageRefused
-from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Send, SetTimer, Timer
-from sottovoce.learners.rounds import (
+from sottovoce.algorithms.rounds.public import (
     DpDpsgd,
     Mixing,
     Muffliato,
@@ -21,8 +18,11 @@ from sottovoce.learners.rounds import (
     Weighing,
     Work,
 )
-from sottovoce.learners.rounds.links import MOST_QUEUED, delivered, sent
-from sottovoce.learners.rounds.schedule import MOST_BEHIND
+from sottovoce.algorithms.rounds.public.links import MOST_QUEUED, delivered, sent
+from sottovoce.algorithms.rounds.public.schedule import MOST_BEHIND
+from sottovoce.door import Query
+from sottovoce.errors import ConfigError, MessageRefused
+from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Send, SetTimer, Timer
 
 from tests.unit.learners.support import FakeRelease
 

@@ -5,6 +5,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.algorithms.shared_model.public.messages import Head, HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.algorithms.shared_model.public.order import before
+from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
@@ -20,10 +24,6 @@ from sottovoce.learners import (
     SetTimer,
     Timer,
 )
-from sottovoce.learners.shared_model import SharedModel
-from sottovoce.learners.shared_model_messages import Head, HeadAnnounced, ModelWanted, SharedModelMessage
-from sottovoce.learners.shared_model_order import before
-from sottovoce.learners.shared_model_state import SharedModelSchedule
 
 from tests.unit.learners.support import FakeRelease
 

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from sottovoce.algorithms.push_sum.public.machine import UNIT, WEIGHT_ONE, PushSum, Schedule
+from sottovoce.algorithms.push_sum.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clip_schedule import decayed, followed
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, normalised
 from sottovoce.learners import Ask, PublishModel
-from sottovoce.learners.push_sum import UNIT, WEIGHT_ONE, PushSum, Schedule
-from sottovoce.learners.thresholds import THRESHOLD_RATE, Thresholds
 
 from tests.unit.learners.support import TICK, FakeRelease, Hand
 

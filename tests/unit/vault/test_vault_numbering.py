@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.units import EVERY, Units, overlap
-from sottovoce.agent.family import records_of
+from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, identified
 from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import InternalError

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sottovoce.algorithms.rounds.public import RoundMessage
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners.rounds import RoundMessage
 from sottovoce.wire import MAX_PARAMETERS, decode, encode
 from sottovoce.wire.v1 import rounds_pb2
 

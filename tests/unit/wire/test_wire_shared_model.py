@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sottovoce.algorithms.shared_model.public.messages import (
+    MAX_STEP,
+    Head,
+    HeadAnnounced,
+    ModelWanted,
+    SharedModelMessage,
+)
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.learners import Message
-from sottovoce.learners.shared_model_messages import MAX_STEP, Head, HeadAnnounced, ModelWanted, SharedModelMessage
 from sottovoce.wire import MAX_PARAMETERS, decode, encode
 from sottovoce.wire.v1 import shared_model_pb2
 

@@ -6,16 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 
+from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
+from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
+from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
+from sottovoce.algorithms.push_sum.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.audit.subject import Floats, Sighting, Watch
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import LAMBDA, RULES, copies, ridge
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
 from sottovoce.learners import GolfMessage, GradientWalkMessage, PublishedRecord, PushSumShare
-from sottovoce.learners.golf import Golf, GolfSchedule
-from sottovoce.learners.gradient_walk import GradientWalk, GradientWalkSchedule
-from sottovoce.learners.push_sum import PushSum, Schedule
-from sottovoce.learners.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import GradientTerms, Vault
 

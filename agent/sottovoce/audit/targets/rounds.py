@@ -8,11 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sottovoce.audit.subject import Floats, Sighting, Watch
-from sottovoce.audit.wiretap import Frame, overheard
-from sottovoce.errors import InternalError
-from sottovoce.learners import Message
-from sottovoce.learners.rounds import (
+from sottovoce.algorithms.rounds.public import (
     Algorithm,
     DpCga,
     DpDpsgd,
@@ -25,6 +21,10 @@ from sottovoce.learners.rounds import (
     RoundsSchedule,
     Weighing,
 )
+from sottovoce.audit.subject import Floats, Sighting, Watch
+from sottovoce.audit.wiretap import Frame, overheard
+from sottovoce.errors import InternalError
+from sottovoce.learners import Message
 from sottovoce.vault import GradientTerms, Vault
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.wiretap import PEERS, overheard
 from sottovoce.learners import Message
-from sottovoce.learners.shared_model import SharedModel
-from sottovoce.learners.shared_model_messages import HeadAnnounced, ModelWanted, SharedModelMessage
-from sottovoce.learners.shared_model_state import SharedModelSchedule
 from sottovoce.vault import Vault
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began

@@ -3,11 +3,11 @@
 import math
 from typing import Any, cast
 
-from sottovoce.agent.families.push_sum import schedule_of as push_sum_schedule
-from sottovoce.agent.families.rounds import questions
-from sottovoce.agent.families.shared_model import schedule_of
-from sottovoce.agent.family import family_of, kernel_of
-from sottovoce.agent.vault_here import budget_of
+from sottovoce.algorithms.family import budget_of, family_of, kernel_of
+from sottovoce.algorithms.push_sum.algorithm import schedule_of as push_sum_schedule
+from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
+from sottovoce.algorithms.rounds.algorithm import questions
+from sottovoce.algorithms.shared_model.algorithm import schedule_of
 from sottovoce.audit.subject import Subject, Watch
 from sottovoce.audit.targets import learners, rounds, shared_model
 from sottovoce.audit.targets.means import Means
@@ -19,7 +19,6 @@ from sottovoce.audit.wiretap import PEERS
 from sottovoce.config import LEARNERS, AgentConfig, checked
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
-from sottovoce.learners.thresholds import Thresholds
 from sottovoce.vault import GradientTerms, MeanTerms, NormalisedTerms, RecordTerms, WalkTerms
 
 _CONFIG: dict[str, dict[str, Any]] = {

@@ -9,8 +9,9 @@ from pathlib import Path
 import tomlkit
 
 from sottovoce.agent import watch
-from sottovoce.agent.assemble import Variant, assemble, budget_of
+from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.join import join_from_bundle
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import ExitCode
 from sottovoce.observe import log_to_stderr

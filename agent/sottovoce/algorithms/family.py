@@ -1,0 +1,105 @@
+"""From a configuration to the parts that differ from learner to learner, in real agents and simulated ones.
+
+Codecs are imported where a learner is made: a separate vault, which makes none, has no use for the wire's code.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+
+from sottovoce.config import LEARNERS, AgentConfig, has_graph
+from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
+from sottovoce.kernels import Kernel, Model, kernel_named
+from sottovoce.learners import Learner, Provenance, PublishedRecord
+from sottovoce.vault import Budget, Scaling, Terms
+
+if TYPE_CHECKING:
+    from sottovoce.algorithms.state_codec import StateCodec
+
+Kept = tuple[PublishedRecord, ...]
+Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What a learner brings along.
+
+    Attributes:
+        model: the public one: its size, its predictions, its loss.
+        kernel: what the vault differentiates, if it does.
+        terms: what is asked of the vault.
+        learner: makes the state machine and its codec, for (node id, provenance, published records kept).
+        keeps_records: whether published records are to be kept on the disk.
+        facts: more about the algorithm for reports, JSON-ready.
+    """
+
+    model: Model
+    kernel: Kernel | None
+    terms: Terms
+    learner: Callable[[str, Provenance, Kept], Made]
+    keeps_records: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class _Module(Protocol):
+    def family(self, config: AgentConfig) -> Family: ...
+
+
+def family_of(config: AgentConfig) -> Family:
+    """The parts for a configuration.
+
+    Raises:
+        PrivacyError: the budget allows no such release.
+    """
+    module = cast(_Module, import_module(f"sottovoce.algorithms.{LEARNERS[config.learner.name].family}.algorithm"))
+    return module.family(config)
+
+
+def kernel_of(config: AgentConfig) -> Kernel:
+    """The kernel of a model that is trained by its gradient.
+
+    Raises:
+        ConfigError: there is none of that name for such data, or its graph may not be loaded or does not run here.
+    """
+    learner, data = config.learner, config.data
+    return kernel_named(
+        learner.chosen_model,
+        width(data.transform, data.features),
+        data.classes,
+        learner.hidden,
+        graphs=config.vault.graphs,
+        threads=learner.threads,
+    )
+
+
+def try_graph(config: AgentConfig) -> None:
+    """Try the model's graph, if it has one, in a process of its own: before this process shuts itself in.
+
+    Raises:
+        ConfigError: it may not be loaded, or does not run here.
+    """
+    learner = config.learner
+    if has_graph(learner.chosen_model):
+        from sottovoce.kernels.onnx.loading import tried
+
+        tried(learner.chosen_model, config.vault.graphs, learner.threads)
+
+
+def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
+    """Records as the vault sees them: clamped to their declared bounds, each transformed by itself."""
+    return replace(identified(raw), features=apply(transform, raw.features, bounds))
+
+
+def scaling_of(config: AgentConfig) -> Scaling:
+    """How features were scaled before they reached the vault."""
+    return "declared" if config.data.ranges == "declared" else "training-min-max"
+
+
+def budget_of(config: AgentConfig) -> Budget:
+    """The budget the ledger must have been made for."""
+    privacy = config.privacy
+    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
+    epsilon = privacy.epsilon if promised else None
+    return Budget(epsilon, privacy.delta, config.unit, config.neighbouring)

@@ -1,0 +1,1 @@
+"""Gossip learning by data perturbation."""

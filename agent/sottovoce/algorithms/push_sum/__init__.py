@@ -1,0 +1,1 @@
+"""Push-sum SGD, and AdaD²P's learners."""

@@ -1,0 +1,347 @@
+"""Push-sum SGD over directed, time-varying peers: SGP (Assran et al. 2019) and ClipD²P (AdaD²P, 2024, Section 4).
+
+Each device holds a numerator x and a weight w and believes in z = x/w. A cycle, on the device's own clock, is: split
+(x, w) among itself and the peers whose turn it is, then ask the vault for one privatised gradient sum at z and, when it
+comes, x ← x - γ_t/B · release. What a device sends in a cycle was settled before the cycle began, and cycles begin on
+the beat of that clock alone, so that the moment of sending says nothing about how long the records took: except that a
+vault slower than a period costs whole beats, which do show. Choose a period that it keeps.
+
+Amounts are integers in units of 2^-40. A split leaves the remainder with the sender, so that the mass of the whole
+fleet is conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
+
+B is a public constant, the records a device is expected to hold or to draw, because the number it really looks at is
+private under add/remove neighbours.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
+from sottovoce.door import Answer, Query, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    PeersChanged,
+    PublishModel,
+    Received,
+    Send,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.learner import Belief, Progress
+from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, Message, PushSumShare
+
+UNIT = 2.0**40  # units in 1.0
+WEIGHT_ONE = 2**40
+_WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
+_WEIGHT_LIMIT = 2**62  # four million devices' worth
+_CYCLE = "cycle"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Everything a push-sum device does, decided in public before it starts.
+
+    Attributes:
+        learner: the name under which it asks the vault.
+        size: P.
+        period: seconds from cycle to cycle.
+        steps: private gradient steps, one a cycle from the first.
+        step_size: γ of the first step.
+        step_decay: share of γ lost, linearly, by the last step.
+        expected_records: B, need not be a whole number.
+        fanout: peers sent to in one cycle.
+        thresholds: how the clipping threshold moves; None where the vault's stays.
+        asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
+    """
+
+    learner: str
+    size: int
+    period: float
+    steps: int
+    step_size: float
+    step_decay: float
+    expected_records: float
+    fanout: int
+    thresholds: Thresholds | None = None
+    asks: Literal["gradient", "mean"] = "gradient"
+
+    @property
+    def width(self) -> int:
+        """Numbers that are mixed: the model, and ln C where the threshold is mixed too."""
+        return self.size + (0 if self.thresholds is None else len(self.thresholds.start))
+
+
+@dataclass(frozen=True, slots=True)
+class PushSumState:
+    """What a device must not forget. Never changed in place.
+
+    Attributes:
+        numerator: int64[width], x in units of 2^-40: the model, and ln C where the threshold is mixed too.
+        weight: w in units of 2^-40.
+        cycle: cycles begun.
+        step: private steps finished; the slot of the next query.
+        turn: where in the peers the next cycle begins.
+        exhausted: the vault has refused for good.
+        simulated: a seeded release is part of x.
+        peers: node ids it may send to, in rotation.
+        pending: peers that have not yet confirmed the last share.
+        asked: id of the query the vault is answering, if any.
+        threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
+        due: when the next cycle should have begun, if it waits for the vault.
+    """
+
+    numerator: NDArray[np.int64]
+    weight: int
+    cycle: int = 0
+    step: int = 0
+    turn: int = 0
+    exhausted: bool = False
+    simulated: bool = False
+    peers: tuple[str, ...] = ()
+    pending: frozenset[str] = frozenset()
+    asked: bytes | None = None
+    threshold: float | None = None
+    due: float | None = None
+
+    @property
+    def estimate(self) -> NDArray[np.float64] | None:
+        """z = x/w, float64[width]; None while there is too little weight to divide by."""
+        return self.numerator / self.weight if self.weight >= _WEIGHT_MIN else None
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced; amounts are integers in units of 2^-40."""
+        estimate = self.estimate
+        return {
+            "numerator": self.numerator.tolist(),
+            "weight": self.weight,
+            "estimate": None if estimate is None else estimate.tolist(),
+            "cycle": self.cycle,
+            "step": self.step,
+            "pending": sorted(self.pending),
+        }
+
+
+Step = tuple[PushSumState, list[Effect]]
+
+
+class PushSum:
+    """The state machine. It keeps nothing but its schedule and where it starts.
+
+    Args:
+        schedule: what it does.
+        initial: float64[P], the public start, the same for the whole fleet; None for 0.
+    """
+
+    def __init__(self, schedule: Schedule, initial: NDArray[np.float64] | None = None) -> None:
+        self.schedule = schedule
+        model = np.zeros(schedule.size) if initial is None else initial
+        beside = () if schedule.thresholds is None else schedule.thresholds.start
+        self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
+
+    def fresh(self) -> PushSumState:
+        """The state of a device that joins: w = 1, and x = z, the public start."""
+        return PushSumState(self._start.copy(), WEIGHT_ONE)
+
+    def bereft(self, step: int) -> PushSumState:
+        """The state of a device that lost its state: (0, 0), so that no mass is counted twice.
+
+        Args:
+            step: releases already in its ledger, which would otherwise be handed out and applied again.
+        """
+        return PushSumState(np.zeros(self.schedule.width, dtype=np.int64), 0, step=step)
+
+    def resumed(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
+        """See Learner.resumed."""
+        return replace(state, pending=pending)
+
+    def progress(self, state: PushSumState) -> Progress:
+        """See Learner.progress."""
+        return Progress(
+            phase="mixing" if self._done(state) else "learning",
+            steps_done=state.step,
+            steps=self.schedule.steps,
+            exhausted=state.exhausted,
+            details={"push_sum_weight": state.weight / WEIGHT_ONE},
+        )
+
+    def belief(self, state: PushSumState) -> Belief | None:
+        """See Settling: z."""
+        estimate = state.estimate
+        return Belief(estimate) if self._done(state) and estimate is not None else None
+
+    def _done(self, state: PushSumState) -> bool:
+        return state.exhausted or state.step >= self.schedule.steps
+
+    def start(self, state: PushSumState, now: float) -> Step:
+        """Begin, or go on after a restart."""
+        estimate = state.estimate
+        published = [] if estimate is None else [PublishModel(estimate[: self.schedule.size], state.cycle)]
+        return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
+
+    def on(self, state: PushSumState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        match event:
+            case Timer():
+                return self._tick(state, now)
+            case Received(_, message):
+                return self._receive(state, message)
+            case Delivered(recipient):
+                return replace(state, pending=state.pending - {recipient}), []
+            case PeersChanged(peers):
+                return replace(state, peers=peers), []
+            case _:
+                return self._answered(state, event, now)
+
+    def _tick(self, state: PushSumState, now: float) -> Step:
+        if state.asked is not None:
+            return replace(state, due=now), []
+        state, effects = self._split(state)
+        estimate, asked = state.estimate, None
+        if estimate is not None and not self._done(state):
+            state, query = self._question(state, estimate)
+            asked = query.id
+            effects.append(Ask(query))
+        state = replace(state, cycle=state.cycle + 1, asked=asked)
+        effects.append(SetTimer(_CYCLE, now + self.schedule.period))
+        if estimate is not None:
+            effects.append(PublishModel(estimate[: self.schedule.size], state.cycle))
+        return state, effects
+
+    def _question(self, state: PushSumState, estimate: NDArray[np.float64]) -> tuple[PushSumState, Query]:
+        """The gradient at the model; where the threshold moves, it is the point's last number."""
+        plan, point = self.schedule, estimate[: self.schedule.size]
+        if plan.thresholds is not None:
+            threshold = plan.thresholds.at(state.step, plan.steps, estimate)
+            state, point = replace(state, threshold=threshold), np.append(point, threshold)
+        return state, Query(plan.learner, plan.asks, state.step, point if plan.asks == "gradient" else point[:0])
+
+    def _split(self, state: PushSumState) -> Step:
+        """Equal shares for itself and for the next peers in turn that have confirmed their last one.
+
+        A device that gathered much weight (the hub of a star) keeps what exceeds the largest share; one with too little
+        to share keeps it all.
+        """
+        peers = state.peers
+        order = ((state.turn + i) % len(peers) for i in range(len(peers)))
+        chosen = list(islice((i for i in order if peers[i] not in state.pending), self.schedule.fanout))
+        shares = len(chosen) + 1
+        if not chosen or state.weight < shares * _WEIGHT_MIN:
+            return state, []
+        numerator, weight = state.numerator // shares, state.weight // shares
+        if weight > MAX_WEIGHT:
+            numerator, weight = np.rint(state.numerator * (MAX_WEIGHT / state.weight)).astype(np.int64), MAX_WEIGHT
+        share = PushSumShare(numerator, weight, state.simulated)
+        recipients = [peers[i] for i in chosen]
+        state = replace(
+            state,
+            numerator=state.numerator - numerator * len(chosen),
+            weight=state.weight - weight * len(chosen),
+            turn=(chosen[-1] + 1) % len(peers),
+            pending=state.pending | set(recipients),
+        )
+        return state, [Send(recipient, share) for recipient in recipients]
+
+    def bequeath(self, state: PushSumState, heir: str) -> Step:
+        """All mass to one peer, in as many shares as that takes: see Bequeathing. What is left is (0, 0).
+
+        A device that comes back with that sends nothing until others have sent to it, as after a loss of its state.
+        """
+        if not self.holds(state):
+            return state, []
+        numerator, weight = state.numerator, state.weight
+        if weight > MAX_WEIGHT:
+            numerator, weight = np.rint(state.numerator * (MAX_WEIGHT / state.weight)).astype(np.int64), MAX_WEIGHT
+        state = replace(
+            state,
+            numerator=state.numerator - numerator,
+            weight=state.weight - weight,
+            pending=state.pending | {heir},
+        )
+        return state, [Send(heir, PushSumShare(numerator, weight, state.simulated))]
+
+    def holds(self, state: PushSumState) -> bool:
+        """See Bequeathing. A numerator without weight, of an answer that came too late, waits for weight to come."""
+        return state.weight > 0
+
+    def _receive(self, state: PushSumState, share: Message) -> Step:
+        if not isinstance(share, PushSumShare):
+            raise MessageRefused("learner", "it is not for a push-sum learner: give both devices the same learner.name")
+        if share.numerator.shape != (self.schedule.width,):
+            raise MessageRefused(
+                "shape",
+                f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.width}: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+        if state.weight + share.weight > _WEIGHT_LIMIT:
+            raise MessageRefused("range", "a push-sum share would overflow the weight: somebody makes mass up")
+        numerator = state.numerator + share.numerator
+        if np.abs(numerator).max(initial=0) > MAX_NUMERATOR:
+            raise MessageRefused(
+                "range",
+                "a push-sum share would overflow the numerator: the sender's model diverged, or this one; "
+                "lower learner.step_size",
+            )
+        state = replace(
+            state,
+            numerator=numerator,
+            weight=state.weight + share.weight,
+            simulated=state.simulated or share.simulated,
+        )
+        return state, []
+
+    def _answered(self, state: PushSumState, answer: Answer, now: float) -> Step:
+        """Apply the answer that is awaited; any other changes nothing."""
+        if answer.query_id != state.asked:
+            return state, []
+        effects: list[Effect] = [] if state.due is None else [SetTimer(_CYCLE, self._beat(state.due, now))]
+        if isinstance(answer, Refused):
+            return replace(state, exhausted=True, asked=None, due=None), effects
+        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step)
+        state = replace(
+            state,
+            numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
+            step=state.step + 1,
+            simulated=state.simulated or answer.simulated,
+            asked=None,
+            due=None,
+        )
+        return state, effects
+
+    def _beat(self, due: float, now: float) -> float:
+        """The first beat from now on of the clock that beat at `due`."""
+        return due + math.ceil((now - due) / self.schedule.period) * self.schedule.period
+
+
+def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
+    """γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
+
+    Args:
+        schedule: gives γ_t and B.
+        state: gives t, and C_t where it moves.
+        value: int64, the release on its grid.
+        step: the grid's step.
+    """
+    progress = state.step / max(1, schedule.steps - 1)
+    rate = schedule.step_size * (1 - schedule.step_decay * progress)
+    if schedule.thresholds is None or state.threshold is None:
+        move = np.rint(value * (rate / schedule.expected_records * step * UNIT))
+    else:
+        descent = schedule.thresholds.descent(
+            value * np.float64(step), state.threshold, rate, schedule.expected_records
+        )
+        move = np.rint(descent * UNIT)
+    bounded: NDArray[np.int64] = np.clip(move, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+    return bounded

@@ -1,0 +1,57 @@
+"""DP-CGA: cross-gradient aggregation (Esfandiari et al. 2021) with clipped, noisy gradients.
+
+The gradients at one's own model are projected to the nearest vector g that points against none of them; then
+v ← β v - γ g and x ← Σ_j w_ij x_j + v.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sottovoce.algorithms.rounds.public.cross import Rationing, gradients
+from sottovoce.algorithms.rounds.public.work import Floats, Work
+from sottovoce.kernels.decentralised.projection import project
+
+
+@dataclass(frozen=True, slots=True)
+class DpCga:
+    """Implements Algorithm: models out, answers back. `Work.kept` is the mixed model, `Work.direction` is v.
+
+    Attributes:
+        rationing: who is answered.
+        momentum: β.
+    """
+
+    rationing: Rationing
+    momentum: float
+    widths: tuple[int, ...] = (1, 1)
+
+    @property
+    def questions(self) -> int:
+        """See Algorithm.questions."""
+        return self.rationing.answers
+
+    def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
+        """See Algorithm.question."""
+        return self.rationing.question(work, work.first(0)) if phase == 0 else None
+
+    def taken(self, work: Work, position: int, gradient: Floats) -> Work:
+        """See Algorithm.taken."""
+        return work.answered(position, gradient)
+
+    def message(self, work: Work, phase: int, recipient: str) -> Floats:
+        """See Algorithm.message."""
+        return work.model[None] if phase == 0 else self.rationing.answer(work, recipient)
+
+    def combined(self, work: Work, phase: int) -> Work:
+        """See Algorithm.combined."""
+        if phase == 0:
+            return replace(work, kept=work.mixing.average(work.model, work.first(0)))
+        found = gradients(work, 1)
+        direction = self.momentum * work.direction
+        if "own" in found:
+            others = [gradient for peer, gradient in found.items() if peer != "own"]
+            projected = project(found["own"], np.array(others).reshape(-1, work.model.size))
+            direction = direction - work.rate * projected
+            work = work.noting(gradients=found, projected=projected)
+        return replace(work, model=work.kept + direction, direction=direction)

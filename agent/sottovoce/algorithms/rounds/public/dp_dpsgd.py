@@ -1,0 +1,36 @@
+"""DP-DPSGD: decentralised parallel SGD with noisy gradients, in synchronous rounds.
+
+x_i ← Σ_j w_ij x_j - γ g_i(x_i), the gradient at the model before it is mixed (Lian et al. 2017; with noise Xu et al.
+2022, whose asynchronous algorithm the PDSL paper runs in rounds).
+"""
+
+from dataclasses import dataclass, replace
+
+from sottovoce.algorithms.rounds.public.work import Floats, Work
+
+
+@dataclass(frozen=True, slots=True)
+class DpDpsgd:
+    """Implements Algorithm: models out; meanwhile the gradient."""
+
+    widths: tuple[int, ...] = (1,)
+    questions: int = 1
+
+    def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
+        """See Algorithm.question."""
+        return None if 0 in work.answers else (0, work.model)
+
+    def taken(self, work: Work, position: int, gradient: Floats) -> Work:
+        """See Algorithm.taken."""
+        return work.answered(position, gradient)
+
+    def message(self, work: Work, phase: int, recipient: str) -> Floats:
+        """See Algorithm.message."""
+        return work.model[None]
+
+    def combined(self, work: Work, phase: int) -> Work:
+        """See Algorithm.combined."""
+        model = work.mixing.average(work.model, work.first(0))
+        if 0 in work.answers:
+            model = model - work.rate * work.answers[0]
+        return replace(work, model=model)

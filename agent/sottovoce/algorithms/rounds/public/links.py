@@ -1,0 +1,30 @@
+"""One message a neighbour at a time: what waits for a confirmation, and what waits behind it."""
+
+from dataclasses import replace
+
+from sottovoce.algorithms.rounds.public.messages import RoundMessage
+from sottovoce.algorithms.rounds.public.state import RoundsState
+from sottovoce.learners.events import Effect, Send
+
+MOST_QUEUED = 4
+"""Messages behind the one on its way: the oldest gives way, and so does an earlier round's."""
+
+Step = tuple[RoundsState, list[Effect]]
+
+
+def sent(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
+    """Send now, or behind what is on its way."""
+    if recipient not in state.pending:
+        return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
+    waiting = [other for other in state.queue.get(recipient, ()) if other.round == message.round]
+    queue = {**state.queue, recipient: tuple([*waiting, message][-MOST_QUEUED:])}
+    return replace(state, queue=queue), []
+
+
+def delivered(state: RoundsState, recipient: str) -> Step:
+    """The last message was confirmed: send the next one, whose content was settled on an earlier beat."""
+    waiting = state.queue.get(recipient, ())
+    if not waiting:
+        return replace(state, pending=state.pending - {recipient}), []
+    queue = {**state.queue, recipient: waiting[1:]}
+    return replace(state, queue=queue), [Send(recipient, waiting[0])]

@@ -1,0 +1,257 @@
+"""Synchronous rounds without a server: each device keeps its own clock, and waits for its neighbours within a deadline.
+
+A round is a fixed row of phases. In each a device sends what it has for its neighbours and waits for theirs; when all
+has come, or after the deadline, it goes on to the next. The weight of whoever was missing is its own. A device acts on
+the beats of its own clock alone, so that the moment of sending says nothing about how long the records took: except
+that a vault slower than a beat costs whole beats, which do show. Choose a period that it keeps.
+
+Whoever was missing is not waited for again until it is heard of in the present round. A device that is far behind, or
+starts again, goes on with the model it has in the round after the one that more than half of its neighbours are in.
+
+A gradient of round t has a slot of its own, t · questions + position, so that a vault rations what a round may cost. A
+device that starts again leaves the round that it was in: no slot is asked for again at another point.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sottovoce.algorithms.rounds.public.attendance import majority, missing, noted, swept
+from sottovoce.algorithms.rounds.public.links import Step, delivered, sent
+from sottovoce.algorithms.rounds.public.messages import LARGEST, RoundMessage
+from sottovoce.algorithms.rounds.public.mixing_only import MixingOnly
+from sottovoce.algorithms.rounds.public.schedule import BEATS_PER_PHASE, MOST_BEHIND, RoundsSchedule
+from sottovoce.algorithms.rounds.public.state import RESTING, RoundsState
+from sottovoce.algorithms.rounds.public.work import Algorithm, Floats, Mixing, Work
+from sottovoce.door import Answer, Query, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    PeersChanged,
+    PublishModel,
+    Received,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.learner import Progress
+from sottovoce.learners.messages import Message
+
+_BEAT = "beat"
+_MIXING = MixingOnly()
+
+
+class Rounds:
+    """The state machine. It keeps nothing but public settings.
+
+    Args:
+        schedule: when and how long.
+        algorithm: of private rounds.
+        start: float64[P], the model that all devices begin with.
+    """
+
+    def __init__(self, schedule: RoundsSchedule, algorithm: Algorithm, start: Floats) -> None:
+        self.schedule = schedule
+        self.algorithm = algorithm
+        self._start = start
+        self._beat = schedule.period / (BEATS_PER_PHASE * len(algorithm.widths))
+
+    def fresh(self) -> RoundsState:
+        """The state of a device that joins."""
+        nothing = np.zeros(self.schedule.size)
+        return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
+
+    def bereft(self, releases: int) -> RoundsState:
+        """The same after the rounds that so many releases were for, at least; its neighbours know of later ones."""
+        turn = -(-releases // max(1, self.algorithm.questions))
+        return replace(self._in(self.fresh(), turn), joining=turn > 0)
+
+    def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
+        """See Learner.resumed. The round that was under way is over for this device."""
+        whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
+        return replace(self._in(whole, state.cycle), pending=pending, joining=state.cycle > 0)
+
+    def progress(self, state: RoundsState) -> Progress:
+        """See Learner.progress."""
+        turn, steps = state.work.round, self.schedule.steps
+        return Progress(
+            phase="mixing" if state.exhausted or turn >= steps else "learning",
+            steps_done=min(turn, steps),
+            steps=steps,
+            exhausted=state.exhausted,
+            details={
+                "late_s": state.late,
+                "drift_rounds": state.drift,
+                "missed_phases": state.missed,
+                "absent_neighbours": len(state.absent),
+            },
+        )
+
+    def start(self, state: RoundsState, now: float) -> Step:
+        """Begin at once; after a restart listen first, until the neighbours' round is known or a deadline is over."""
+        listening = self.schedule.deadline * self.schedule.period if state.joining else 0.0
+        published = PublishModel(state.work.model, state.cycle)
+        return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
+
+    def on(self, state: RoundsState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        match event:
+            case Timer():
+                state, effects = self._tick(state, now)
+                return state, [*effects, SetTimer(_BEAT, now + self._beat)]
+            case Received(sender, message):
+                return self._asking(noted(state, sender, self._checked(state, sender, message)))
+            case Delivered(recipient):
+                return delivered(state, recipient)
+            case PeersChanged(peers):
+                return replace(state, neighbours=tuple(sorted(peers)), expected=state.expected & set(peers)), []
+            case _:
+                return self._answered(state, event)
+
+    def _tick(self, state: RoundsState, now: float) -> Step:
+        """At most one phase ends on a beat; the next one begins on the same."""
+        effects: list[Effect] = []
+        if state.asked is not None:
+            return state, effects
+        if (common := majority(state)) >= state.work.round + (0 if state.joining else MOST_BEHIND + 1):
+            state = replace(self._in(state, common + 1), due=now)
+        elif state.phase != RESTING:
+            state, effects = self._gone_on(state, now)
+        if state.phase == RESTING and (now >= state.due - self._beat / 2 or common >= state.work.round):
+            state, begun = self._begun(state, now)
+            effects += begun
+        return state, effects
+
+    def _in(self, state: RoundsState, turn: int) -> RoundsState:
+        """Before the beginning of this round."""
+        work = replace(state.work, round=turn, rate=self.schedule.rate(turn), answers={}, received=())
+        return swept(replace(state, work=work, phase=RESTING))
+
+    def _begun(self, state: RoundsState, now: float) -> Step:
+        due = min(state.due, now)
+        state = replace(
+            state,
+            work=replace(state.work, neighbours=state.neighbours),
+            joining=False,
+            expected=frozenset(state.neighbours) - state.absent,
+            late=now - due,
+            due=max(due + self.schedule.period, now),
+        )
+        state, effects = self._entered(state, 0, now)
+        return state, [*effects, PublishModel(state.work.model, state.cycle)]
+
+    def _entered(self, state: RoundsState, phase: int, now: float) -> Step:
+        """Send what there is for the neighbours, and ask the vault."""
+        algorithm, effects = self._algorithm(state.work.round), list[Effect]()
+        state = replace(
+            state, phase=phase, began=now, work=replace(state.work, received=(*state.work.received[:phase], {}))
+        )
+        for recipient in state.neighbours if algorithm.widths[phase] else ():
+            vectors = algorithm.message(state.work, phase, recipient).astype(np.float32)
+            message = RoundMessage(state.work.round, phase, len(state.neighbours), vectors, state.simulated)
+            state, sends = sent(state, recipient, message)
+            effects += sends
+        state, asks = self._asking(swept(state))
+        return state, [*effects, *asks]
+
+    def _gone_on(self, state: RoundsState, now: float) -> Step:
+        """End the phase if all has come, or its deadline has."""
+        algorithm, phase = self._algorithm(state.work.round), state.phase
+        late = missing(state) if algorithm.widths[phase] else frozenset[str]()
+        if late and now < state.began + self.schedule.deadline * self.schedule.period - self._beat / 2:
+            return state, []
+        if late:
+            state = replace(state, absent=state.absent | late, expected=state.expected - late, missed=state.missed + 1)
+        there = state.work.received[phase]
+        degrees = {peer: state.came[state.work.round, phase, peer].degree for peer in there}
+        mixing = Mixing.of(len(state.work.neighbours), degrees)
+        work = algorithm.combined(replace(state.work, mixing=mixing), phase)
+        state = replace(state, work=_bounded(work))
+        if phase + 1 < len(algorithm.widths):
+            return self._entered(state, phase + 1, now)
+        published = PublishModel(state.work.model, state.cycle)
+        return self._in(state, state.work.round + 1), [published]
+
+    def _asking(self, state: RoundsState) -> Step:
+        """Take in what has come of the phase under way, and ask what can be asked."""
+        if state.phase == RESTING:
+            return state, []
+        state, algorithm = _gathered(state), self._algorithm(state.work.round)
+        if state.asked is not None or state.exhausted:
+            return state, []
+        if (question := algorithm.question(state.work, state.phase)) is None:
+            return state, []
+        position, point = question
+        query = Query(self.schedule.learner, "gradient", state.work.round * self.algorithm.questions + position, point)
+        return replace(state, asked=query.id, position=position), [Ask(query)]
+
+    def _answered(self, state: RoundsState, answer: Answer) -> Step:
+        """Take the answer that is awaited; any other changes nothing."""
+        if answer.query_id != state.asked:
+            return state, []
+        state = replace(state, asked=None)
+        if isinstance(answer, Refused):
+            return replace(state, exhausted=True), []
+        gradient = np.clip(answer.value * (answer.step / self.schedule.batch), -LARGEST, LARGEST)
+        work = self.algorithm.taken(state.work, state.position, gradient)
+        return self._asking(replace(state, work=_bounded(work), simulated=state.simulated or answer.simulated))
+
+    def _algorithm(self, turn: int) -> Algorithm:
+        return self.algorithm if turn < self.schedule.steps else _MIXING
+
+    def _checked(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
+        """The message, if it is one that a neighbour may send.
+
+        Raises:
+            MessageRefused: it is not.
+        """
+        if not isinstance(message, RoundMessage):
+            raise MessageRefused(
+                "learner", "it is not for a learner in rounds: give both devices the same learner.name"
+            )
+        if sender not in state.neighbours:
+            raise MessageRefused(
+                "neighbour", f"{sender} is no neighbour of this device: list each under the other's transport.peers"
+            )
+        widths = self._algorithm(message.round).widths
+        if message.phase >= len(widths) or len(message.vectors) not in (0, widths[message.phase]):
+            raise MessageRefused(
+                "phase", "it is of a phase that this learner has not: give both devices the same [learner] table"
+            )
+        if len(message.vectors) and message.vectors.shape[1:] != (self.schedule.size,):
+            raise MessageRefused(
+                "shape",
+                f"vectors of shape {message.vectors.shape} reached a model of {self.schedule.size} numbers: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+        if message.round < 0 or message.degree < 1 or not (np.abs(message.vectors) <= LARGEST).all():
+            raise MessageRefused("range", "numbers of this size have not been learnt: their sender made them up")
+        return message
+
+
+def _gathered(state: RoundsState) -> RoundsState:
+    """Messages of the phase under way become part of what is in hand; those without a vector are only noted."""
+    *before, there = state.work.received
+    here, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(there)
+    fresh = {
+        place[2]: message
+        for place, message in state.came.items()
+        if place[:2] == here and place[2] in eligible and len(message.vectors)
+    }
+    if not fresh:
+        return state
+    there = {**there, **{peer: message.vectors.astype(np.float64) for peer, message in fresh.items()}}
+    simulated = state.simulated or any(message.simulated for message in fresh.values())
+    return replace(state, work=replace(state.work, received=(*before, there)), simulated=simulated)
+
+
+def _bounded(work: Work) -> Work:
+    """No number grows beyond what a message holds."""
+    model, direction = (np.clip(vector, -LARGEST, LARGEST) for vector in (work.model, work.direction))
+    return replace(work, model=model, direction=direction)

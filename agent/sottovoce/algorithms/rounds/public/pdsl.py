@@ -1,0 +1,75 @@
+"""PDSL: neighbours' gradients weighed by their Shapley values (arXiv 2503.23726).
+
+Equation numbers are the paper's. With g̃_{i←j} the noisy gradient of j's records at i's model: candidates
+y_ij = x_i - γ g̃_{i←j} (15), their values φ_ij (16-18), weights π_ij (19, 20), ĝ_i = Σ_j π_ij g̃_{i←j} (21),
+û_i = α u_i + ĝ_i (22), x̂_i = x_i - γ û_i (23); then u_i ← Σ_j w_ij û_j (24) and x_i ← Σ_j w_ij x̂_j (25).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sottovoce.algorithms.rounds.public.cross import Rationing, gradients
+from sottovoce.algorithms.rounds.public.weighing import Weighing
+from sottovoce.algorithms.rounds.public.work import Floats, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Pdsl:
+    """Implements Algorithm: models out, answers back, then (û, x̂) out. `Work.direction` is u.
+
+    Attributes:
+        rationing: who is answered.
+        weighing: what gradients are worth.
+        momentum: α.
+    """
+
+    rationing: Rationing
+    weighing: Weighing
+    momentum: float
+    widths: tuple[int, ...] = (1, 1, 2)
+
+    @property
+    def questions(self) -> int:
+        """See Algorithm.questions."""
+        return self.rationing.answers
+
+    def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
+        """See Algorithm.question."""
+        return self.rationing.question(work, work.first(0)) if phase == 0 else None
+
+    def taken(self, work: Work, position: int, gradient: Floats) -> Work:
+        """See Algorithm.taken."""
+        return work.answered(position, gradient)
+
+    def message(self, work: Work, phase: int, recipient: str) -> Floats:
+        """See Algorithm.message."""
+        match phase:
+            case 0:
+                return work.model[None]
+            case 1:
+                return self.rationing.answer(work, recipient)
+            case _:
+                return np.stack([work.direction, work.model])
+
+    def combined(self, work: Work, phase: int) -> Work:
+        """See Algorithm.combined."""
+        match phase:
+            case 0:
+                return work
+            case 1:
+                return self._stepped(work)
+            case _:
+                mine = np.stack([work.direction, work.model])
+                direction, model = work.mixing.average(mine, work.received[2])
+                return replace(work, direction=direction, model=model)
+
+    def _stepped(self, work: Work) -> Work:
+        found = gradients(work, 1)
+        direction = self.momentum * work.direction
+        if found:
+            stack = np.array(list(found.values()))
+            weighed = self.weighing(work.model, stack, work.rate, work.round)
+            direction = direction + weighed.weights @ stack
+            work = work.noting(gradients=found, **weighed.facts(list(found)))
+        return replace(work, direction=direction, model=work.model - work.rate * direction)

@@ -1,0 +1,95 @@
+"""What a device that learns in rounds knows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sottovoce.algorithms.rounds.public.messages import RoundMessage
+from sottovoce.algorithms.rounds.public.work import Work
+
+RESTING = -1
+"""The phase of a device between two rounds."""
+
+Place = tuple[int, int, str]
+"""Round, phase, sender."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsState:
+    """Never changed in place. Of `work` round and vectors outlive a restart, and so does `exhausted`.
+
+    Attributes:
+        work: what the device has in hand.
+        phase: of the round under way; RESTING between two.
+        exhausted: the vault has refused for good.
+        simulated: a seeded release is part of what is in hand.
+        joining: it starts again, and does not yet know the round of its neighbours.
+        due: when the next round shall begin; seconds on the driver's clock.
+        began: when the phase under way began.
+        late: seconds between when the last round should have begun and when it did.
+        missed: phases that went on without somebody.
+        neighbours: all of them, in ascending order.
+        absent: those who were missing when a phase went on, and have not been heard of in the present round since.
+        expected: those who are waited for in the round under way.
+        heard: the most advanced round that each neighbour has spoken of.
+        came: messages of the phase under way and of what is ahead, by round, phase and sender.
+        pending: neighbours that have not confirmed the last message.
+        queue: what each of them is to be sent next, oldest first; all of one round.
+        asked: id of the query the vault is answering, if any.
+        position: of that query in the round.
+    """
+
+    work: Work
+    phase: int = RESTING
+    exhausted: bool = False
+    simulated: bool = False
+    joining: bool = False
+    due: float = 0.0
+    began: float = 0.0
+    late: float = 0.0
+    missed: int = 0
+    neighbours: tuple[str, ...] = ()
+    absent: frozenset[str] = frozenset()
+    expected: frozenset[str] = frozenset()
+    heard: Mapping[str, int] = field(default_factory=dict)
+    came: Mapping[Place, RoundMessage] = field(default_factory=dict)
+    pending: frozenset[str] = frozenset()
+    queue: Mapping[str, tuple[RoundMessage, ...]] = field(default_factory=dict)
+    asked: bytes | None = None
+    position: int = 0
+
+    @property
+    def cycle(self) -> int:
+        """Rounds begun, or passed over because neighbours were ahead."""
+        return self.work.round + (self.phase != RESTING)
+
+    @property
+    def drift(self) -> int:
+        """Rounds behind the most advanced neighbour; 0 when ahead of all."""
+        return max(0, max(self.heard.values(), default=0) - self.work.round)
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced: x, u and everything that the present round was computed from."""
+        work = self.work
+        return {
+            "model": work.model.tolist(),
+            "direction": work.direction.tolist(),
+            "kept": work.kept.tolist(),
+            "round": work.round,
+            "phase": self.phase,
+            "cycle": self.cycle,
+            "rate": work.rate,
+            "answers": {str(position): gradient.tolist() for position, gradient in work.answers.items()},
+            "mixing": {"own": work.mixing.own, **work.mixing.others},
+            **{name: _plain(fact) for name, fact in work.noted.items()},
+            "absent": sorted(self.absent),
+            "pending": sorted(self.pending),
+        }
+
+
+def _plain(fact: Any) -> Any:
+    if isinstance(fact, np.ndarray | np.generic):
+        return fact.tolist()
+    return {name: _plain(part) for name, part in fact.items()} if isinstance(fact, Mapping) else fact

@@ -1,0 +1,48 @@
+"""Messages of learners in rounds."""
+
+import numpy as np
+
+from sottovoce.algorithms.rounds.public.messages import MOST_VECTORS, RoundMessage
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.arrays import MOST, from_float32, to_float32
+from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.v1 import rounds_pb2
+
+_MOST_NEIGHBOURS = 2**20
+_MOST_PHASES = 2**10
+
+
+def to_bytes(message: RoundMessage) -> bytes:
+    """See PayloadCodec.to_bytes."""
+    return rounds_pb2.RoundMessage(
+        round=message.round,
+        phase=message.phase,
+        degree=message.degree,
+        vectors=[to_float32(vector) for vector in message.vectors],
+    ).SerializeToString(deterministic=True)
+
+
+def from_bytes(payload: bytes) -> RoundMessage:
+    """See PayloadCodec.from_bytes."""
+    found = rounds_pb2.RoundMessage.FromString(payload)
+    vectors = [from_float32(raw) for raw in found.vectors]
+    if len({vector.size for vector in vectors}) > 1:
+        raise MessageRefused("shape", "the vectors of a message have different lengths")
+    stack = np.array(vectors, dtype=np.float32) if vectors else np.empty((0, 1), dtype=np.float32)
+    stack.setflags(write=False)
+    return RoundMessage(found.round, found.phase, found.degree, stack)
+
+
+def check(message: RoundMessage) -> None:
+    """See PayloadCodec.check. Two vectors of the longest model have the bytes that MAX_PARAMETERS was made for."""
+    vectors = message.vectors
+    if vectors.ndim != 2 or len(vectors) > MOST_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:
+        raise MessageRefused(
+            "shape", f"vectors of shape {vectors.shape}, not up to {MOST_VECTORS} of 1 to {MAX_PARAMETERS} numbers"
+        )
+    if not np.isfinite(vectors).all():
+        raise MessageRefused("range", "a vector holds what is not a number")
+    if not (
+        0 <= message.round <= MOST and 0 <= message.phase < _MOST_PHASES and 1 <= message.degree <= _MOST_NEIGHBOURS
+    ):
+        raise MessageRefused("range", "the round, phase or degree is beyond its limit")

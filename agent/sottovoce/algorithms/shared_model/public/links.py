@@ -1,0 +1,36 @@
+"""What is due to each peer of a device that shares a model: one message at a time, the most urgent first."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.algorithms.shared_model.public.state import SharedModelState
+from sottovoce.learners.events import Effect, Send
+from sottovoce.learners.messages import Message
+
+
+def sent(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:
+    """Send what is due to whoever has confirmed the last message; the rest waits for the confirmation."""
+    effects: list[Effect] = []
+    for peer in dict.fromkeys((*state.requests, state.wanting, *state.peers)):
+        if not peer or peer in state.pending:
+            continue
+        state, message = _due(state, peer)
+        if message is not None:
+            state = replace(state, pending=state.pending | {peer})
+            effects.append(Send(peer, message))
+    return state, effects
+
+
+def _due(state: SharedModelState, peer: str) -> tuple[SharedModelState, Message | None]:
+    model = state.model
+    if peer in state.requests:
+        requests = tuple(other for other in state.requests if other != peer)
+        answer = SharedModelMessage(model.head, model.parameters.astype(np.float32), model.simulated)
+        return replace(state, requests=requests), answer
+    if peer == state.wanting and not state.called:
+        return replace(state, called=True), ModelWanted()
+    if peer in state.owed:
+        return replace(state, owed=state.owed - {peer}), HeadAnnounced(state.told, model.simulated)
+    return state, None

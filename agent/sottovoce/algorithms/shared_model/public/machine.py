@@ -1,0 +1,293 @@
+"""One model for all, of which every device writes the next in turn: Jin, He & Dai 2023, with and without replacement.
+
+The newest model is announced with two integers, its step and its writer, and fetched from the writer. Whose turn it is
+next follows from the announced head alone: the device after the writer in the order of node ids, or one drawn by a
+public hash. On a beat of its own clock that device fetches the model and asks its vault; on the next it announces what
+it made, so that neither the moment nor the order says how long the records took, except that a vault slower than a
+period costs whole beats, which do show.
+
+A device that is silent is waited for some beats, then the one after it goes on; a writer that does not answer is passed
+over for another holder, then for what this device has itself. So two devices may write the same step. Then the larger
+step wins, and at one step a hash that favours nobody; what the loser learnt is lost, and counted. When its turns are
+over a device goes on fetching, so that all end with the newest model.
+
+A link carries one message at a time: what else is due to a peer waits in the state, at most one of each kind.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.shared_model.public.links import sent
+from sottovoce.algorithms.shared_model.public.messages import (
+    MAX_STEP,
+    Head,
+    HeadAnnounced,
+    ModelWanted,
+    SharedModelMessage,
+)
+from sottovoce.algorithms.shared_model.public.order import before, holders
+from sottovoce.algorithms.shared_model.public.state import Floats, Held, SharedModelSchedule, SharedModelState
+from sottovoce.door import Answer, Query, Refused, Release
+from sottovoce.errors import MessageRefused
+from sottovoce.kernels.decentralised.chain_steps import projected
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    PeersChanged,
+    PublishModel,
+    Received,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.learner import Progress
+from sottovoce.learners.messages import Message
+
+LARGEST = 2.0**12
+"""Of a weight: no chain may start from more."""
+
+_CYCLE = "cycle"
+_REMEMBERED = 4  # writers before the last
+_TRIES = 2  # holders asked before a turn goes on with what there is
+
+Step = tuple[SharedModelState, list[Effect]]
+
+
+class SharedModel:
+    """The state machine. It keeps nothing but what it is told at the start.
+
+    Args:
+        schedule: public.
+        owner: this device's node id.
+        initial: float64[P], the public model at step 0.
+    """
+
+    def __init__(self, schedule: SharedModelSchedule, owner: str, initial: Floats) -> None:
+        self.schedule = schedule
+        self._owner = owner
+        self._initial = initial
+
+    def fresh(self) -> SharedModelState:
+        """The state of a device that joins: the public model, at step 0."""
+        start = Head(0, "")
+        return SharedModelState(Held(start, self._initial), self._initial, heard=start, told=start)
+
+    def bereft(self, releases: int) -> SharedModelState:
+        """The same, with the turns taken before. Its own last release is lost; chains start from the public start."""
+        return replace(self.fresh(), turn=releases)
+
+    def resumed(self, state: SharedModelState, pending: frozenset[str]) -> SharedModelState:
+        """See Learner.resumed."""
+        return replace(state, pending=pending)
+
+    def progress(self, state: SharedModelState) -> Progress:
+        """See Learner.progress."""
+        return Progress(
+            phase="mixing" if self._over(state) else "learning",
+            steps_done=state.turn,
+            steps=self.schedule.turns,
+            exhausted=state.exhausted,
+            details={"model_step": state.model.head.step, "forks": state.forks, "lost_updates": state.lost},
+        )
+
+    def start(self, state: SharedModelState, now: float) -> Step:
+        """Begin, or go on after a restart."""
+        listening = -math.ceil(self.schedule.patience)  # what is the newest model may have changed meanwhile
+        state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=listening)
+        return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
+
+    def on(self, state: SharedModelState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        match event:
+            case Timer():
+                return self._beat(state, now)
+            case Received(sender, message):
+                return self._receive(state, sender, message)
+            case Delivered(recipient):
+                return sent(replace(state, pending=state.pending - {recipient}))
+            case PeersChanged(peers):
+                news = frozenset(peers) - frozenset(state.peers) if state.told.step else frozenset()
+                return sent(replace(state, peers=peers, owed=state.owed | news))
+            case _:
+                return self._answered(state, event)
+
+    def _over(self, state: SharedModelState) -> bool:
+        return state.exhausted or state.turn >= self.schedule.turns
+
+    def _beat(self, state: SharedModelState, now: float) -> Step:
+        state = self._announced(replace(state, cycle=state.cycle + 1, wants=state.wants + 1))
+        if state.model.head.beats(state.told) and state.waited >= self.schedule.patience:
+            state = replace(
+                state, told=state.model.head, owed=frozenset(state.peers)
+            )  # for whom the writer cannot reach
+        if state.wanting and state.wants > self.schedule.patience:
+            state = _tried(state)
+        state, asked = self._ask(self._sought(state))
+        state, messages = sent(replace(state, waited=state.waited + 1))
+        published = PublishModel(state.model.parameters, state.cycle)
+        return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
+
+    def _announced(self, state: SharedModelState) -> SharedModelState:
+        """What the vault made since the last beat becomes the newest model, unless a newer one has been heard of."""
+        made = state.fresh
+        if made is None:
+            return state
+        state = replace(state, fresh=None, turn=state.turn + 1, own=made.parameters)
+        forked = state.heard.step >= made.head.step
+        if forked and state.heard.beats(made.head):
+            return replace(state, forks=state.forks + 1, lost=state.lost + 1)
+        return replace(
+            state,
+            model=made,
+            told=made.head,
+            owed=frozenset(state.peers),
+            forks=state.forks + forked,
+            served=False,
+            **_newest(state, made.head, ""),
+        )
+
+    def _sought(self, state: SharedModelState) -> SharedModelState:
+        """Turn to a holder of the newest model, if it is needed now."""
+        needed = self._due(state) or self._over(state)
+        free = not state.wanting and state.asked is None and state.fresh is None
+        if not (needed and free and state.heard.beats(state.model.head)) or (state.resolved and not self._over(state)):
+            return state
+        options = holders(state, self._owner)
+        return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
+
+    def _due(self, state: SharedModelState) -> bool:
+        """Whether it is this device's turn: after so many beats of patience as devices come before it."""
+        if self._over(state):
+            return False
+        return state.waited >= before(state, self.schedule, self._owner) * self.schedule.patience
+
+    def _ask(self, state: SharedModelState) -> Step:
+        """Ask the vault, if it is this device's turn and it has the newest model, or cannot get it."""
+        behind = state.heard.beats(state.model.head)
+        busy = state.asked is not None or state.fresh is not None or bool(state.wanting)
+        if busy or (behind and not state.resolved) or not self._due(state):
+            return state, []
+        missed = max(1, state.heard.step - state.model.head.step) if behind else 0
+        state = replace(
+            state, writes=max(state.heard.step, state.model.head.step) + 1, lost=state.lost + missed, resolved=False
+        )
+        return self._asked(state, "decide" if self.schedule.asks == "decisions" else self.schedule.asks)
+
+    def _asked(self, state: SharedModelState, kind: str) -> Step:
+        latest = state.model.parameters
+        point = {"gradient": latest, "decide": state.own, "chain": np.concatenate([state.own, latest])}[kind]
+        query = Query(self.schedule.learner, kind, state.turn, point)
+        return replace(state, asked=query.id), [Ask(query)]
+
+    def _answered(self, state: SharedModelState, answer: Answer) -> Step:
+        """Take in the answer that is awaited; any other changes nothing."""
+        if answer.query_id != state.asked:
+            return state, []
+        state = replace(state, asked=None)
+        if isinstance(answer, Refused):
+            return replace(state, exhausted=True), []
+        if answer.query_id == Query(self.schedule.learner, "decide", state.turn, state.own).id:
+            if answer.value[0]:
+                return self._asked(state, "chain")
+            state = replace(state, turn=state.turn + 1)
+            return (state, []) if self._over(state) else self._asked(state, "decide")
+        head = Head(state.writes, self._owner)
+        simulated = state.model.simulated or answer.simulated
+        return replace(state, fresh=Held(head, self._made(state, answer), simulated)), []
+
+    def _made(self, state: SharedModelState, release: Release) -> Floats:
+        """The next model, in numbers of float32: post-processing."""
+        schedule, model = self.schedule, state.model.parameters
+        made: Floats = release.value.astype(np.float64) * release.step
+        if schedule.asks == "gradient":
+            mean = made / schedule.batch + schedule.regularisation * model
+            made = model - schedule.rate(state.turn, state.writes) * mean
+        if schedule.regularisation:
+            made = projected(made, schedule.radius)
+        return rounded(np.clip(made, -LARGEST, LARGEST))
+
+    def _receive(self, state: SharedModelState, sender: str, message: Message) -> Step:
+        match message:
+            case HeadAnnounced(head):
+                return self._heard(state, _possible(head), sender), []
+            case ModelWanted():
+                served = state.served or state.model.head.writer == self._owner
+                requests = (*(peer for peer in state.requests if peer != sender), sender)
+                return sent(replace(state, requests=requests, served=served))
+            case SharedModelMessage():
+                return self._handed(state, sender, message)
+        raise MessageRefused("learner", "it is not for a shared model: give both devices the same learner.name")
+
+    def _heard(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
+        """Keep the newest head, and count what that makes of others."""
+        if head == state.heard:
+            return state
+        forks = state.forks + (head.step == state.heard.step)
+        if not head.beats(state.heard):
+            return replace(state, forks=forks)
+        unseen = state.heard.writer == self._owner and not state.served  # nobody had it, so it is in no newer model
+        return replace(state, forks=forks, lost=state.lost + unseen, **_newest(state, head, sender))
+
+    def _handed(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
+        """A model that came: keep it if it is newer, unless the vault is at work on the one there is."""
+        held = self._checked(message)
+        state = self._heard(state, held.head, sender)
+        if held.head.beats(state.model.head) and state.asked is None:
+            state = replace(state, model=held)
+        if sender != state.wanting:
+            return state, []
+        state = _tried(state) if state.heard.beats(state.model.head) else replace(state, wanting="")
+        return self._ask(state)
+
+    def _checked(self, message: SharedModelMessage) -> Held:
+        parameters = message.parameters.astype(np.float64)
+        if parameters.shape != self._initial.shape:
+            raise MessageRefused(
+                "shape",
+                f"a model of {parameters.size} numbers reached one of {self._initial.size}: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+        if not (np.abs(parameters) <= LARGEST).all():
+            raise MessageRefused("range", "a model of this size has not been learnt: its sender made it up")
+        return Held(_possible(message.head, start=True), parameters, message.simulated)
+
+
+def rounded(parameters: NDArray[Any]) -> Floats:
+    """The nearest numbers of float32, as every device has them."""
+    return parameters.astype(np.float32).astype(np.float64)
+
+
+def _possible(head: Head, *, start: bool = False) -> Head:
+    if not 0 <= head.step <= MAX_STEP or (head.step == 0) != (head.writer == "") or (head.step == 0 and not start):
+        raise MessageRefused("range", "a model of this step has not been learnt: its sender made it up")
+    return head
+
+
+def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
+    """What changes when this is the newest head."""
+    earlier = dict.fromkeys((state.heard.writer, *state.recent))
+    known = {head.writer} & set(state.peers)  # nobody fills this device's memory with names
+    return {
+        "heard": head,
+        "source": source,
+        "recent": tuple(writer for writer in earlier if writer not in ("", head.writer))[:_REMEMBERED],
+        "written": {**state.written, **{writer: state.written.get(writer, 0) + 1 for writer in known}},
+        "waited": 0,
+        "tries": 0,
+        "resolved": False,
+    }
+
+
+def _tried(state: SharedModelState) -> SharedModelState:
+    """One holder more that has no newer model, or does not answer."""
+    tries = state.tries + 1
+    return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)

@@ -1,0 +1,38 @@
+"""Whose turn it is to write a shared model, and whom to fetch it from: functions of what is public alone."""
+
+from hashlib import sha256
+
+from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
+
+
+def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
+    """How many devices' turn comes before this one's, once the newest head is known.
+
+    Devices that have taken all their turns, as far as this one has heard, have none left; for `decisions` nobody knows.
+    At step 0 the one that begins has the first turn; the others follow if it is silent.
+    """
+    head = state.heard
+    finished = {
+        node for node, count in state.written.items() if count >= schedule.turns and schedule.asks != "decisions"
+    }
+    fleet = sorted(({*state.peers} - finished) | {owner})
+    if head.step == 0:
+        return 0 if schedule.begins else 1 + fleet.index(owner)
+    if schedule.order == "random":
+        return sorted(fleet, key=lambda node: _drawn(head.step, head.writer, node)).index(owner)
+    following = [node for node in fleet if node > head.writer]
+    return [*following, *(node for node in fleet if node <= head.writer)].index(owner)
+
+
+def holders(state: SharedModelState, owner: str) -> list[str]:
+    """Whom to ask for the newest model, in this order: its writer, who told of it, earlier writers, the other peers.
+
+    Peers alone, unless none of them is known: a writer elsewhere may be beyond reach.
+    """
+    first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
+    found = list(dict.fromkeys([*first, *state.peers]))
+    return found or [node for node in (state.heard.writer,) if node not in ("", owner)]
+
+
+def _drawn(step: int, writer: str, node: str) -> bytes:
+    return sha256(f"sottovoce/shared-model-turn|{step}|{writer}|{node}".encode()).digest()

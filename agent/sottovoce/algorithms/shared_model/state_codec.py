@@ -1,0 +1,59 @@
+"""The durable state of learners of a shared model."""
+
+import numpy as np
+
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.algorithms.shared_model.public.state import Floats, Held, SharedModelState
+from sottovoce.algorithms.shared_model.wire import from_wire, to_wire
+from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.wire.arrays import from_float32, to_float32
+from sottovoce.wire.v1 import shared_model_pb2
+
+
+class SharedModelCodec:
+    """Implements StateCodec for learners of a shared model."""
+
+    def __init__(self, learner: SharedModel) -> None:
+        self._size = learner.fresh().own.size
+
+    def encode(self, state: SharedModelState) -> bytes:
+        """See StateCodec.encode."""
+        model = shared_model_pb2.SharedModel(
+            head=to_wire(state.model.head), parameters=to_float32(state.model.parameters.astype(np.float32))
+        )
+        return shared_model_pb2.SharedModelState(
+            model=model,
+            own=to_float32(state.own.astype(np.float32)),
+            heard=to_wire(state.heard),
+            told=to_wire(state.told),
+            cycle=state.cycle,
+            turn=state.turn,
+            exhausted=state.exhausted,
+            forks=state.forks,
+            lost=state.lost,
+            written=state.written,
+        ).SerializeToString()
+
+    def decode(self, raw: bytes) -> SharedModelState:
+        """See StateCodec.decode."""
+        saved = shared_model_pb2.SharedModelState.FromString(raw)
+        return SharedModelState(
+            model=Held(from_wire(saved.model.head), self._saved(saved.model.parameters)),
+            own=self._saved(saved.own),
+            heard=from_wire(saved.heard),
+            told=from_wire(saved.told),
+            cycle=saved.cycle,
+            turn=saved.turn,
+            exhausted=saved.exhausted,
+            forks=saved.forks,
+            lost=saved.lost,
+            written=dict(saved.written),
+        )
+
+    def _saved(self, raw: bytes) -> Floats:
+        parameters = from_float32(raw).astype(np.float64)
+        if parameters.size != self._size:
+            raise OtherModel(parameters.size, self._size)
+        if not np.isfinite(parameters).all():
+            raise ValueError("its model holds what is not a number")
+        return parameters

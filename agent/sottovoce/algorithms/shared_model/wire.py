@@ -1,0 +1,62 @@
+"""Messages of devices that share one model."""
+
+from sottovoce.algorithms.shared_model.public.messages import (
+    MAX_STEP,
+    Head,
+    HeadAnnounced,
+    ModelWanted,
+    SharedModelMessage,
+)
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.arrays import check_model, from_float32, to_float32
+from sottovoce.wire.v1 import shared_model_pb2
+
+_LONGEST_NAME = 64
+
+Said = HeadAnnounced | ModelWanted | SharedModelMessage
+
+
+def to_bytes(message: Said) -> bytes:
+    """See PayloadCodec.to_bytes."""
+    said = shared_model_pb2.SharedModelMessage()
+    match message:
+        case HeadAnnounced(head):
+            said.announced.CopyFrom(to_wire(head))
+        case ModelWanted():
+            said.wanted.SetInParent()
+        case SharedModelMessage(head, parameters):
+            said.model.CopyFrom(shared_model_pb2.SharedModel(head=to_wire(head), parameters=to_float32(parameters)))
+    return said.SerializeToString(deterministic=True)
+
+
+def from_bytes(payload: bytes) -> Said:
+    """See PayloadCodec.from_bytes."""
+    message = shared_model_pb2.SharedModelMessage.FromString(payload)
+    match message.WhichOneof("said"):
+        case "announced":
+            return HeadAnnounced(from_wire(message.announced))
+        case "wanted":
+            return ModelWanted()
+        case "model":
+            return SharedModelMessage(from_wire(message.model.head), from_float32(message.model.parameters))
+    raise MessageRefused("shape", "the message says nothing that this version knows")
+
+
+def check(message: Said) -> None:
+    """See PayloadCodec.check."""
+    if isinstance(message, ModelWanted):
+        return
+    if not 0 <= message.head.step <= MAX_STEP or len(message.head.writer) > _LONGEST_NAME:
+        raise MessageRefused("range", "the head is beyond its limits")
+    if isinstance(message, SharedModelMessage):
+        check_model(message.parameters, message.head.step)
+
+
+def to_wire(head: Head) -> shared_model_pb2.SharedModelHead:
+    """A head as protobuf."""
+    return shared_model_pb2.SharedModelHead(step=head.step, writer=head.writer)
+
+
+def from_wire(head: shared_model_pb2.SharedModelHead) -> Head:
+    """A head from protobuf."""
+    return Head(head.step, head.writer)
