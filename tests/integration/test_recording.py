@@ -20,7 +20,7 @@ from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.core import Core, Transmit
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.algorithms.push_sum.algorithm import schedule_of
+from sottovoce.algorithms.push_sum.parts import schedule_of
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.config import load

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from sottovoce.algorithms.family import budget_of, family_of
-from sottovoce.config import LEARNERS, AgentConfig, checked
+from sottovoce.config import AgentConfig, checked
 from sottovoce.data import Records, width
 from sottovoce.door import Status
 from sottovoce.errors import ConfigError, PrivacyError
+from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Ledger, SeededNoise, StreamTerms, Terms, build
 
 FEATURES, CLASSES = 3, 2
@@ -31,8 +32,9 @@ _OPTIONS: dict[str, list[dict[str, Any]]] = {
                 {"fidelity": "paper"}],
     "visits": [{}, {"budget": "k-times", "visits": 3}, {"budget": "halving", "visits": 3}, {"fidelity": "paper"}],
 }  # fmt: skip
-_USED = {"push_sum": ("sampling", "clipping"), "rounds": ("sampling",),
-         "shared_model": ("chains",), "golf": ("records",), "gradient_walk": ("visits",), "average": ()}  # fmt: skip
+_SHOWN_BY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
+             "visits": "visits"}  # fmt: skip
+"""Which group of options a learner has that has this key."""
 _DATA = ("expected_records", "transform")
 
 
@@ -89,7 +91,7 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
     if learner["name"] == "pdsl":
         learner = {"shapley": "cosine", **learner}
     data: dict[str, Any] = {"source": "digits", "features": FEATURES, "classes": CLASSES}
-    many = "sampling" in learner or LEARNERS[learner["name"]].family == "rounds"
+    many = "sampling" in learner or ALGORITHMS[learner["name"]].mutual
     data["expected_records"] = float(new.get("expected_records", 256 if many else 24))
     if "transform" in new:
         data["transform"] = new["transform"]
@@ -109,9 +111,10 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
 
 def cases() -> Iterator[Case]:
     """Every combination, proved or not."""
-    for name, known in LEARNERS.items():
+    for name, known in ALGORITHMS.items():
         # The thresholds of adad2p and constd2p are clipd2p's with other defaults.
-        used = ("sampling",) if name in ("adad2p", "constd2p") else _USED[known.family]
+        shown = [group for key, group in _SHOWN_BY.items() if key in known.keys]
+        used = ("sampling",) if name in ("adad2p", "constd2p") else shown
         groups = [_OPTIONS[group] for group in used]
         chosen = [
             {key: value for part in options for key, value in part.items()} for options in itertools.product(*groups)

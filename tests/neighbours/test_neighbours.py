@@ -8,7 +8,7 @@ import os
 from collections import Counter
 
 import pytest
-from sottovoce.config import LEARNERS
+from sottovoce.registry import ALGORITHMS
 
 from tests.neighbours.cases import Case, proved
 from tests.neighbours.pairs import play
@@ -33,10 +33,10 @@ def test_many_neighbours_differ_by_what_was_paid(case: Case) -> None:
     print(f"{case.name}: {pairs} pairs, {reached:.5f} of the charge reached")
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_learner_is_played_or_promises_nothing(name: str) -> None:
     played = any(dict(case.learner)["name"] == name for case in proved())
-    assert played != LEARNERS[name].noiseless
+    assert played != ALGORITHMS[name].noiseless
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.algorithm import schedule_of
+from sottovoce.algorithms.push_sum.parts import schedule_of
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, contribution
 from sottovoce.algorithms.push_sum.public.machine import PushSumState as LearnerState
 from sottovoce.config import load

@@ -11,10 +11,10 @@ import tomlkit
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.join import join
-from sottovoce.config import own_keys
 from sottovoce.data import apply, width
 from sottovoce.identity import Fleet, Identity, Validity
 from sottovoce.kernels import Softmax
+from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
 
 FEATURES, CLASSES = 4, 3
@@ -69,7 +69,7 @@ class Device:
         What has nothing left to learn goes on mixing at its pace here.
         """
         peers = list(peers)
-        own = own_keys(tables.get("learner", {}).get("name", "clipd2p"))
+        own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys
         learner = {"period": 0.05, "steps": 20, "longest_period": 0.05}
         usual: Tables = {
             "agent": {"state": self.state.name},

@@ -35,22 +35,6 @@ _NOT_COVERED = (
     "the same data given to a second device, or to this one under a new identity: their budgets add up",
     "everything declared as public: bounds, features, classes, schedule, transform",
 )
-_WHAT_LEAVES = {
-    "golf": "each record once, perturbed, and models computed from perturbed records",
-    "gradient-walk": "a model that walked by, after a step along a noisy gradient",
-    "clipd2p": "shares of a model, each after a step along a noisy sum of clipped gradients",
-    "push-sum": "shares of a model, each after a step along the exact sum of gradients",
-    "adad2p": "shares of a model, each after a step along a noisy sum of clipped gradients",
-    "constd2p": "shares of a model, each after a step along a noisy sum of clipped gradients",
-    "without-replacement": "a model that goes round, after steps along noisy gradients of batches used once",
-    "with-replacement": "a model that goes round, after steps along noisy gradients of random batches",
-    "pdsl": "a model, noisy gradients at neighbours' models and at its own, and what is computed from them",
-    "dp-cga": "a model, noisy gradients at neighbours' models and at its own, and what is computed from them",
-    "dp-dpsgd": "a model, after steps along noisy gradients of random batches",
-    "muffliato": "a model, after steps along noisy gradients of random batches",
-    "dp-net-fleet": "a model and a direction, after steps along noisy gradients of random batches",
-    "average": "shares of a mean, after one noisy vector of this device",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +70,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "unit": _UNITS[budget.unit],
         "person": _person(budget, lifetime),
         "hidden": _NEIGHBOURS[budget.neighbouring],
-        "leaves_the_device": _WHAT_LEAVES[config.learner.name],
+        "leaves_the_device": config.learner.algorithm.releases,
         "seen_by": {
             "local": statement.threat_model,
             "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",

@@ -6,13 +6,14 @@ Codecs are imported where a learner is made: a separate vault, which makes none,
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from sottovoce.config import LEARNERS, AgentConfig, has_graph
+from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
 from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.learners import Learner, Provenance, PublishedRecord
+from sottovoce.model_names import has_graph
+from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Scaling, Terms
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 Kept = tuple[PublishedRecord, ...]
 Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
+
+
+def _nothing() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Family:
         learner: makes the state machine and its codec, for (node id, provenance, published records kept).
         keeps_records: whether published records are to be kept on the disk.
         facts: more about the algorithm for reports, JSON-ready.
+        check: refuses what its learner cannot go on, with a ConfigError, before one is made.
     """
 
     model: Model
@@ -41,20 +47,20 @@ class Family:
     learner: Callable[[str, Provenance, Kept], Made]
     keeps_records: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
+    check: Callable[[], None] = _nothing
 
 
-class _Module(Protocol):
-    def family(self, config: AgentConfig) -> Family: ...
-
-
-def family_of(config: AgentConfig) -> Family:
+def family_of(config: AgentConfig, public: Records | None = None) -> Family:
     """The parts for a configuration.
+
+    Args:
+        config: of an agent.
+        public: records by which models are scored, transformed, in place of those that data.public names.
 
     Raises:
         PrivacyError: the budget allows no such release.
     """
-    module = cast(_Module, import_module(f"sottovoce.algorithms.{LEARNERS[config.learner.name].family}.algorithm"))
-    return module.family(config)
+    return cast(Family, ALGORITHMS[config.learner.name].parts(config, public))
 
 
 def kernel_of(config: AgentConfig) -> Kernel:

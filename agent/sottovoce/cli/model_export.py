@@ -54,7 +54,7 @@ def export(
 
 def _public(found: Found) -> "PublicModel":
     from sottovoce.cli.model_files import graph_of
-    from sottovoce.config import has_graph
+    from sottovoce.model_names import has_graph
     from sottovoce.models.declaration import parse_declaration
     from sottovoce.models.export import PublicModel
 

@@ -75,14 +75,14 @@ def run_testbed(
         one_blas_thread()
     from sottovoce.cli.output import check_writable, write
     from sottovoce.cli.table import ConsoleWatcher
-    from sottovoce.config import LEARNERS
+    from sottovoce.registry import ALGORITHMS
     from sottovoce.simulate import NEWSCAST, Faults, Trace
     from sottovoce.testbed import memory, processes
     from sottovoce.testbed.options import Options, settings, topology_of
     from sottovoce.testbed.plan import plan
 
     if epsilon is None:
-        epsilon = math.inf if learner in LEARNERS and LEARNERS[learner].noiseless else 2.0
+        epsilon = math.inf if learner in ALGORITHMS and ALGORITHMS[learner].noiseless else 2.0
     words = fault or []
     options = Options(
         agents=agents,

@@ -2,16 +2,6 @@
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, filled
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.learners import (
-    GRAPH_SUFFIX,
-    LEARNERS,
-    REGRESSION_MODEL,
-    LearnerInfo,
-    has_graph,
-    of_another,
-    own_keys,
-    relation_of,
-)
 from sottovoce.config.loading import checked, load
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
@@ -27,16 +17,12 @@ from sottovoce.config.schema import (
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 
 __all__ = [
-    "GRAPH_SUFFIX",
-    "LEARNERS",
-    "REGRESSION_MODEL",
     "AgentConfig",
     "AgentSection",
     "DataSection",
     "FeedSection",
     "FormatSection",
     "IdentitySection",
-    "LearnerInfo",
     "LearnerSection",
     "LedgerSection",
     "MembershipSection",
@@ -50,9 +36,5 @@ __all__ = [
     "address_of",
     "checked",
     "filled",
-    "has_graph",
     "load",
-    "of_another",
-    "own_keys",
-    "relation_of",
 ]

@@ -10,10 +10,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from sottovoce.config.learners import GRAPH_SUFFIX, GRAPH_TRANSFORM, LEARNERS, has_graph, of_another
 from sottovoce.config.schema import AgentConfig, LearnerSection
 from sottovoce.errors import ConfigError
+from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
 from sottovoce.nearest import nearest
+from sottovoce.registry import ALGORITHMS, of_another
 
 KeyPath = tuple[str | int, ...]
 _KINDS_WITH_PATH = ("csv", "idx", "npz")
@@ -125,7 +126,7 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
 
 def _of_other_learners(table: Any, origin: str, line_of: LineOf) -> list[str]:
     """A line for each key of `[learner]` that is another learner's, and would be ignored."""
-    if not isinstance(table, dict) or (name := table.get("name", LearnerSection().name)) not in LEARNERS:
+    if not isinstance(table, dict) or (name := table.get("name", LearnerSection().name)) not in ALGORITHMS:
         return []
     problems = []
     for key in table:

@@ -7,14 +7,14 @@ from msgspec import Meta, Struct
 
 from sottovoce.config.feed import FeedSection, is_broker
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.learners import GRADIENT_MODELS, GRAPH_SHARE, LEARNERS, REGRESSION_MODEL, has_graph, relation_of
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
 from sottovoce.config.transport import TransportSection
 from sottovoce.config.wrong import LARGEST, wrong
+from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SHARE, REGRESSION_MODEL, has_graph
+from sottovoce.registry import ALGORITHMS, Algorithm, unknown
 
 _MOST_EPSILON = 500.0
-_MOST_GOLF_RECORDS = 4096
 
 BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
@@ -88,10 +88,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[learner]`: the algorithm and its public schedule."""
 
-    name: Literal[
-        "clipd2p", "push-sum", "adad2p", "constd2p", "golf", "gradient-walk", "without-replacement",
-        "with-replacement", "pdsl", "dp-dpsgd", "dp-cga", "muffliato", "dp-net-fleet", "average",
-    ] = "clipd2p"  # fmt: skip
+    name: Annotated[str, Meta(min_length=1, max_length=64, description="the algorithm")] = "clipd2p"
     fidelity: Literal["sound", "paper"] = "sound"
     model: Annotated[
         Annotated[str, Meta(min_length=1, max_length=4096)] | None,
@@ -208,7 +205,9 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def __post_init__(self) -> None:
         """Models belong to learners, some of which are there to the letter."""
-        known = LEARNERS[self.name]
+        if self.name not in ALGORITHMS:
+            raise wrong("name", f"there is no such learner; {unknown(self.name)}")
+        known = self.algorithm
         if self.model is not None and not known.learns(self.model):
             files = ", and files that end in .onnx" if known.models == GRADIENT_MODELS else ""
             raise wrong("model", f"learner {self.name} has the models {', '.join(known.models)}{files}")
@@ -220,39 +219,43 @@ class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise wrong("visits", "budget once is one visit; choose k-times or halving for more")
         if self.chebyshev and self.spectral_gap is None:
             raise wrong("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
-        if self.name == "golf" and self.batch_size > _MOST_GOLF_RECORDS:
-            raise wrong("batch", f"a message holds at most {_MOST_GOLF_RECORDS} published records")
-        if self.name == "without-replacement" and self.fidelity == "sound" and self.controller == "deep-q":
+        if known.most_in_a_batch is not None and self.batch_size > known.most_in_a_batch:
+            raise wrong("batch", f"a message holds at most {known.most_in_a_batch} published records")
+        if self.fidelity == "sound" and self.controller == "deep-q":
             raise wrong("controller", "deep-q tells what nobody pays for; it exists to the letter: fidelity = paper")
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What is known of the learner."""
+        return ALGORITHMS[self.name]
 
     @property
     def chosen_model(self) -> str:
         """The model, chosen or the learner's own."""
-        if self.name == "golf" and self.fidelity == "paper":
-            return self.model or "pegasos"
-        return self.model or LEARNERS[self.name].models[0]
+        own = self.algorithm.models[0]
+        return self.model or (self.algorithm.letter_model or own if self.fidelity == "paper" else own)
 
     @property
     def threshold(self) -> float:
         """The clip, chosen or the learner's own."""
-        return LEARNERS[self.name].clip if self.clip is None else self.clip
+        return self.algorithm.clip if self.clip is None else self.clip
 
     @property
     def rate(self) -> float:
         """The step size, chosen or the learner's own."""
         if self.step_size is not None:
             return self.step_size
-        return LEARNERS[self.name].step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
+        return self.algorithm.step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
 
     @property
     def decay(self) -> float:
         """The step decay, chosen or the learner's own."""
-        return LEARNERS[self.name].step_decay if self.step_decay is None else self.step_decay
+        return self.algorithm.step_decay if self.step_decay is None else self.step_decay
 
     @property
     def batch_size(self) -> int:
         """The batch, chosen or the learner's own."""
-        return LEARNERS[self.name].batch if self.batch is None else self.batch
+        return self.algorithm.batch if self.batch is None else self.batch
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -349,7 +352,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """A unit is one that the learner bounds, and windows are declared. A regression is learnt by what can."""
         unit = self.unit
-        if unit != "record" and LEARNERS[self.learner.name].record_level:
+        if unit != "record" and self.learner.algorithm.record_level:
             why = f"learner {self.learner.name} bounds what one record adds"
             if self.privacy.unit is None:  # of a feed, whose records are half hours
                 raise wrong(
@@ -365,8 +368,8 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"
-        if not LEARNERS[learner.name].regression:
-            able = ", ".join(name for name, known in LEARNERS.items() if known.regression)
+        if not learner.algorithm.regression:
+            able = ", ".join(name for name, known in ALGORITHMS.items() if known.regression)
             raise wrong("learner.name", f"{why}, which {learner.name} does not learn; choose one of {able}")
         if learner.chosen_model != REGRESSION_MODEL and not has_graph(learner.chosen_model):
             raise wrong("learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}")
@@ -376,7 +379,7 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     @property
     def unit(self) -> str:
         """What one privacy unit is: as configured, or the learner's own; of a meter's feed a day."""
-        own = LEARNERS[self.learner.name].unit
+        own = self.learner.algorithm.unit
         if self.data.source.startswith("feed:") and own == "record":
             own = "window"
         return self.privacy.unit or own
@@ -385,11 +388,11 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def neighbouring(self) -> str:
         """What two data sets may differ in: as configured, or the learner's own relation."""
         learner = self.learner
-        own = relation_of(learner.name, learner.fidelity, learner.controller, learner.release_every)
+        own = learner.algorithm.relation_of(learner.fidelity, learner.controller, learner.release_every)
         return self.privacy.neighbouring or own
 
     @property
     def unproved(self) -> bool:
         """Whether no ε is proved for what the learner does, so that its releases are charged as infinite."""
         learner = self.learner
-        return learner.fidelity == "paper" and LEARNERS[learner.name].to_the_letter != "proved"
+        return learner.fidelity == "paper" and learner.algorithm.to_the_letter != "proved"

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from sottovoce.config import AgentConfig, has_graph
+from sottovoce.config import AgentConfig
 from sottovoce.doctor.finding import Finding, ok, problem
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
+from sottovoce.model_names import has_graph
 
 CORE = ("aiomqtt", "cryptography", "google.protobuf", "grpc", "msgspec", "numpy", "rich", "tomlkit", "typer")
 

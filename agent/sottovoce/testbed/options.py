@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from sottovoce.assignments import assigned
 from sottovoce.config import (
-    GRAPH_SUFFIX,
-    LEARNERS,
     AgentConfig,
     DataSection,
     LearnerSection,
@@ -20,13 +18,12 @@ from sottovoce.config import (
     PrivacySection,
     TransportSection,
     checked,
-    of_another,
-    own_keys,
-    relation_of,
 )
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
+from sottovoce.model_names import GRAPH_SUFFIX
 from sottovoce.nearest import nearest
+from sottovoce.registry import ALGORITHMS, Algorithm, of_another, unknown
 from sottovoce.simulate import NEWSCAST, Faults, known
 from sottovoce.vault import Budget
 
@@ -54,7 +51,7 @@ class Options:
 
     Attributes:
         agents: how many.
-        learner: a name of sottovoce.config.LEARNERS.
+        learner: a name of sottovoce.registry.ALGORITHMS.
         fidelity: `sound`, or `paper`: the algorithm to the letter.
         model: its name, or a file that ends in `.onnx`; None for the learner's own.
         data: a data SPEC.
@@ -115,9 +112,8 @@ class Options:
             raise UsageError(f"--seed {self.seed}: choose 0 or more")
         allowed = self.allows_unproved
         self.faults.check(self.agents, self.cycles)
-        if self.learner not in LEARNERS:
-            near = nearest(self.learner, LEARNERS) or ", ".join(sorted(LEARNERS))
-            raise UsageError(f"--learner {self.learner}: there is no such learner; did you mean {near}?")
+        if self.learner not in ALGORITHMS:
+            raise UsageError(f"--learner {self.learner}: there is no such learner; {unknown(self.learner)}")
         for key in self.settings:
             table, _, own = key.partition(".")
             if table == "learner" and (problem := of_another(self.learner, own)) is not None:
@@ -133,7 +129,7 @@ class Options:
                 "no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
                 "--set privacy.allow_unproved=true to run it all the same"
             )
-        if LEARNERS[self.learner].noiseless and self.epsilon is not None and not allowed:
+        if self.algorithm.noiseless and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
                 "--epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
@@ -141,9 +137,14 @@ class Options:
         _ = self.budget  # which refuses what promises nothing
 
     @property
+    def algorithm(self) -> Algorithm:
+        """What is known of the learner."""
+        return ALGORITHMS[self.learner]
+
+    @property
     def noiseless(self) -> bool:
         """Whether nothing is promised."""
-        return self.epsilon is None or LEARNERS[self.learner].noiseless
+        return self.epsilon is None or self.algorithm.noiseless
 
     @property
     def allows_unproved(self) -> bool:
@@ -153,12 +154,12 @@ class Options:
     @property
     def unproved(self) -> bool:
         """Whether the algorithm to the letter has no ε that is proved."""
-        return self.fidelity == "paper" and LEARNERS[self.learner].to_the_letter in ("as-published", "refuted")
+        return self.fidelity == "paper" and self.algorithm.to_the_letter in ("as-published", "refuted")
 
     @property
     def ranges_from_training(self) -> bool:
         """Whether features are scaled by the training set's own ranges, as the paper does; it is refuted."""
-        scaled = self.fidelity == "paper" and LEARNERS[self.learner].family in ("golf", "gradient_walk")
+        scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
         return scaled and "data.bounds" not in self.settings
 
     @property
@@ -166,14 +167,14 @@ class Options:
         """What one privacy unit may cost."""
         promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
-        unit = str(self.settings.get("privacy.unit", LEARNERS[self.learner].unit))
+        unit = str(self.settings.get("privacy.unit", self.algorithm.unit))
         return Budget(promised, self.delta, unit, neighbouring)
 
     @property
     def _relation(self) -> str:
         """The learner's own relation."""
         controller, every = self.settings.get("learner.controller"), self.settings.get("learner.release_every", 1)
-        return relation_of(self.learner, self.fidelity, controller, every)
+        return self.algorithm.relation_of(self.fidelity, controller, every)
 
     @property
     def partition(self) -> str:
@@ -221,10 +222,10 @@ class Options:
     def _defaults(self) -> dict[str, Any]:
         """What a short run needs, unless the command line says otherwise."""
         paced = {"steps": self.steps, "longest_period": self.period}  # a run has an end, and is measured there
-        own = own_keys(self.learner)
+        own = self.algorithm.own_keys
         usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
         usual["membership.period"] = max(0.05, self.period)
-        if LEARNERS[self.learner].family == "average":
+        if not self.algorithm.predicts:
             usual["data.transform"] = "none"
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
 
@@ -259,7 +260,7 @@ class Options:
 
 def topology_of(learner: str) -> str:
     """Who sends to whom when nobody says so; of a name that there is not, too, which is refused elsewhere."""
-    return LEARNERS[learner].topology if learner in LEARNERS else "exponential"
+    return ALGORITHMS[learner].topology if learner in ALGORITHMS else "exponential"
 
 
 def settings(assignments: Sequence[str]) -> dict[str, Any]:

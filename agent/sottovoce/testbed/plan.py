@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.algorithms.family import Family, family_of, kernel_of, records_of
-from sottovoce.algorithms.push_sum.algorithm import step_size
-from sottovoce.algorithms.rounds.algorithm import check, scored
-from sottovoce.config import LEARNERS, REGRESSION_MODEL, AgentConfig, own_keys
+from sottovoce.algorithms.push_sum.parts import step_size
+from sottovoce.config import AgentConfig
 from sottovoce.data import (
     Bounds,
     DataSet,
@@ -20,6 +19,8 @@ from sottovoce.data import (
     partition,
     uniform_bounds,
 )
+from sottovoce.model_names import REGRESSION_MODEL
+from sottovoce.registry import ALGORITHMS
 from sottovoce.simulate import out_peers
 from sottovoce.simulate.mixing import metropolis, spectral_gap
 from sottovoce.testbed.gradient_bound import longest_gradient
@@ -111,7 +112,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     bounds = data.bounds
     train, test, groups = data.records, data.test, data.groups
     if test is None:
-        share = 0.0 if LEARNERS[options.learner].family == "average" else _HELD_OUT
+        share = _HELD_OUT if ALGORITHMS[options.learner].predicts else 0.0
         train_rows, test_rows = holdout(len(train), options.seed, share)
         train, test = train.at(train_rows), train.at(test_rows)
         groups = None if groups is None else groups[train_rows]
@@ -189,7 +190,8 @@ def _windows(options: Options, train: Records) -> tuple[int, int] | None:
 def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
     """G of constd2p to the letter, where it is needed and nobody has declared it."""
     learner = config.learner
-    asked = learner.name == "constd2p" and learner.fidelity == "paper" and learner.gradient_bound is None
+    known = "gradient_bound" in learner.algorithm.keys
+    asked = known and learner.fidelity == "paper" and learner.gradient_bound is None
     if not asked or options.noiseless or not len(records):
         return None
     kernel = kernel_of(config)
@@ -206,24 +208,20 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
     """The parts of a learner, which scores models on these public records if it scores any."""
-    if LEARNERS[config.learner.name].family != "rounds":
-        return family_of(config)
-    check(config)
-    return family_of(config) if public is None else scored(config, public)
+    family = family_of(config, public)
+    family.check()
+    return family
 
 
 def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
     """Where one model goes round, the first agent begins. In rounds, all have what follows from the graph."""
-    match LEARNERS[options.learner].family:
-        case "gradient_walk" | "shared_model":
-            return {"begins_walk": True} if index == 0 else {}
-        case "rounds":
-            gap = spectral_gap(metropolis(peers)) if options.settings.get("learner.chebyshev") is True else None
-            graph = {"answers": 1 + max(map(len, peers)), "spectral_gap": gap}
-            own = set(own_keys(options.learner)) - {key.removeprefix("learner.") for key in options.settings}
-            return {key: value for key, value in graph.items() if key in own}
-        case _:
-            return {}
+    algorithm = ALGORITHMS[options.learner]
+    if algorithm.one_begins:
+        return {"begins_walk": True} if index == 0 else {}
+    gap = spectral_gap(metropolis(peers)) if options.settings.get("learner.chebyshev") is True else None
+    graph = {"answers": 1 + max(map(len, peers)), "spectral_gap": gap}
+    own = set(algorithm.keys) - {key.removeprefix("learner.") for key in options.settings}
+    return {key: value for key, value in graph.items() if key in own}
 
 
 def _peers(options: Options) -> list[list[int]]:
@@ -231,6 +229,6 @@ def _peers(options: Options) -> list[list[int]]:
     if options.transport == "mixed":  # a seed must be one that everybody reaches
         return [[0] if i else [] for i in range(options.agents)]
     peers = out_peers(options.topology, options.agents, options.seed)
-    if LEARNERS[options.learner].family != "rounds":
+    if not ALGORITHMS[options.learner].mutual:
         return peers
     return [[*row, *(j for j, other in enumerate(peers) if i in other and j not in row)] for i, row in enumerate(peers)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from sottovoce.data import Records
 from sottovoce.errors import UsageError
+from sottovoce.registry import ALGORITHMS
 from sottovoce.testbed.options import Options
 
 _MOST = 500
@@ -52,7 +53,7 @@ def set_apart(options: Options, train: Records, test: Records) -> Apart:
 
 def _needed(options: Options) -> bool:
     scores = options.settings.get("learner.shapley", "exact") in ("exact", "monte-carlo")
-    return options.learner == "pdsl" and scores and "data.public" not in options.settings
+    return "shapley" in ALGORITHMS[options.learner].keys and scores and "data.public" not in options.settings
 
 
 def _drawn(count: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sottovoce.config import AgentConfig, own_keys
+from sottovoce.config import AgentConfig
 from sottovoce.data import Records
 from sottovoce.testbed.plan import Plan
 
@@ -25,7 +25,7 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 def tables_of(config: AgentConfig) -> dict[str, Any]:
     """The configuration as TOML tables: no null, which TOML has not."""
     tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
-    own = own_keys(config.learner.name)
+    own = config.learner.algorithm.own_keys
     tables["learner"] = {key: value for key, value in tables["learner"].items() if key in own}
     return {name: _present(table) for name, table in tables.items()}
 

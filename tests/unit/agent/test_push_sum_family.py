@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.algorithms.family import family_of
-from sottovoce.algorithms.push_sum.algorithm import schedule_of
+from sottovoce.algorithms.push_sum.parts import schedule_of
 from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError

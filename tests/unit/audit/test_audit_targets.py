@@ -8,8 +8,8 @@ from sottovoce.audit import LEARNERS, MECHANISMS, audit
 from sottovoce.audit.games import canaries
 from sottovoce.audit.subject import fresh
 from sottovoce.audit.targets.scaled import ScaledNoiseSums
-from sottovoce.config import LEARNERS as LEARNERS_OF_THE_TABLE
 from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Ledger
 
 from tests.mutations import mutants
@@ -27,12 +27,12 @@ def test_every_mechanism_is_audited(name: str) -> None:
     assert (found["seen"], found["epsilon_stated"]) == ("release", 2.0)
 
 
-@pytest.mark.parametrize("name", LEARNERS_OF_THE_TABLE)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_learner_is_played_as_it_ships(name: str) -> None:
     """What a peer makes of its messages is what the vault released: noise of the stated law around the stated sum."""
     subject = LEARNERS[name, "sound"](2.0, 1e-5)
-    family = LEARNERS_OF_THE_TABLE[name].family
-    sampling = {"push_sum": "full", "rounds": "poisson"}.get(family)
+    usual = {"clipping": "full", "deadline": "poisson"}  # of push-sum, and of rounds
+    sampling = next((drawn for key, drawn in usual.items() if key in ALGORITHMS[name].keys), None)
     sampling = {"without-replacement": "blocks", "with-replacement": "poisson"}.get(name, sampling)
     assert subject.played.get("sampling") == sampling
     if subject.budget.epsilon is not None:

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from sottovoce.config import LEARNERS, LearnerSection, load, own_keys
-from sottovoce.config.learners import COMMON_KEYS
+from sottovoce.config import LearnerSection, load
 from sottovoce.errors import ConfigError
+from sottovoce.registry import ALGORITHMS, COMMON_KEYS
 from sottovoce.testbed.options import settings
 
 from tests.support.command import here
@@ -28,12 +28,12 @@ def written(directory: Path, learner: str, *keys: str) -> Path:
 
 
 def test_every_key_belongs_to_a_learner() -> None:
-    assert {key for name in LEARNERS for key in own_keys(name)} == set(LearnerSection.__struct_fields__)
+    assert {key for name in ALGORITHMS for key in ALGORITHMS[name].own_keys} == set(LearnerSection.__struct_fields__)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_keys_of_other_learners_are_errors_that_name_the_line(tmp_path: Path, name: str) -> None:
-    others = sorted(set(LearnerSection.__struct_fields__) - set(own_keys(name)))
+    others = sorted(set(LearnerSection.__struct_fields__) - set(ALGORITHMS[name].own_keys))
     with pytest.raises(ConfigError) as refused:
         load(written(tmp_path, name, *others))
     told = str(refused.value).splitlines()
@@ -73,7 +73,7 @@ def test_the_page_has_every_learner_with_its_keys() -> None:
     page = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \| (`[a-z_]+`(?:, `[a-z_]+`)*) \|$", page, re.MULTILINE)
     shown = {name: _words(keys) for names, keys in rows for name in _words(names)}
-    assert shown == {name: list(known.keys) for name, known in LEARNERS.items()}
+    assert shown == {name: list(known.keys) for name, known in ALGORITHMS.items()}
     assert f"Every learner has {', '.join(f'`{key}`' for key in COMMON_KEYS)}, and these." in page
 
 

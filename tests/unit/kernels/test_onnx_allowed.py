@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from sottovoce.config.learners import GRAPH_MODELS
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import kernel_named
 from sottovoce.kernels.onnx import allowed
 from sottovoce.kernels.onnx.allowed import MOST_BYTES, STOCK, allowed_graph, digest_of, is_graph, stock_hashes
+from sottovoce.model_names import GRAPH_MODELS
 
 from tests.support.graphs import graph
 

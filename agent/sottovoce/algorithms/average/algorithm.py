@@ -1,41 +1,26 @@
-"""The mean of one bounded vector a device, by push-sum."""
+"""The mean of a vector a device, as a value."""
 
-from sottovoce.algorithms.family import Family, Kept, Made, budget_of
-from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
-from sottovoce.config import AgentConfig
-from sottovoce.data import width
-from sottovoce.kernels.mean import Mean
-from sottovoce.learners import Provenance
-from sottovoce.vault import MeanTerms
+from typing import Any
+
+from sottovoce.registry import Algorithm
 
 
-def family(config: AgentConfig) -> Family:
-    """Averaging: average.
+def _parts(config: Any, public: Any) -> Any:
+    from sottovoce.algorithms.average.parts import family
 
-    Push-sum with one step of one vector: the mean is where Σ ½‖z - v‖² is least, and one step of length 1 against its
-    gradient at 0, which is -v, puts v into the mass.
-    """
-    learner, data = config.learner, config.data
-    model = Mean(width(data.transform, data.features))
-    schedule = Schedule(
-        learner=learner.name,
-        size=model.size,
-        period=learner.period,
-        steps=1,
-        step_size=-1.0,
-        step_decay=0.0,
-        expected_records=1.0,
-        fanout=learner.fanout,
-        asks="mean",
+    return family(config)
+
+
+ALGORITHMS = {
+    "average": Algorithm(
+        name="average",
+        releases="shares of a mean, after one noisy vector of this device",
+        parts=_parts,
+        keys=("clip", "fanout", "longest_period"),
+        models=("mean",),
+        unit="device",
+        clip=2.5,
+        predicts=False,
+        audit={"data.features": 8, "data.classes": 2},
     )
-
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
-        from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
-
-        del owner, provenance, kept  # mass has no author
-        push_sum = PushSum(schedule)
-        return push_sum, PushSumCodec(push_sum)
-
-    terms = MeanTerms(learner.name, model.size, learner.threshold)
-    facts = {"noise_deviation": terms.deviation(budget_of(config)), "clip": terms.clip}
-    return Family(model, None, terms, made, facts=facts)
+}

@@ -1,41 +1,30 @@
-"""Gossip learning on perturbed records."""
+"""Gossip learning on perturbed records (Hegedűs & Jelasity 2017), as a value."""
 
-from sottovoce.algorithms.family import Family, Kept, Made, scaling_of
-from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
-from sottovoce.config import AgentConfig
-from sottovoce.data import width
-from sottovoce.kernels import RULES, OneVsAll, ridge
-from sottovoce.learners import Provenance
-from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
-from sottovoce.vault import RecordTerms
+from typing import Any
+
+from sottovoce.registry import Algorithm
 
 
-def family(config: AgentConfig) -> Family:
-    """Published records: golf."""
-    perturbed, learner = scheme_of(config), config.learner
-    rule = RULES.get(learner.chosen_model)
-    fit = None if rule else ridge
-    schedule = GolfSchedule(perturbed, learner.period, learner.batch_size, learner.capacity)
+def _parts(config: Any, public: Any) -> Any:
+    from sottovoce.algorithms.golf.parts import family
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
-        from sottovoce.algorithms.golf.state_codec import GolfCodec
-
-        golf = Golf(schedule, rule, fit, owner, provenance, kept)
-        return golf, GolfCodec(golf)
-
-    model = OneVsAll(perturbed.features, perturbed.classes)
-    return Family(model, None, RecordTerms(learner.name, perturbed, scaling_of(config)), made, keeps_records=True)
+    return family(config)
 
 
-def scheme_of(config: AgentConfig) -> Scheme:
-    """How records are perturbed: by the public rule, by choice, or to the letter."""
-    learner, data = config.learner, config.data
-    features, epsilon = width(data.transform, data.features), config.privacy.epsilon
-    if epsilon == float("inf"):
-        return scheme("exact", features, data.classes, None)
-    if learner.fidelity == "paper":
-        return scheme("laplace-copies", features, data.classes, epsilon)
-    if learner.perturbation == "best":
-        choose = best_for_ridge if learner.chosen_model == "ridge" else best
-        return choose(features, data.classes, epsilon)
-    return scheme(learner.perturbation, features, data.classes, epsilon)
+ALGORITHMS = {
+    "golf": Algorithm(
+        name="golf",
+        releases="each record once, perturbed, and models computed from perturbed records",
+        parts=_parts,
+        keys=("longest_period", "batch", "perturbation", "capacity"),
+        models=("ridge", "pegasos", "logistic"),
+        neighbouring="replace-one",
+        to_the_letter="proved",
+        letter_model="pegasos",
+        record_level=True,
+        batch=128,
+        most_in_a_batch=4096,
+        scaled_by_training=True,
+        audit={"data.features": 8, "data.classes": 3},
+    )
+}

@@ -1,129 +1,72 @@
-"""Push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
+"""Push-sum SGD's algorithms, as values: push-sum, and AdaD²P's three learners in their sound variants."""
 
-import math
+from typing import Any
 
-import numpy as np
+from sottovoce.registry import Algorithm, Relation
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
-from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
-from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
-from sottovoce.algorithms.push_sum.published import published_terms
-from sottovoce.config import AgentConfig, has_graph
-from sottovoce.learners import Provenance
-from sottovoce.vault import GradientTerms, NormalisedTerms, Terms, gaussian_mu
-
-INITIAL_SEED = 0
-"""Of every fleet's public start."""
-
-_CLIPPING = {"adad2p": "decay"}  # what each name means where nothing is said; else constant
-_NOISY = 120.0
-_LARGEST = 2.0
-_REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
-_UNCLIPPED_GRAPH = 0.1
-_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them
+_KEYS = (
+    "steps", "clip", "step_size", "step_decay", "sampling", "batch", "longest_period", "fanout", "clipping",
+    "clip_decay", "clip_quantile",
+)  # fmt: skip
+_NOISY = "shares of a model, each after a step along a noisy sum of clipped gradients"
+_AUDIT = {"data.features": 256, "data.classes": 2}
 
 
-def family(config: AgentConfig) -> Family:
-    """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
-    learner = config.learner
-    kernel = kernel_of(config)
-    schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
+def _parts(config: Any, public: Any) -> Any:
+    from sottovoce.algorithms.push_sum.parts import family
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
-        from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
-
-        del owner, provenance, kept  # mass has no author
-        push_sum = PushSum(schedule, initial)
-        return push_sum, PushSumCodec(push_sum)
-
-    terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, schedule.thresholds)
-    return Family(kernel, kernel, terms, made)
+    return family(config)
 
 
-def schedule_of(config: AgentConfig, size: int) -> Schedule:
-    """The public schedule of a push-sum learner whose model has `size` parameters."""
-    learner, paper = config.learner, config.learner.fidelity == "paper"
-    return Schedule(
-        learner=learner.name,
-        size=size,
-        period=learner.period,
-        steps=learner.steps,
-        step_size=step_size(config, size),
-        step_decay=0.0 if paper else learner.decay,
-        expected_records=1.0 if paper else _batch(config),
-        fanout=learner.fanout,
-        thresholds=None if paper else _thresholds(config),
+def _relation(fidelity: str, controller: object, release_every: object) -> Relation:
+    return "replace-one" if fidelity == "paper" else "add-remove"  # batches of a fixed size show how many there are
+
+
+ALGORITHMS = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm(
+            name="clipd2p",
+            releases=_NOISY,
+            parts=_parts,
+            keys=(*_KEYS, "sigma"),
+            relation=_relation,
+            to_the_letter="as-published",
+            step_decay=0.5,
+            regression=True,
+            audit=_AUDIT,
+        ),
+        Algorithm(
+            name="push-sum",
+            releases="shares of a model, each after a step along the exact sum of gradients",
+            parts=_parts,
+            keys=_KEYS,
+            relation=_relation,
+            noiseless=True,
+            regression=True,
+            audit=_AUDIT,
+        ),
+        Algorithm(
+            name="adad2p",
+            releases=_NOISY,
+            parts=_parts,
+            keys=(*_KEYS, "sigma"),
+            relation=_relation,
+            to_the_letter="refuted",
+            step_decay=0.5,
+            regression=True,
+            audit=_AUDIT,
+        ),
+        Algorithm(
+            name="constd2p",
+            releases=_NOISY,
+            parts=_parts,
+            keys=(*_KEYS, "sigma", "gradient_bound"),
+            relation=_relation,
+            to_the_letter="refuted",
+            step_decay=0.5,
+            regression=True,
+            audit=_AUDIT,
+        ),
     )
-
-
-def _terms(config: AgentConfig, thresholds: Thresholds | None) -> Terms:
-    learner, data = config.learner, config.data
-    sums = GradientTerms(
-        learner=learner.name,
-        releases=learner.steps,
-        clip=_clip(config) if thresholds is None else 1.0,
-        windows=data.windows,
-        sampling=learner.sampling or "full",
-        batch=min(learner.batch_size, _held(config)),
-        of=_held(config),
-    )
-    return sums if thresholds is None else NormalisedTerms(sums, thresholds.rule)
-
-
-def _thresholds(config: AgentConfig) -> Thresholds | None:
-    """How the clipping threshold moves; None where it stays, or where nothing is clipped."""
-    learner = config.learner
-    rule = learner.clipping or _CLIPPING.get(learner.name, "constant")
-    if rule == "constant" or learner.name == "push-sum":
-        return None
-    return Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile)  # type: ignore[arg-type]
-
-
-def _clip(config: AgentConfig) -> float:
-    """C, or C_0; constd2p clips at the bound that its paper only believes in."""
-    learner = config.learner
-    if learner.name == "constd2p" and learner.gradient_bound is not None:
-        return learner.gradient_bound
-    return learner.threshold
-
-
-def _held(config: AgentConfig) -> int:
-    """Records that a device is expected to hold, as a whole number."""
-    return max(1, round(config.data.expected_records))
-
-
-def _batch(config: AgentConfig) -> float:
-    """B: records expected in a sum."""
-    if config.learner.sampling == "poisson":
-        return float(min(config.learner.batch_size, _held(config)))
-    return config.data.expected_records
-
-
-def step_size(config: AgentConfig, size: int) -> float:
-    """γ of the first step: as chosen, or by a public rule of what the noise allows.
-
-    K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model is best where that
-    is some 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md); a regression,
-    whose weights are of one size, far below that. It starts with smaller steps, for records and for windows.
-    """
-    learner = config.learner
-    if learner.fidelity == "paper":
-        return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
-    if config.data.classes == 1 and learner.step_size is None:
-        return _bounded(config, size, _NOISY_REGRESSION, _REGRESSION)
-    if learner.name == "push-sum" and learner.step_size is None:
-        usual = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
-        return _UNCLIPPED.get(learner.chosen_model, usual)
-    if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
-        return learner.rate
-    return _bounded(config, size, _NOISY, _LARGEST * learner.rate)
-
-
-def _bounded(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
-    """The largest γ, or the one that moves a model by `noisy` in noise, if that is less."""
-    learner, privacy = config.learner, config.privacy
-    if math.isinf(privacy.epsilon) or learner.steps == 0:
-        return largest
-    mu = gaussian_mu(privacy.epsilon, privacy.delta)
-    allowed = noisy * config.data.expected_records * mu / (learner.steps * np.sqrt(size) * _clip(config))
-    return float(min(allowed, largest))
+}

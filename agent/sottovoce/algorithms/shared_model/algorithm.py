@@ -1,146 +1,54 @@
-"""One model for all, written in turn (Jin, He & Dai 2023): without-replacement and with-replacement."""
+"""One model that goes round (Jin, He & Dai 2023), as values: without-replacement, with-replacement."""
 
-from typing import Literal
+from typing import Any
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
-from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
-from sottovoce.algorithms.shared_model.published import letter_sizes, published_terms, visits
-from sottovoce.config import AgentConfig
-from sottovoce.errors import PrivacyError
-from sottovoce.kernels import Kernel
-from sottovoce.learners import Provenance
-from sottovoce.vault import ChainTerms, GradientTerms, Terms, smooth
+from sottovoce.registry import Algorithm, Relation
 
-INITIAL_SEED = 0
-"""Of every fleet's public start."""
-
-_TURNS = 3
-_CHAIN_STEP = 0.5  # without noise, of a loss for which no lemma gives a better one
-_RADIUS = 2.0**11  # see ChainTerms
-
-Asks = Literal["gradient", "chain", "decisions"]
+_KEYS = ("clip", "step_size", "batch", "passes", "regularisation", "begins_walk", "deadline")
 
 
-def family(config: AgentConfig) -> Family:
-    """A shared model: without-replacement, with-replacement."""
-    learner = config.learner
-    kernel = kernel_of(config)
-    schedule = schedule_of(config, kernel)
+def _parts(config: Any, public: Any) -> Any:
+    from sottovoce.algorithms.shared_model.parts import family
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
-        from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounded
-        from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
-
-        del provenance, kept
-        shared = SharedModel(schedule, owner, rounded(kernel.initial(INITIAL_SEED)))
-        return shared, SharedModelCodec(shared)
-
-    terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, kernel)
-    facts = {"turns": schedule.turns, "asks": schedule.asks, "batch": batch_of(config), "order": schedule.order}
-    return Family(kernel, kernel, terms, made, facts=facts)
+    return family(config)
 
 
-def schedule_of(config: AgentConfig, kernel: Kernel) -> SharedModelSchedule:
-    """The public schedule of a device; nobody's turn ever comes where all steps are local."""
-    learner, asks = config.learner, _asks(config)
-    paper, random = learner.fidelity == "paper", learner.name == "with-replacement"
-    strong = learner.regularisation > 0 and not random
-    return SharedModelSchedule(
-        learner=learner.name,
-        period=learner.period,
-        turns=0 if learner.controller == "always-local" and not random else _turns(config),
-        asks=asks,
-        batch=batch_of(config),
-        step_size=_step_size(config, kernel, asks),
-        law="inverse-root" if random else "strongly-convex" if strong else "constant",
-        slope=slope_of(config),
-        regularisation=learner.regularisation if asks == "gradient" or not paper else 0.0,
-        radius=_RADIUS,
-        order="random" if random else "round",
-        patience=learner.deadline,
-        begins=learner.begins_walk,
+def _without(fidelity: str, controller: object, release_every: object) -> Relation:
+    chains = release_every != 1 or controller == "always-global"  # of disjoint batches, which have no other bound
+    return "replace-one" if chains or fidelity == "paper" else "add-remove"
+
+
+def _with(fidelity: str, controller: object, release_every: object) -> Relation:
+    return "replace-one" if fidelity == "paper" else "add-remove"  # batches of a fixed size show how many there are
+
+
+def _of_a_shared_model(**own: Any) -> Algorithm:
+    return Algorithm(
+        parts=_parts,
+        to_the_letter="refuted",
+        record_level=True,
+        clip=0.7,
+        batch=50,
+        topology="full",
+        one_begins=True,
+        audit={"data.features": 256, "data.classes": 2},
+        **own,
     )
 
 
-def batch_of(config: AgentConfig) -> int:
-    """b: as configured; else the paper's 50, but a third of the records for sound releases of single batches."""
-    learner = config.learner
-    if learner.batch is not None:
-        return learner.batch
-    if learner.fidelity == "paper" or _asks(config) != "gradient":
-        return learner.batch_size
-    return max(1, _records(config) // _TURNS)
-
-
-def _records(config: AgentConfig) -> int:
-    """Records of a device, public; chains are made of those that there really are, so that these may be one less."""
-    expected = config.data.expected_records
-    return round(expected) if _asks(config) == "gradient" else int(expected)
-
-
-def slope_of(config: AgentConfig) -> float:
-    """a of Theorem 4: half the share of global steps."""
-    return 0.5 / _period(config)
-
-
-def _asks(config: AgentConfig) -> Asks:
-    learner = config.learner
-    if learner.name == "with-replacement":
-        return "gradient"
-    if learner.controller == "deep-q":
-        return "decisions"
-    sums = learner.controller != "always-global" and learner.release_every == 1
-    return "gradient" if sums and learner.fidelity == "sound" else "chain"
-
-
-def _period(config: AgentConfig) -> int:
-    """R, batches in a chain."""
-    learner = config.learner
-    return learner.release_every if learner.controller == "schedule" and learner.name == "without-replacement" else 1
-
-
-def _turns(config: AgentConfig) -> int:
-    """Turns of one device."""
-    learner, records = config.learner, _records(config)
-    if learner.name == "with-replacement" and learner.fidelity == "paper":
-        return visits(records, batch_of(config))
-    a_turn = batch_of(config) * _period(config)
-    return learner.passes * max(1, records // a_turn)
-
-
-def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
-    """η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows."""
-    learner = config.learner
-    if learner.fidelity == "paper":
-        return letter_sizes(config, slope_of(config)).first or 1.0
-    if learner.step_size is not None or asks == "gradient":
-        return learner.rate
-    try:
-        return 1 / (2 * smooth(kernel).regularised(learner.regularisation).smoothness)
-    except PrivacyError:  # without noise there may be no lemma; with noise the vault refuses
-        return _CHAIN_STEP
-
-
-def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
-    learner, asks, batch = config.learner, _asks(config), batch_of(config)
-    if asks == "chain":
-        return ChainTerms(
-            learner=learner.name,
-            step_size=_step_size(config, kernel, asks),
-            batch=batch,
-            period=_period(config),
-            passes=learner.passes,
-            regularisation=learner.regularisation,
-            slope=slope_of(config),
-            radius=_RADIUS,
-        )
-    random = learner.name == "with-replacement"
-    records = max(batch, _records(config))
-    return GradientTerms(
-        learner=learner.name,
-        releases=_turns(config) if random else learner.passes,
-        clip=learner.threshold,
-        sampling="poisson" if random else "blocks",
-        batch=batch,
-        of=records,
-    )
+ALGORITHMS = {
+    "without-replacement": _of_a_shared_model(
+        name="without-replacement",
+        releases="a model that goes round, after steps along noisy gradients of batches used once",
+        keys=(*_KEYS, "controller", "release_every"),
+        relation=_without,
+        step_size=36.0,
+    ),
+    "with-replacement": _of_a_shared_model(
+        name="with-replacement",
+        releases="a model that goes round, after steps along noisy gradients of random batches",
+        keys=_KEYS,
+        relation=_with,
+        step_size=100.0,
+    ),
+}

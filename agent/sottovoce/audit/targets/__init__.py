@@ -13,9 +13,9 @@ from sottovoce.audit.targets.shipped import shipped
 from sottovoce.audit.targets.streams import Streams
 from sottovoce.audit.targets.sums import GaussianSums, some
 from sottovoce.audit.targets.walks import VisitSums
-from sottovoce.config import LEARNERS as KNOWN
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.perturbation import scheme
+from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
 
 Made = Callable[[float, float], Subject]
@@ -59,7 +59,7 @@ MECHANISMS: dict[str, Made] = {
 
 LEARNERS: dict[tuple[str, str], Made] = {
     (name, fidelity): partial(shipped, name, fidelity)
-    for name, known in KNOWN.items()
+    for name, known in ALGORITHMS.items()
     for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
 }
 """By name and fidelity: every learner that there is, and those to the letter that promise an ε which holds."""

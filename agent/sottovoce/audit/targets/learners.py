@@ -86,7 +86,7 @@ def golf(scheme: Scheme) -> Watch:
 
     def watch(vault: Vault, count: int) -> Sighting:
         versions: dict[int, dict[bytes, Floats]] = {}
-        for frame in overheard(Golf(schedule, rule, fit, "audited", _Signature()), vault, _GOLF_SECONDS):
+        for frame in overheard(Golf(schedule, rule, fit, "audited", Unchecked()), vault, _GOLF_SECONDS):
             if not isinstance(frame.message, GolfMessage):
                 raise _other(frame)
             for record in frame.message.records:
@@ -120,7 +120,7 @@ def gradient_walk(features: int, classes: int) -> Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Signature:
+class Unchecked:
     """Implements sottovoce.learners.Provenance with signatures that nobody checks."""
 
     def signed(self, record: PublishedRecord) -> PublishedRecord:

@@ -11,15 +11,10 @@ import numpy as np
 from sottovoce.algorithms.rounds.public import (
     Algorithm,
     DpCga,
-    DpDpsgd,
-    DpNetFleet,
-    Muffliato,
     Pdsl,
-    Rationing,
     RoundMessage,
     Rounds,
     RoundsSchedule,
-    Weighing,
 )
 from sottovoce.audit.subject import Floats, Sighting, Watch
 from sottovoce.audit.wiretap import Frame, overheard
@@ -28,21 +23,20 @@ from sottovoce.learners import Message
 from sottovoce.vault import GradientTerms, Vault
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_STEP_FIRST = ("muffliato", "dp-net-fleet")  # what they send at first is a step along already
 
 
-def watch(terms: GradientTerms, size: int, questions: int) -> Watch:
+def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
     """Undoes a learner in rounds. Messages are float32, so a release is known to a millionth of its noise.
 
     Args:
         terms: what its vault is asked for.
         size: parameters of the model.
-        questions: gradients that a device is asked for in a round: its own, and those of its neighbours.
+        algorithm: what happens in a round, without momentum.
     """
-    learner, rounds = terms.learner, terms.releases // questions
-    algorithm = _algorithm(learner, questions)
-    schedule = RoundsSchedule(learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
+    rounds = terms.releases // algorithm.questions
+    schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
     answering = isinstance(algorithm, Pdsl | DpCga)
+    step_first = algorithm.widths[0] == 0  # what it sends at first is a step along already
 
     def echoed(message: Message) -> Message | None:
         if not isinstance(message, RoundMessage) or message.round > rounds:
@@ -52,15 +46,15 @@ def watch(terms: GradientTerms, size: int, questions: int) -> Watch:
     def watched(vault: Vault, count: int) -> Sighting:
         del count  # private
         zeros = np.zeros(size)
-        models: dict[int, Floats] = {0: zeros} if learner in _STEP_FIRST else {}
+        models: dict[int, Floats] = {0: zeros} if step_first else {}
         answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}
         for frame in overheard(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echoed):
             message = _message(frame)
             vectors = message.vectors.astype(np.float64)
             if answering and message.phase == 1 and message.round < rounds:
                 answers[message.round] += list(vectors)
-            elif message.phase == (1 if learner in _STEP_FIRST and message.round < rounds else 0):
-                models.setdefault(message.round + (learner in _STEP_FIRST), vectors[0])
+            elif message.phase == (1 if step_first and message.round < rounds else 0):
+                models.setdefault(message.round + step_first, vectors[0])
         values, points = [], []
         for turn in range(rounds):
             seen = [(models[turn] - models[turn + 1]) / _RATE, *answers[turn]]
@@ -69,20 +63,6 @@ def watch(terms: GradientTerms, size: int, questions: int) -> Watch:
         return Sighting(np.array(values), np.array(points))
 
     return watched
-
-
-def _algorithm(learner: str, questions: int) -> Algorithm:
-    match learner:
-        case "pdsl":
-            return Pdsl(Rationing(questions), Weighing("uniform"), 0.0)
-        case "dp-cga":
-            return DpCga(Rationing(questions), 0.0)
-        case "muffliato":
-            return Muffliato((0.0,))
-        case "dp-net-fleet":
-            return DpNetFleet(questions)
-        case _:
-            return DpDpsgd()
 
 
 def _message(frame: Frame) -> RoundMessage:

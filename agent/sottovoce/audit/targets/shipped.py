@@ -1,13 +1,14 @@
-"""Learners as they ship: all that is not said in `_CONFIG` is what a device has whose owner said nothing about it."""
+"""Learners as they ship: all that is not in `Algorithm.audit` is what a device has whose owner says nothing."""
 
 import math
 from typing import Any, cast
 
-from sottovoce.algorithms.family import budget_of, family_of, kernel_of
-from sottovoce.algorithms.push_sum.algorithm import schedule_of as push_sum_schedule
+from sottovoce.algorithms.family import Family, budget_of, family_of
+from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
+from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
-from sottovoce.algorithms.rounds.algorithm import questions
-from sottovoce.algorithms.shared_model.algorithm import schedule_of
+from sottovoce.algorithms.rounds.public import Rounds
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.audit.subject import Subject, Watch
 from sottovoce.audit.targets import learners, rounds, shared_model
 from sottovoce.audit.targets.means import Means
@@ -16,20 +17,12 @@ from sottovoce.audit.targets.records import PublishedRecords
 from sottovoce.audit.targets.sums import GaussianSums
 from sottovoce.audit.targets.walks import VisitSums
 from sottovoce.audit.wiretap import PEERS
-from sottovoce.config import LEARNERS, AgentConfig, checked
+from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
+from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import GradientTerms, MeanTerms, NormalisedTerms, RecordTerms, WalkTerms
 
-_CONFIG: dict[str, dict[str, Any]] = {
-    "push_sum": {"features": 256, "classes": 2},
-    "rounds": {"features": 256, "classes": 2},
-    "shared_model": {"features": 256, "classes": 2},
-    "golf": {"features": 8, "classes": 3},
-    "gradient_walk": {"features": 256, "classes": 3},
-    "average": {"features": 8, "classes": 2},
-}
-"""Data that canaries can be told apart in, by family."""
 _RECORDS = 256.0
 
 
@@ -44,7 +37,7 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
     match family.terms:
         case GradientTerms() as terms:
             kernel = cast(Softmax, family.kernel)
-            return GaussianSums(terms, budget, kernel, _watch(config, terms, kernel.size))
+            return GaussianSums(terms, budget, kernel, _watch(config, family, terms, kernel.size))
         case NormalisedTerms(sums, rule):
             kernel = cast(Softmax, family.kernel)
             return NormalisedSums(
@@ -61,14 +54,17 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
 
 
 def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
-    known = LEARNERS[name]
-    learner: dict[str, Any] = {"name": name, "fidelity": fidelity}
-    if name == "pdsl":
-        learner["shapley"] = "cosine"  # the others need public records; a weight is nothing that a vault releases
+    known = ALGORITHMS[name]
+    chosen: dict[str, dict[str, Any]] = {
+        "data": {"source": "digits", "features": 256, "classes": 2, "expected_records": _RECORDS},
+        "learner": {"name": name, "fidelity": fidelity},
+    }
+    for key, value in known.audit.items():
+        table, _, own = key.partition(".")
+        chosen[table][own] = value
     settings = {
         "agent": {"state": "."},
-        "data": {"source": "digits", "expected_records": _RECORDS, **_CONFIG[known.family]},
-        "learner": learner,
+        **chosen,
         "privacy": {"epsilon": math.inf if known.noiseless else epsilon, "delta": delta},
         "membership": {"sampling": "static"},
         "transport": {"peers": [{"id": 32 * ear[-1], "address": f"{ear}.invalid:1"} for ear in PEERS]},
@@ -76,15 +72,17 @@ def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConf
     return checked(settings, "audit")
 
 
-def _watch(config: AgentConfig, terms: GradientTerms, size: int) -> Watch:
+def _watch(config: AgentConfig, family: Family, terms: GradientTerms, size: int) -> Watch:
     """What undoes a learner of sums of gradients."""
-    match LEARNERS[config.learner.name].family:
-        case "push_sum":
+    made, _ = family.learner("audited", learners.Unchecked(), ())
+    match made:
+        case PushSum():
             return learners.push_sum(terms, size)
-        case "rounds":
-            return rounds.watch(terms, size, questions(config))
-        case _:
-            return shared_model.watch(schedule_of(config, kernel_of(config)), size)
+        case Rounds():
+            return rounds.watch(terms, size, made.algorithm)
+        case SharedModel():
+            return shared_model.watch(made.schedule, size)
+    raise InternalError(f"no audit of what learner `{config.learner.name}` sends: report this")
 
 
 def _thresholds(config: AgentConfig, size: int) -> Thresholds:

@@ -1,0 +1,41 @@
+"""Gossip learning on perturbed records."""
+
+from sottovoce.algorithms.family import Family, Kept, Made, scaling_of
+from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
+from sottovoce.config import AgentConfig
+from sottovoce.data import width
+from sottovoce.kernels import RULES, OneVsAll, ridge
+from sottovoce.learners import Provenance
+from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
+from sottovoce.vault import RecordTerms
+
+
+def family(config: AgentConfig) -> Family:
+    """Published records: golf."""
+    perturbed, learner = scheme_of(config), config.learner
+    rule = RULES.get(learner.chosen_model)
+    fit = None if rule else ridge
+    schedule = GolfSchedule(perturbed, learner.period, learner.batch_size, learner.capacity)
+
+    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        from sottovoce.algorithms.golf.state_codec import GolfCodec
+
+        golf = Golf(schedule, rule, fit, owner, provenance, kept)
+        return golf, GolfCodec(golf)
+
+    model = OneVsAll(perturbed.features, perturbed.classes)
+    return Family(model, None, RecordTerms(learner.name, perturbed, scaling_of(config)), made, keeps_records=True)
+
+
+def scheme_of(config: AgentConfig) -> Scheme:
+    """How records are perturbed: by the public rule, by choice, or to the letter."""
+    learner, data = config.learner, config.data
+    features, epsilon = width(data.transform, data.features), config.privacy.epsilon
+    if epsilon == float("inf"):
+        return scheme("exact", features, data.classes, None)
+    if learner.fidelity == "paper":
+        return scheme("laplace-copies", features, data.classes, epsilon)
+    if learner.perturbation == "best":
+        choose = best_for_ridge if learner.chosen_model == "ridge" else best
+        return choose(features, data.classes, epsilon)
+    return scheme(learner.perturbation, features, data.classes, epsilon)

@@ -1,0 +1,43 @@
+"""Gradient perturbation on a walk."""
+
+from sottovoce.algorithms.family import Family, Kept, Made, scaling_of
+from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
+from sottovoce.config import AgentConfig
+from sottovoce.data import width
+from sottovoce.kernels import OneVsAll, copies
+from sottovoce.learners import Provenance
+from sottovoce.perturbation import visit_epsilons
+from sottovoce.vault import WalkTerms
+
+
+def family(config: AgentConfig) -> Family:
+    """A model that walks: gradient-walk."""
+    learner, data = config.learner, config.data
+    model = OneVsAll(width(data.transform, data.features), data.classes)
+    epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)
+    schedule = GradientWalkSchedule(
+        learner=learner.name,
+        copies=copies(data.classes),
+        features=model.features,
+        period=learner.period,
+        visits=len(epsilons),
+        begins=learner.begins_walk,
+    )
+
+    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
+
+        del owner, provenance, kept  # a walk has no author
+        walk = GradientWalk(schedule)
+        return walk, GradientWalkCodec(walk)
+
+    terms = WalkTerms(
+        learner=learner.name,
+        model=learner.chosen_model,
+        features=model.features,
+        classes=model.classes,
+        epsilons=epsilons,
+        law="copies" if learner.fidelity == "paper" else "joint",
+        scaling=scaling_of(config),
+    )
+    return Family(model, None, terms, made)

@@ -1,0 +1,79 @@
+"""Synchronous rounds between neighbours: from a configuration to their parts."""
+
+from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
+from sottovoce.algorithms.rounds.public import Rounds, RoundsSchedule
+from sottovoce.algorithms.rounds.published import published_terms
+from sottovoce.algorithms.rounds.rules import Rule
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records
+from sottovoce.errors import ConfigError
+from sottovoce.learners import Provenance
+from sottovoce.vault import GradientTerms, Terms
+
+INITIAL_SEED = 0
+"""Of the model that all devices of a fleet begin with, which is public."""
+
+
+def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
+    """Learners in rounds; records by which models are scored are read where a learner is made, if they are not here."""
+    kernel = kernel_of(config)
+    schedule, start = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
+
+    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+        from sottovoce.algorithms.rounds.state_codec import RoundsCodec
+
+        del owner, provenance, kept  # rounds have no author
+        _check(config, rule)
+        rounds = Rounds(schedule, rule.made(config, kernel, public), start)
+        return rounds, RoundsCodec(rounds)
+
+    return Family(kernel, kernel, _terms(config, rule.questions(config)), made, check=lambda: _check(config, rule))
+
+
+def schedule_of(config: AgentConfig, size: int) -> RoundsSchedule:
+    """The public schedule of a learner in rounds whose model has `size` parameters. Papers keep the step size."""
+    learner = config.learner
+    return RoundsSchedule(
+        learner=learner.name,
+        size=size,
+        period=learner.period,
+        steps=learner.steps,
+        step_size=learner.rate,
+        step_decay=0.0 if learner.fidelity == "paper" else learner.decay,
+        batch=config.data.expected_records if learner.sampling == "full" else _batch(config)[0],
+        deadline=learner.deadline,
+    )
+
+
+def _check(config: AgentConfig, rule: Rule) -> None:
+    """Refuse what a learner in rounds cannot go on.
+
+    Raises:
+        ConfigError: its neighbours are not fixed, or its own rule refuses.
+    """
+    if config.membership.sampling != "static":
+        raise ConfigError(
+            f"membership.sampling: learner {config.learner.name} has the same neighbours in every round: set it to "
+            '"static" and list each device under the other\'s transport.peers'
+        )
+    rule.check(config)
+
+
+def _batch(config: AgentConfig) -> tuple[int, int]:
+    """Numerator and denominator of the rate at which records are drawn."""
+    of = max(1, round(config.data.expected_records))
+    return min(config.learner.batch_size, of), of
+
+
+def _terms(config: AgentConfig, questions: int) -> Terms:
+    learner, (batch, of) = config.learner, _batch(config)
+    if learner.fidelity == "paper":
+        return published_terms(config, questions, batch)
+    return GradientTerms(
+        learner=learner.name,
+        releases=max(1, learner.steps * questions),
+        clip=learner.threshold,
+        sampling=learner.sampling or "poisson",
+        batch=batch,
+        of=of,
+    )

@@ -1,0 +1,121 @@
+"""What happens in the rounds of each algorithm of this package, from its configuration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.rounds.public import (
+    Algorithm,
+    DpCga,
+    DpDpsgd,
+    DpNetFleet,
+    Muffliato,
+    Pdsl,
+    Rationing,
+    Weighing,
+)
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records, checked, load, uniform_bounds
+from sottovoce.errors import ConfigError
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.decentralised import chebyshev
+from sottovoce.kernels.decentralised.coalitions import AccuracyGame
+from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
+
+_SCORED = ("exact", "monte-carlo")
+
+
+def _one(config: AgentConfig) -> int:
+    return 1
+
+
+def _nothing(config: AgentConfig) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What happens in the rounds of an algorithm.
+
+    Attributes:
+        made: the algorithm of one round, for (configuration, kernel, public records by which models are scored: None
+            for those that data.public names).
+        questions: gradients that a device may be asked for in one round.
+        check: refuses what it cannot go on, with a ConfigError.
+    """
+
+    made: Callable[[AgentConfig, Kernel, Records | None], Algorithm]
+    questions: Callable[[AgentConfig], int] = _one
+    check: Callable[[AgentConfig], None] = _nothing
+
+
+def _answers(config: AgentConfig) -> int:
+    return config.learner.answers or 1 + len(config.transport.peers)
+
+
+def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> Pdsl:
+    return Pdsl(Rationing(_answers(config)), _weighing(config, kernel, public), config.learner.momentum)
+
+
+def _check_pdsl(config: AgentConfig) -> None:
+    """Models can be scored, and neighbours are not too many for exact values."""
+    learner = config.learner
+    if learner.shapley in _SCORED and config.data.public is None:
+        raise ConfigError(
+            f"data.public: learner.shapley = {learner.shapley} scores models on public labelled records: name them, "
+            "or set learner.shapley=cosine, which needs none"
+        )
+    players = max(_answers(config), 1 + len(config.transport.peers))
+    if learner.shapley == "exact" and players > EXACT_AT_MOST:
+        raise ConfigError(
+            f"learner.shapley: exact values are for at most {EXACT_AT_MOST - 1} neighbours, and as many answers: "
+            "choose monte-carlo or cosine, or a sparser graph"
+        )
+
+
+def _dp_cga(config: AgentConfig, kernel: Kernel, public: Records | None) -> DpCga:
+    return DpCga(Rationing(_answers(config)), config.learner.momentum)
+
+
+def _dp_dpsgd(config: AgentConfig, kernel: Kernel, public: Records | None) -> DpDpsgd:
+    return DpDpsgd()
+
+
+def _dp_net_fleet(config: AgentConfig, kernel: Kernel, public: Records | None) -> DpNetFleet:
+    return DpNetFleet(config.learner.local_steps)
+
+
+def _muffliato(config: AgentConfig, kernel: Kernel, public: Records | None) -> Muffliato:
+    learner = config.learner
+    steps, gap = learner.gossip_steps, learner.spectral_gap
+    accelerated = learner.chebyshev and gap is not None
+    coefficients = chebyshev.accelerated(gap or 1.0, steps) if accelerated else chebyshev.plain(steps)
+    return Muffliato(tuple(coefficients.tolist()))
+
+
+RULES = {
+    "pdsl": Rule(_pdsl, _answers, _check_pdsl),
+    "dp-cga": Rule(_dp_cga, _answers),
+    "dp-dpsgd": Rule(_dp_dpsgd),
+    "dp-net-fleet": Rule(_dp_net_fleet, lambda config: config.learner.local_steps),
+    "muffliato": Rule(_muffliato),
+}
+
+
+def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> Weighing:
+    learner = config.learner
+    if learner.shapley not in _SCORED:
+        return Weighing(learner.shapley)
+    records = _public(config) if public is None else public
+    return Weighing(learner.shapley, AccuracyGame(kernel, records.features, records.labels), learner.permutations)
+
+
+def _public(config: AgentConfig) -> Records:
+    """The public records that data.public names, as the vault would see its own."""
+    data, spec = config.data, config.data.public or ""
+    found = load(spec)
+    raw = checked(
+        found.records.features, found.records.labels, features_expected=data.features, classes=data.classes, origin=spec
+    )
+    bounds = found.bounds if data.bounds is None else uniform_bounds(*data.bounds, data.features, "data.bounds")
+    return replace(records_of(raw, data.transform, bounds), windows=None)

@@ -1,0 +1,22 @@
+"""Models by name: those that this package can learn, and those that are graphs."""
+
+GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn", "har-cnn")
+"""Whose graphs this package holds."""
+
+GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODELS)
+"""Of algorithms of gradients, which also learn the model of any file that ends in `.onnx`."""
+
+GRAPH_SUFFIX = ".onnx"
+GRAPH_SHARE = 0.3
+"""Of an algorithm's own step size: at all of it networks of several layers diverge (docs/explanation/rounds.md)."""
+
+GRAPH_TRANSFORM = "standard"
+"""What records go through for such a model, unless the configuration says otherwise."""
+
+REGRESSION_MODEL = "ridge"
+"""The one without a graph that also predicts a number, where `data.classes` is 1."""
+
+
+def has_graph(model: str) -> bool:
+    """Whether a model of this name is a graph: of this package, or a file."""
+    return model in GRAPH_MODELS or model.endswith(GRAPH_SUFFIX)

@@ -1,0 +1,197 @@
+"""Every algorithm there is, by name: those of this package, and those that other packages bring.
+
+A package brings one by an entry point of the group `sottovoce.algorithms`, named as the algorithm, whose object is its
+`Algorithm`; docs/how-to/algorithms.md has an example. Nothing else of this package knows an algorithm by its name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Literal
+
+from sottovoce.errors import ConfigError
+from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
+from sottovoce.nearest import nearest
+
+GROUP = "sottovoce.algorithms"
+"""Of the entry points by which packages bring algorithms."""
+
+COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
+"""Of `[learner]`, for every algorithm."""
+
+Relation = Literal["add-remove", "replace-one"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """An algorithm, with all that configuration, testbed, reports and audit need to know of it.
+
+    Attributes:
+        name: as in `learner.name`.
+        releases: what leaves a device, in words.
+        parts: its sottovoce.algorithms.family.Family for a configuration and public records by which models are scored,
+            or None; imports what it needs when it is called.
+        keys: of `[learner]`, beside those of every algorithm, that it has; any other would be ignored.
+        models: that it can learn, its own first.
+        neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:
+            then they are replaced, not added.
+        relation: the same where it depends on its options, for (fidelity, `learner.controller`,
+            `learner.release_every`); None where it does not.
+        to_the_letter: what its paper's variant is worth; None when there is none beside the sound one.
+        letter_model: the model of its paper's variant, where that is not its own.
+        record_level: it bounds what a record adds, and nothing larger.
+        unit: its own privacy unit.
+        clip: L2 threshold of what one unit adds, unless the configuration says otherwise.
+        step_size: learning rate of the first step, likewise.
+        step_decay: share of it that is lost by the last step, likewise.
+        batch: records in a batch, or in a message of published records, likewise.
+        most_in_a_batch: where a message cannot hold more.
+        noiseless: it adds no noise, so that nothing can be promised.
+        regression: it also learns to predict a number.
+        predicts: what it learns is a model that predicts something.
+        scaled_by_training: to the letter, features are scaled by the ranges of the training set.
+        topology: who sends to whom in a testbed, unless it is asked for another.
+        mutual: whoever is sent to sends back.
+        one_begins: one device of the fleet begins (`learner.begins_walk`).
+        audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
+    """
+
+    name: str
+    releases: str
+    parts: Callable[[Any, Any], Any]
+    keys: tuple[str, ...] = ()
+    models: tuple[str, ...] = GRADIENT_MODELS
+    neighbouring: Relation = "add-remove"
+    relation: Callable[[str, object, object], Relation] | None = None
+    to_the_letter: Literal["proved", "as-published", "refuted"] | None = None
+    letter_model: str | None = None
+    record_level: bool = False
+    unit: Literal["record", "window", "device"] = "record"
+    clip: float = 0.5
+    step_size: float = 20.0
+    step_decay: float = 0.9
+    batch: int = 64
+    most_in_a_batch: int | None = None
+    noiseless: bool = False
+    regression: bool = False
+    predicts: bool = True
+    scaled_by_training: bool = False
+    topology: str = "exponential"
+    mutual: bool = False
+    one_begins: bool = False
+    audit: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        """The keys of `[learner]` that it has."""
+        return (*COMMON_KEYS, *self.keys)
+
+    def learns(self, model: str) -> bool:
+        """Whether it can learn a model of this name, or of this file."""
+        return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
+
+    def relation_of(self, fidelity: str, controller: object, release_every: object) -> Relation:
+        """Its own neighbouring relation, as its options make it.
+
+        Args:
+            fidelity: `sound` or `paper`.
+            controller: `learner.controller`.
+            release_every: `learner.release_every`.
+        """
+        return self.neighbouring if self.relation is None else self.relation(fidelity, controller, release_every)
+
+
+_OWN = {  # the folder of each; imported when it is asked for
+    "clipd2p": "push_sum",
+    "push-sum": "push_sum",
+    "adad2p": "push_sum",
+    "constd2p": "push_sum",
+    "golf": "golf",
+    "gradient-walk": "gradient_walk",
+    "without-replacement": "shared_model",
+    "with-replacement": "shared_model",
+    "pdsl": "rounds",
+    "dp-dpsgd": "rounds",
+    "dp-cga": "rounds",
+    "muffliato": "rounds",
+    "dp-net-fleet": "rounds",
+    "average": "average",
+}
+
+
+class _Algorithms(Mapping[str, Algorithm]):
+    """By name: this package's own first, then those that other packages bring, whose names must be their own."""
+
+    def __getitem__(self, name: str) -> Algorithm:
+        """The algorithm of this name.
+
+        Raises:
+            KeyError: there is none.
+            ConfigError: the package that brings it is broken, or two bring one of this name.
+        """
+        if name in _OWN:
+            module = import_module(f"sottovoce.algorithms.{_OWN[name]}.algorithm")
+            found: Algorithm = module.ALGORITHMS[name]
+            return found
+        return _brought(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _OWN or name in _entry_points()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _OWN
+        yield from sorted(set(_entry_points()) - set(_OWN))
+
+    def __len__(self) -> int:
+        return len(set(_OWN) | set(_entry_points()))
+
+
+ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
+"""All that there are, by name."""
+
+
+def of_another(name: str, key: str) -> str | None:
+    """What is wrong with a key of `[learner]` beside an algorithm of this name: that it is another's."""
+    own = ALGORITHMS[name].own_keys
+    if key in own:
+        return None
+    owners = [other for other, known in ALGORITHMS.items() if key in known.keys]
+    if not owners:
+        return None
+    near = nearest(key, own)
+    remedy = f"did you mean `{near}`?" if near else f"leave it out; its own keys are {', '.join(own)}"
+    return f"learner.{key}: is of {', '.join(owners)}, and learner {name} has no such key; {remedy}"
+
+
+def unknown(name: str) -> str:
+    """What to do about the name of an algorithm that there is not."""
+    near = nearest(name, ALGORITHMS)
+    return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
+
+
+@lru_cache(maxsize=1)
+def _entry_points() -> dict[str, tuple[Any, ...]]:
+    from importlib.metadata import entry_points  # which reads every installed package: only for a name that is not ours
+
+    found: dict[str, tuple[Any, ...]] = {}
+    for point in entry_points(group=GROUP):
+        found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _brought(name: str) -> Algorithm:
+    points = _entry_points()[name]
+    packages = ", ".join(sorted({point.value for point in points}))
+    if len(set(points)) > 1:
+        raise ConfigError(f"learner {name}: several packages bring one of this name ({packages}): remove all but one")
+    try:
+        found = points[0].load()
+    except Exception as error:
+        raise ConfigError(
+            f"learner {name}: the package that brings it cannot be loaded ({packages}: {error}): repair or remove it"
+        ) from error
+    if not isinstance(found, Algorithm) or found.name != name:
+        raise ConfigError(f"learner {name}: {packages} is no Algorithm of that name: repair or remove the package")
+    return found
