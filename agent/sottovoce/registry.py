@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 from sottovoce.errors import ConfigError
@@ -19,6 +20,11 @@ GROUP = "sottovoce.algorithms"
 
 COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
 """Of `[learner]`, for every algorithm."""
+
+DEFAULT = "clipd2p"
+"""What a device learns by whose owner says nothing about it."""
+
+_HOME = "algorithms"
 
 Relation = Literal["add-remove", "replace-one"]
 
@@ -54,6 +60,7 @@ class Algorithm:
         topology: who sends to whom in a testbed, unless it is asked for another.
         mutual: whoever is sent to sends back.
         one_begins: one device of the fleet begins (`learner.begins_walk`).
+        payloads: what encodes and decodes each payload type of its messages, found when it is asked for.
         audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
     """
 
@@ -80,6 +87,7 @@ class Algorithm:
     topology: str = "exponential"
     mutual: bool = False
     one_begins: bool = False
+    payloads: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     audit: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -102,24 +110,6 @@ class Algorithm:
         return self.neighbouring if self.relation is None else self.relation(fidelity, controller, release_every)
 
 
-_OWN = {  # the folder of each; imported when it is asked for
-    "clipd2p": "push_sum",
-    "push-sum": "push_sum",
-    "adad2p": "push_sum",
-    "constd2p": "push_sum",
-    "golf": "golf",
-    "gradient-walk": "gradient_walk",
-    "without-replacement": "shared_model",
-    "with-replacement": "shared_model",
-    "pdsl": "rounds",
-    "dp-dpsgd": "rounds",
-    "dp-cga": "rounds",
-    "muffliato": "rounds",
-    "dp-net-fleet": "rounds",
-    "average": "average",
-}
-
-
 class _Algorithms(Mapping[str, Algorithm]):
     """By name: this package's own first, then those that other packages bring, whose names must be their own."""
 
@@ -130,21 +120,17 @@ class _Algorithms(Mapping[str, Algorithm]):
             KeyError: there is none.
             ConfigError: the package that brings it is broken, or two bring one of this name.
         """
-        if name in _OWN:
-            module = import_module(f"sottovoce.algorithms.{_OWN[name]}.algorithm")
-            found: Algorithm = module.ALGORITHMS[name]
-            return found
-        return _brought(name)
+        return _own()[name] if name in _own() else _brought(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in _OWN or name in _entry_points()
+        return name in _own() or name in _entry_points()
 
     def __iter__(self) -> Iterator[str]:
-        yield from _OWN
-        yield from sorted(set(_entry_points()) - set(_OWN))
+        yield from _own()
+        yield from sorted(set(_entry_points()) - set(_own()))
 
     def __len__(self) -> int:
-        return len(set(_OWN) | set(_entry_points()))
+        return len(set(_own()) | set(_entry_points()))
 
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
@@ -164,10 +150,37 @@ def of_another(name: str, key: str) -> str | None:
     return f"learner.{key}: is of {', '.join(owners)}, and learner {name} has no such key; {remedy}"
 
 
+def payload_codec(kind: str) -> Any | None:
+    """What encodes and decodes a payload type; None where no algorithm of this package, and none at work here, has it.
+
+    Args:
+        kind: as messages say it.
+    """
+    for algorithm in (*_own().values(), *_AT_WORK.values()):
+        if kind in algorithm.payloads:
+            return algorithm.payloads[kind]()
+    return None
+
+
 def unknown(name: str) -> str:
     """What to do about the name of an algorithm that there is not."""
     near = nearest(name, ALGORITHMS)
     return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
+
+
+@lru_cache(maxsize=1)
+def _own() -> dict[str, Algorithm]:
+    """This package's: of each folder in algorithms, what its `algorithm` has as ALGORITHMS."""
+    home = Path(__file__).with_name(_HOME)
+    folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # or its bytecode alone
+    found: dict[str, Algorithm] = {}
+    for folder in folders:
+        found |= import_module(f"{__package__}.{_HOME}.{folder}.algorithm").ALGORITHMS
+    return found
+
+
+_AT_WORK: dict[str, Algorithm] = {}
+"""Of other packages, those that were asked for in this process: no message makes it load another."""
 
 
 @lru_cache(maxsize=1)
@@ -180,8 +193,9 @@ def _entry_points() -> dict[str, tuple[Any, ...]]:
     return found
 
 
-@lru_cache(maxsize=64)
 def _brought(name: str) -> Algorithm:
+    if name in _AT_WORK:
+        return _AT_WORK[name]
     points = _entry_points()[name]
     packages = ", ".join(sorted({point.value for point in points}))
     if len(set(points)) > 1:
@@ -194,4 +208,5 @@ def _brought(name: str) -> Algorithm:
         ) from error
     if not isinstance(found, Algorithm) or found.name != name:
         raise ConfigError(f"learner {name}: {packages} is no Algorithm of that name: repair or remove the package")
+    _AT_WORK[name] = found
     return found

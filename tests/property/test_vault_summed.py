@@ -102,7 +102,7 @@ def test_the_sum_is_the_kernels_own() -> None:
     # Nothing is clipped where nothing shall be.
     far = records.features * 100
     whole = Softmax(4, 3).clipped_gradient_sum(point, far, records.labels, np.inf)
-    unclipped = released(Records(far, records.labels), GradientTerms("push-sum", 1, CLIP), point)
+    unclipped = released(Records(far, records.labels), GradientTerms("push-sum", 1, None), point)
     np.testing.assert_array_equal(unclipped, np.trunc(whole * 2.0**30))
     # A threshold that moves: the sum in units of it.
     halved = released(records, NormalisedTerms(GradientTerms("clipd2p", 1, 1.0), "decay"), np.append(point, CLIP))

@@ -10,13 +10,14 @@ import typer
 
 from sottovoce.cli.simulate import one_blas_thread
 from sottovoce.errors import UsageError
+from sottovoce.registry import DEFAULT
 
 _LARGEST_TRACE = 2000
 
 
 def run_testbed(
     agents: Annotated[int, typer.Option(help="How many agents.")] = 12,
-    learner: Annotated[str, typer.Option(help="The algorithm: see docs/reference/learners.md.")] = "clipd2p",
+    learner: Annotated[str, typer.Option(help="The algorithm: see docs/reference/learners.md.")] = DEFAULT,
     fidelity: Annotated[
         Literal["sound", "paper"], typer.Option(help="sound: the strongest correct variant; paper: to the letter.")
     ] = "sound",

@@ -12,7 +12,7 @@ from sottovoce.config.observe import ObserveSection
 from sottovoce.config.transport import TransportSection
 from sottovoce.config.wrong import LARGEST, wrong
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SHARE, REGRESSION_MODEL, has_graph
-from sottovoce.registry import ALGORITHMS, Algorithm, unknown
+from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, unknown
 
 _MOST_EPSILON = 500.0
 
@@ -88,7 +88,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[learner]`: the algorithm and its public schedule."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=64, description="the algorithm")] = "clipd2p"
+    name: Annotated[str, Meta(min_length=1, max_length=64, description="the algorithm")] = DEFAULT
     fidelity: Literal["sound", "paper"] = "sound"
     model: Annotated[
         Annotated[str, Meta(min_length=1, max_length=4096)] | None,

@@ -9,6 +9,7 @@ from typing import Any
 
 from sottovoce.data import DataSet
 from sottovoce.errors import ConfigError, UsageError
+from sottovoce.registry import DEFAULT
 from sottovoce.simulate import Faults, Trace
 from sottovoce.testbed import memory
 from sottovoce.testbed.options import Options, check_key, topology_of
@@ -27,7 +28,7 @@ _DEFAULTS: dict[str, Any] = {
     "delta": 1e-5,
     "fidelity": "sound",
     "topology": None,
-    "learner.name": "clipd2p",
+    "learner.name": DEFAULT,
     "learner.model": None,
     "data.source": "digits",
     "faults": [],

@@ -1,26 +1,19 @@
 """Messages of learners to and from the payload of an envelope."""
 
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.learners.messages import Message
+from sottovoce.registry import payload_codec
 from sottovoce.wire.v1 import envelope_pb2
 
-_CODECS = {  # payload type: the folder in algorithms
-    "golf-message/1": "golf",
-    "gradient-walk-message/1": "gradient_walk",
-    "push-sum-share/1": "push_sum",
-    "round-message/1": "rounds",
-    "shared-model-message/1": "shared_model",
-}
 _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Receipt.OUTCOME_DUPLICATE}
 
 
 class PayloadCodec(Protocol):
-    """What wire.py of each folder in algorithms has."""
+    """What the modules of Algorithm.payloads have."""
 
     def to_bytes(self, message: Any) -> bytes:
         """The payload of a message that passes `check`; the same for the same message."""
@@ -54,6 +47,8 @@ def encode(message: Message) -> tuple[str, bytes]:
     if message.simulated:
         raise PrivacyError("simulated noise protects nobody and never leaves this process: use the device's randomness")
     codec = _codec(message.kind)
+    if codec is None:
+        raise InternalError(f"no algorithm encodes {message.kind}: report this defect")
     try:
         codec.check(message)
     except MessageRefused as error:
@@ -68,9 +63,9 @@ def decode(payload_type: str, payload: bytes) -> Message:
         MessageRefused: for `type` (unknown here), `malformed`, `shape` (no whole number of parameters, none, or too
             many) or `range` (a number is beyond its limit).
     """
-    if payload_type not in _CODECS:
-        raise MessageRefused("type", "the payload is of a type that this version does not know")
     codec = _codec(payload_type)
+    if codec is None:
+        raise MessageRefused("type", "the payload is of a type that this version does not know")
     try:
         message = codec.from_bytes(payload)
     except DecodeError as error:
@@ -99,5 +94,5 @@ def decode_receipt(raw: bytes) -> bool:
     return outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE
 
 
-def _codec(payload_type: str) -> PayloadCodec:
-    return cast(PayloadCodec, import_module(f"sottovoce.algorithms.{_CODECS[payload_type]}.wire"))
+def _codec(payload_type: str) -> PayloadCodec | None:
+    return payload_codec(payload_type)

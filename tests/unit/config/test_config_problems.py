@@ -96,7 +96,7 @@ MISTAKES = {
     "delta of one": ("epsilon = 2.0", "delta = 1", 15, "privacy.delta", "Expected `float` < 1.0"),
     "no feature": ("features = 4", "features = 0", 7, "data.features", "Expected `int` >= 1"),
     "no class": ("classes = 3", "classes = 0", 8, "data.classes", "Expected `int` >= 1"),
-    "unknown learner": ("period = 0.05", 'name = "sgd"', 12, "learner.name", 'one of "clipd2p", "push-sum"'),
+    "unknown learner": ("period = 0.05", 'name = "sgd"', 12, "learner.name", '"clipd2p", "push-sum", "adad2p"'),
     "unknown unit": ("epsilon = 2.0", 'unit = "person"', 15, "privacy.unit", 'one of "record"'),
     "port too large": (":7400", ":99999", 18, "transport.listen", "the port must lie between 1 and 65535"),
     "port zero": ('"10.0.0.2:7400"', '"10.0.0.2:0"', 22, "transport.peers.0.address", "between 1 and 65535"),

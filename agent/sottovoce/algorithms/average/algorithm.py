@@ -11,6 +11,12 @@ def _parts(config: Any, public: Any) -> Any:
     return family(config)
 
 
+def _wire() -> Any:
+    from sottovoce.algorithms.push_sum import wire
+
+    return wire
+
+
 ALGORITHMS = {
     "average": Algorithm(
         name="average",
@@ -21,6 +27,7 @@ ALGORITHMS = {
         unit="device",
         clip=2.5,
         predicts=False,
+        payloads={"push-sum-share/1": _wire},
         audit={"data.features": 8, "data.classes": 2},
     )
 }

@@ -11,6 +11,12 @@ def _parts(config: Any, public: Any) -> Any:
     return family(config)
 
 
+def _wire() -> Any:
+    from sottovoce.algorithms.golf import wire
+
+    return wire
+
+
 ALGORITHMS = {
     "golf": Algorithm(
         name="golf",
@@ -25,6 +31,7 @@ ALGORITHMS = {
         batch=128,
         most_in_a_batch=4096,
         scaled_by_training=True,
+        payloads={"golf-message/1": _wire},
         audit={"data.features": 8, "data.classes": 3},
     )
 }

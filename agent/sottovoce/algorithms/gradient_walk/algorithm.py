@@ -11,6 +11,12 @@ def _parts(config: Any, public: Any) -> Any:
     return family(config)
 
 
+def _wire() -> Any:
+    from sottovoce.algorithms.gradient_walk import wire
+
+    return wire
+
+
 ALGORITHMS = {
     "gradient-walk": Algorithm(
         name="gradient-walk",
@@ -23,6 +29,7 @@ ALGORITHMS = {
         record_level=True,
         scaled_by_training=True,
         one_begins=True,
+        payloads={"gradient-walk-message/1": _wire},
         audit={"data.features": 256, "data.classes": 3},
     )
 }

@@ -18,6 +18,12 @@ def _parts(config: Any, public: Any) -> Any:
     return family(config)
 
 
+def _wire() -> Any:
+    from sottovoce.algorithms.push_sum import wire
+
+    return wire
+
+
 def _relation(fidelity: str, controller: object, release_every: object) -> Relation:
     return "replace-one" if fidelity == "paper" else "add-remove"  # batches of a fixed size show how many there are
 
@@ -34,6 +40,7 @@ ALGORITHMS = {
             to_the_letter="as-published",
             step_decay=0.5,
             regression=True,
+            payloads={"push-sum-share/1": _wire},
             audit=_AUDIT,
         ),
         Algorithm(
@@ -44,6 +51,7 @@ ALGORITHMS = {
             relation=_relation,
             noiseless=True,
             regression=True,
+            payloads={"push-sum-share/1": _wire},
             audit=_AUDIT,
         ),
         Algorithm(
@@ -55,6 +63,7 @@ ALGORITHMS = {
             to_the_letter="refuted",
             step_decay=0.5,
             regression=True,
+            payloads={"push-sum-share/1": _wire},
             audit=_AUDIT,
         ),
         Algorithm(
@@ -66,6 +75,7 @@ ALGORITHMS = {
             to_the_letter="refuted",
             step_decay=0.5,
             regression=True,
+            payloads={"push-sum-share/1": _wire},
             audit=_AUDIT,
         ),
     )

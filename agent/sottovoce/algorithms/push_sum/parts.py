@@ -62,7 +62,7 @@ def _terms(config: AgentConfig, thresholds: Thresholds | None) -> Terms:
     sums = GradientTerms(
         learner=learner.name,
         releases=learner.steps,
-        clip=_clip(config) if thresholds is None else 1.0,
+        clip=None if learner.algorithm.noiseless else _clip(config) if thresholds is None else 1.0,
         windows=data.windows,
         sampling=learner.sampling or "full",
         batch=min(learner.batch_size, _held(config)),

@@ -29,12 +29,18 @@ def of_rounds(name: str, rule: "Callable[[], Rule]", *keys: str, **own: Any) -> 
 
         return family(config, rule(), public)
 
+    def wire() -> Any:
+        from sottovoce.algorithms.rounds import wire as codec
+
+        return codec
+
     usual: dict[str, Any] = {
         "releases": _OWN_GRADIENT,
         "record_level": True,
         "batch": 128,
         "topology": "full",
         "mutual": True,
+        "payloads": {"round-message/1": wire},
         "audit": _AUDIT,
     }
     return Algorithm(name=name, parts=parts, keys=(*_KEYS, *keys), **{**usual, **own})

@@ -13,6 +13,12 @@ def _parts(config: Any, public: Any) -> Any:
     return family(config)
 
 
+def _wire() -> Any:
+    from sottovoce.algorithms.shared_model import wire
+
+    return wire
+
+
 def _without(fidelity: str, controller: object, release_every: object) -> Relation:
     chains = release_every != 1 or controller == "always-global"  # of disjoint batches, which have no other bound
     return "replace-one" if chains or fidelity == "paper" else "add-remove"
@@ -31,6 +37,7 @@ def _of_a_shared_model(**own: Any) -> Algorithm:
         batch=50,
         topology="full",
         one_begins=True,
+        payloads={"shared-model-message/1": _wire},
         audit={"data.features": 256, "data.classes": 2},
         **own,
     )

@@ -23,12 +23,12 @@ Made = Callable[[float, float], Subject]
 
 
 def _sums(epsilon: float, delta: float) -> Subject:
-    return GaussianSums(some("clipd2p"), Budget(epsilon, delta, "record", "add-remove"))
+    return GaussianSums(some(), Budget(epsilon, delta, "record", "add-remove"))
 
 
 def _normalised(rule: Rule) -> Made:
     def made(epsilon: float, delta: float) -> Subject:
-        sums = replace(some("adad2p"), clip=1.0)
+        sums = replace(some(), clip=1.0)
         return NormalisedSums(sums, Budget(epsilon, delta, "record", "add-remove"), rule=rule)
 
     return made

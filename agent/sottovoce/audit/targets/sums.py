@@ -27,9 +27,9 @@ _KERNEL = Softmax(256, 2)
 _HUGE = 100.0
 
 
-def some(learner: str) -> GradientTerms:
+def some() -> GradientTerms:
     """A few sums over all records: what the mechanism by itself is looked at with."""
-    return GradientTerms(learner, SLOTS, CLIP)
+    return GradientTerms("mechanism", SLOTS, CLIP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class GaussianSums:
     @property
     def clip(self) -> float | None:
         """C; None where nothing is clipped."""
-        return None if self.terms.learner == "push-sum" else self.terms.clip
+        return self.terms.clip
 
     @property
     def slots(self) -> int:
@@ -115,9 +115,9 @@ class GaussianSums:
     @property
     def sigma(self) -> float:
         """σ of one release: C √releases / μ, analytic (Balle & Wang 2018); for random batches, the accountant's."""
-        epsilon, clip = self.budget.epsilon, self.terms.clip
+        epsilon, clip = self.budget.epsilon, self._length
         if epsilon is None:
-            return clip  # of no noise; any will do to guess by
+            return clip
         if isinstance(shape := self.shape, SampledGaussians):
             return clip * shape.noise(epsilon, self.budget.delta)
         return clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
@@ -127,8 +127,13 @@ class GaussianSums:
         """The coarsest power of two that 2^12 of fit in σ and 2^8 √P in C: the public rule of the grid."""
         if self.over is not None:
             return None
-        finest = min(self.sigma / 2**12, self.terms.clip / 2**8 / math.sqrt(self._numbers))
+        finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
         return 2.0 ** math.floor(math.log2(finest))
+
+    @property
+    def _length(self) -> float:
+        """C; where nothing is clipped, any will do to guess by."""
+        return CLIP if self.terms.clip is None else self.terms.clip
 
     def alone(self) -> "GaussianSums":
         """The same with a release of a single number, whose gradient is always 0."""

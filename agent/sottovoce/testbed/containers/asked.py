@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sottovoce.errors import UsageError
+from sottovoce.registry import DEFAULT
 from sottovoce.simulate import NEWSCAST, Faults
 from sottovoce.testbed.options import Options
 
@@ -13,7 +14,7 @@ Way = Literal["grpc", "mqtt"]
 
 _DEFAULTS = {
     "AGENTS": "12",
-    "LEARNER": "clipd2p",
+    "LEARNER": DEFAULT,
     "DATA": "digits",
     "EPSILON": "2",
     "CYCLES": "60",

@@ -27,9 +27,9 @@ class GradientTerms:
     """What a learner of gradient sums asks of its vault, all of it public.
 
     Attributes:
-        learner: its name; `push-sum` neither clips nor adds noise.
+        learner: its name.
         releases: how many gradient sums the budget is spread over; with blocks, how many passes.
-        clip: L2 threshold of what one privacy unit adds to a sum.
+        clip: L2 threshold of what one privacy unit adds to a sum; None: nothing is clipped, and no noise added.
         windows: first and last window that may be asked about; None for all there are and will be.
         sampling: which records a sum is over: `full`: all; `poisson`: each with probability batch / of; `blocks`: one
             of of // batch blocks of numbers after another, each once a pass.
@@ -39,7 +39,7 @@ class GradientTerms:
 
     learner: str
     releases: int
-    clip: float
+    clip: float | None
     windows: tuple[int, int] | None = None
     sampling: Literal["full", "poisson", "blocks"] = "full"
     batch: int = 1
@@ -51,7 +51,7 @@ class GradientTerms:
             raise InternalError("a vault of gradient sums needs a kernel: report this defect")
         budget = ledger.budget
         mechanism, program = self.program(kernel, budget, kernel.size, summed=summed(kernel, budget, records))
-        statement = guarantee(budget, mechanism, self._clip, self.sampling)
+        statement = guarantee(budget, mechanism, self.clip, self.sampling)
         held = unit_records(records, budget.unit)
         if self.sampling == "blocks":
             held = numbered(held, ledger.key)
@@ -76,16 +76,12 @@ class GradientTerms:
         """
         if self.sampling != "full":
             check_unit(self.learner, budget)
-        mechanism, event = self._mechanism(budget, self._clip, size, kernel.sum_error if summed else None)
+        mechanism, event = self._mechanism(budget, self.clip, size, kernel.sum_error if summed else None)
         units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
-        clip = math.inf if self._clip is None else self._clip
+        clip = math.inf if self.clip is None else self.clip
         return mechanism, GradientSum(
             kernel, mechanism, budget.unit, units, event, self._batches(), clip if summed else None
         )
-
-    @property
-    def _clip(self) -> float | None:
-        return None if self.learner == "push-sum" else self.clip
 
     def _mechanism(
         self, budget: Budget, clip: float | None, size: int, sum_error: float | None
