@@ -12,6 +12,9 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.vault import Budget, Ledger, Vault
 
+AUDITED = "audited"
+"""The name under which a vault is asked."""
+
 Floats = NDArray[np.float64]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.audit.laws import Gaussian, claimed_mu
 from sottovoce.audit.shapes import Gaussians
-from sottovoce.audit.subject import Sighting
+from sottovoce.audit.subject import AUDITED, Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -18,7 +18,6 @@ from sottovoce.kernels import Softmax
 from sottovoce.vault import Budget, ChainTerms, Ledger, OperatingSystemNoise, Vault, build
 
 Floats = NDArray[np.float64]
-_LEARNER = "without-replacement"
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
 _CHAINS = 64
 _KERNEL = Softmax(4, 2)
@@ -66,7 +65,7 @@ class Chains:
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = ChainTerms(_LEARNER, _STEP_SIZE, _BATCH, _PERIOD, passes=1)
+        terms = ChainTerms(AUDITED, _STEP_SIZE, _BATCH, _PERIOD, passes=1)
         return build(records=records, kernel=_KERNEL, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
@@ -112,7 +111,7 @@ def _queries(count: int) -> list[Query]:
     weights[0] = -_SURE, _SURE
     weights[1] = _SURE, -_SURE
     point = np.concatenate([np.zeros(_KERNEL.size), weights.ravel()])
-    return [Query(_LEARNER, "chain", slot, point) for slot in range(count)]
+    return [Query(AUDITED, "chain", slot, point) for slot in range(count)]
 
 
 def _filled(length: float) -> Records:

@@ -10,7 +10,7 @@ from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
 from sottovoce.algorithms.push_sum.public.thresholds import THRESHOLD_RATE, Thresholds
-from sottovoce.audit.subject import Floats, Sighting, Watch
+from sottovoce.audit.subject import AUDITED, Floats, Sighting, Watch
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import LAMBDA, RULES, copies, ridge
@@ -50,7 +50,7 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
 
 def average(size: int) -> Watch:
     """Undoes averaging: the first share is half of the one release."""
-    schedule = Schedule("average", size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean")
+    schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean")
 
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # private
@@ -104,7 +104,7 @@ def golf(scheme: Scheme) -> Watch:
 
 def gradient_walk(features: int, classes: int) -> Watch:
     """Undoes the first step of a walk from the model 0: w = Σ / (nλ), in float32; n is public."""
-    schedule = GradientWalkSchedule("gradient-walk", copies(classes), features, 1.0, 1, begins=True)
+    schedule = GradientWalkSchedule(AUDITED, copies(classes), features, 1.0, 1, begins=True)
 
     def watch(vault: Vault, count: int) -> Sighting:
         frames = overheard(GradientWalk(schedule), vault, _SECONDS)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.audit.laws import Gaussian, claimed_mu
 from sottovoce.audit.shapes import Gaussians
-from sottovoce.audit.subject import Sighting, Watch
+from sottovoce.audit.subject import AUDITED, Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -112,4 +112,4 @@ class Means:
 
 
 def _query(slot: int) -> Query:
-    return Query("average", "mean", slot, np.empty(0))
+    return Query(AUDITED, "mean", slot, np.empty(0))

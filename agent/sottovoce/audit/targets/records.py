@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.audit.laws import LabelThenSphere, Law, MaxNorm, OnSphere
-from sottovoce.audit.subject import Sighting, Watch
+from sottovoce.audit.subject import AUDITED, Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -106,7 +106,7 @@ class PublishedRecords:
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = RecordTerms("golf", self.scheme, "declared")
+        terms = RecordTerms(AUDITED, self.scheme, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
@@ -170,4 +170,4 @@ class PublishedRecords:
 
 
 def _queries(count: int) -> list[Query]:
-    return [Query("golf", "record", slot, np.empty(0)) for slot in range(count)]
+    return [Query(AUDITED, "record", slot, np.empty(0)) for slot in range(count)]

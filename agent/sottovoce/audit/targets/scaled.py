@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.audit.laws import Gaussian
-from sottovoce.audit.subject import Sighting
+from sottovoce.audit.subject import AUDITED, Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -73,7 +73,7 @@ class ScaledNoiseSums:
             refuted=True,
             reason="the noise's scale is a function of the record",
         )
-        terms = PublishedTerms("adad2p", claim, None, 1, None, "example", self.sigma, scaled=True)
+        terms = PublishedTerms(AUDITED, claim, None, 1, None, "example", self.sigma, scaled=True)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
@@ -110,4 +110,4 @@ class ScaledNoiseSums:
         return Records(features, np.zeros(1, dtype=np.int64))
 
     def _query(self, slot: int) -> Query:
-        return Query("adad2p", "gradient", slot, np.zeros(self.kernel.size))
+        return Query(AUDITED, "gradient", slot, np.zeros(self.kernel.size))

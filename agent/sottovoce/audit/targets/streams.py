@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from sottovoce.audit.laws import Gaussian, claimed_mu
 from sottovoce.audit.shapes import Gaussians
-from sottovoce.audit.subject import Sighting
+from sottovoce.audit.subject import AUDITED, Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, StreamTerms, Vault, build
 
 Floats = NDArray[np.float64]
-_LEARNER = "average"
 _CLIP = 20.0
 _HUGE = 1e6
 _BAND, _BITS = 8, 8
@@ -81,7 +80,7 @@ class Streams:
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries; one more is a window outside the declared ones."""
-        return self._queries(), Query(_LEARNER, "total", _WINDOWS, np.empty(0))
+        return self._queries(), Query(AUDITED, "total", _WINDOWS, np.empty(0))
 
     def worlds(self) -> Mapping[str, Records]:
         """See Subject.worlds."""
@@ -126,4 +125,4 @@ class Streams:
         return found
 
     def _queries(self) -> list[Query]:
-        return [Query(_LEARNER, "total", day, np.empty(0)) for day in range(_WINDOWS)]
+        return [Query(AUDITED, "total", day, np.empty(0)) for day in range(_WINDOWS)]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.audit.laws import MaxNorm
-from sottovoce.audit.subject import Sighting, Watch
+from sottovoce.audit.subject import AUDITED, Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -98,9 +98,7 @@ class VisitSums:
         """See Subject.vault."""
         if self.budget.epsilon is None:
             raise InternalError("a visit without noise is not audited: report this")
-        terms = WalkTerms(
-            "gradient-walk", "pegasos", self.features, CLASSES, (self.budget.epsilon,), self.law_name, "declared"
-        )
+        terms = WalkTerms(AUDITED, "pegasos", self.features, CLASSES, (self.budget.epsilon,), self.law_name, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
@@ -153,4 +151,4 @@ class VisitSums:
         return parts
 
     def _query(self, slot: int) -> Query:
-        return Query("gradient-walk", "gradient", slot, np.zeros(copies(CLASSES) * self.features))
+        return Query(AUDITED, "gradient", slot, np.zeros(copies(CLASSES) * self.features))

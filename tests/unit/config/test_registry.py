@@ -1,0 +1,120 @@
+"""The one list of algorithms: what is in it, what another package brings, and that nobody else knows a name."""
+
+import ast
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import sottovoce
+from sottovoce import registry
+from sottovoce.errors import ConfigError
+from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, of_another, unknown
+
+HOME = Path(sottovoce.__file__).parent
+OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means something else
+    "accounting/sampled.py": {"without-replacement"},  # how a batch is drawn
+    "cli/release_notation.py": {"without-replacement"},
+    "simulate/mixing.py": {"push-sum"},  # whose weights
+    "audit/targets/__init__.py": {"adad2p"},  # a mechanism
+    "registry.py": {DEFAULT},
+    # The vector engine has arithmetic of its own for two of them.
+    "cli/simulate.py": {"golf", "gradient-walk"},
+    "experiments/settings.py": {"golf", "gradient-walk"},
+    "experiments/report.py": {"gradient-walk"},
+    "experiments/statement.py": {"gradient-walk"},
+    "experiments/run.py": {"golf", "gradient-walk"},
+    "experiments/fleet.py": {"golf", "gradient-walk"},
+    "experiments/figures/sweep.py": {"gradient-walk"},
+    "experiments/figures/boundary.py": {"golf"},
+}
+
+
+def named(file: Path) -> set[str]:
+    """The algorithms that a file names."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return words & {name for name in ALGORITHMS if name in registry._own()}
+
+
+def test_no_algorithm_is_named_outside_its_folder() -> None:
+    found = {
+        str(file.relative_to(HOME)): names
+        for file in HOME.rglob("*.py")
+        if file.relative_to(HOME).parts[0] != "algorithms" and (names := named(file))
+    }
+    assert found == OTHERWISE_MEANT
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_each_is_found_by_its_own_name(name: str) -> None:
+    algorithm = ALGORITHMS[name]
+    assert algorithm.name == name
+    assert len(set(algorithm.own_keys)) == len(algorithm.own_keys)
+    assert algorithm.models
+    assert all(registry.payload_codec(kind) for kind in algorithm.payloads)
+
+
+def brought(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == registry.GROUP else ())
+
+
+@pytest.fixture(autouse=True)
+def _as_at_a_start() -> Iterator[None]:
+    registry._entry_points.cache_clear()
+    registry._AT_WORK.clear()
+    yield
+    registry._entry_points.cache_clear()
+    registry._AT_WORK.clear()
+
+
+EXAMPLE = Algorithm(
+    name="example", releases="", parts=lambda config, public: None, keys=("momentum",), payloads={"e/1": dict}
+)
+MISNAMED = Algorithm(name="another", releases="", parts=lambda config, public: None)
+
+
+def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    brought(monkeypatch, EntryPoint("example", f"{__name__}:EXAMPLE", registry.GROUP))
+    assert registry.payload_codec("e/1") is None, "no message loads what nobody asked for"
+    assert ALGORITHMS["example"] is EXAMPLE
+    assert "example" in ALGORITHMS
+    assert list(ALGORITHMS)[-1] == "example"
+    assert len(ALGORITHMS) == len(list(ALGORITHMS))
+    assert registry.payload_codec("e/1") == {}
+    assert of_another("example", "momentum") is None
+    assert "is of pdsl" in str(of_another("example", "shapley"))
+    assert unknown("exampel") == 'did you mean "example"?'
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        ("nowhere:ALGORITHM", "cannot be loaded"),
+        (f"{__name__}:MISNAMED", "is no Algorithm of that name"),
+        (f"{__name__}:HOME", "is no Algorithm of that name"),
+    ],
+)
+def test_a_broken_one_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
+    brought(monkeypatch, EntryPoint("example", value, registry.GROUP))
+    with pytest.raises(ConfigError, match=f"learner example: .*{words}.*remove"):
+        ALGORITHMS["example"]
+
+
+def test_two_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint("example", f"{__name__}:{name}", registry.GROUP) for name in ("EXAMPLE", "MISNAMED")]
+    brought(monkeypatch, *points)
+    with pytest.raises(ConfigError, match="several packages bring one of this name"):
+        ALGORITHMS["example"]
+
+
+def test_the_names_of_this_package_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    brought(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", registry.GROUP))
+    assert ALGORITHMS[DEFAULT].name == DEFAULT
+    assert list(ALGORITHMS).count(DEFAULT) == 1
+
+
+def test_there_is_no_other() -> None:
+    assert "sgd" not in ALGORITHMS
+    with pytest.raises(KeyError):
+        ALGORITHMS["sgd"]
