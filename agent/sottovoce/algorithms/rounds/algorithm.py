@@ -41,9 +41,13 @@ def of_rounds(name: str, rule: "Callable[[], Rule]", *keys: str, **own: Any) -> 
         "topology": "full",
         "mutual": True,
         "payloads": {"round-message/1": wire},
-        "audit": _AUDIT,
     }
-    return Algorithm(name=name, parts=parts, keys=(*_KEYS, *keys), **{**usual, **own})
+    return Algorithm(
+        name=name,
+        parts=parts,
+        keys=(*_KEYS, *keys),
+        **{**usual, **own, "audit": {**_AUDIT, **own.get("audit", {})}},
+    )
 
 
 def _rule(name: str) -> "Callable[[], Rule]":
@@ -62,7 +66,7 @@ ALGORITHMS = {
         *("momentum", "shapley", "permutations", "answers"),
         releases=_CROSS,
         to_the_letter="as-published",
-        audit={**_AUDIT, "learner.shapley": "uniform"},  # the others need public records; no vault releases a weight
+        audit={"learner.shapley": "uniform"},  # the others need public records; no vault releases a weight
     ),
     "dp-dpsgd": of_rounds("dp-dpsgd", _rule("dp-dpsgd"), to_the_letter="as-published"),
     "dp-cga": of_rounds(
@@ -73,7 +77,7 @@ ALGORITHMS = {
         _rule("muffliato"),
         *("gossip_steps", "chebyshev", "spectral_gap"),
         to_the_letter="as-published",
-        audit={**_AUDIT, "learner.gossip_steps": 1},
+        audit={"learner.gossip_steps": 1},
     ),
     "dp-net-fleet": of_rounds(
         "dp-net-fleet",

@@ -1,0 +1,97 @@
+"""An algorithm from outside: the package of docs/how-to/own-algorithm.md, installed beside, runs wherever ours do."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import SOTTOVOCE
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-algorithm.md"
+CONFIG = """
+[agent]
+state = "state"
+[data]
+source = "digits"
+features = 64
+classes = 10
+expected_records = 180
+[learner]
+name = "momentum-sgd"
+momentum = 0.5
+[membership]
+sampling = "static"
+"""
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory as an installer leaves it: the module, and the entry point of its pyproject.toml."""
+    home, text = tmp_path_factory.mktemp("site"), PAGE.read_text(encoding="utf-8")
+    (module,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (point,) = re.findall(r"entry-points\.\"sottovoce\.algorithms\"\]\n(\S+) = \"(\S+)\"", text)
+    (home / "momentum_sgd.py").write_text(module, encoding="utf-8")
+    facts = home / "momentum_sgd-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: momentum-sgd\nVersion: 1.0\n", encoding="utf-8")
+    (facts / "entry_points.txt").write_text(f"[sottovoce.algorithms]\n{point[0]} = {point[1]}\n", encoding="utf-8")
+    return home
+
+
+def run(beside: Path, *command: object, seconds: float = 200.0) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(part for part in (str(beside), os.environ.get("PYTHONPATH")) if part)
+    return subprocess.run(
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def test_it_learns_over_grpc_and_under_the_virtual_clock(beside: Path) -> None:
+    asked = ("--learner", "momentum-sgd", "--agents", 4, "--cycles", 30, "--set", "learner.momentum=0.5", "--json")
+    real = run(beside, SOTTOVOCE, "testbed", *asked, "--period", 0.2)
+    assert real.returncode == 0, real.stderr
+    keys = ("learner=momentum-sgd", "agents=4", "topology=full", "learner.momentum=0.5", "cycles=30")
+    chosen = [word for key in keys for word in ("--set", key)]
+    virtual = run(beside, SOTTOVOCE, "simulate", "clipd2p", "--engine", "events", *chosen, "--json")
+    assert virtual.returncode == 0, virtual.stderr
+    for ran in (real, virtual):
+        report = json.loads(ran.stdout)
+        assert report["privacy"]["status"] == "proved"
+        assert report["final"]["accuracy_mean"] > 0.5  # the majority class has .10
+
+
+def test_its_configuration_is_checked_and_explained(beside: Path, tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(CONFIG, encoding="utf-8")
+    assert run(beside, SOTTOVOCE, "config", "check", file).returncode == 0
+    explained = run(beside, SOTTOVOCE, "privacy", "explain", "--learner", "momentum-sgd", "--json")
+    assert "noisy gradients of random batches" in explained.stdout, explained.stderr
+    file.write_text(CONFIG.replace("momentum = 0.5", 'shapley = "cosine"'), encoding="utf-8")
+    wrong = run(beside, SOTTOVOCE, "config", "check", file)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (3, 1)
+    assert "line 10: learner.shapley: is of pdsl, and learner momentum-sgd has no such key" in wrong.stderr
+    alone = run(tmp_path, SOTTOVOCE, "config", "check", file)
+    assert "learner.name: there is no such learner" in alone.stderr
+
+
+def test_it_is_audited_on_the_wire(beside: Path) -> None:
+    ran = run(beside, SOTTOVOCE, "privacy", "audit", "--learner", "momentum-sgd", "--trials", 200, "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["seen"] == "wire"
+    assert found["verdict"].startswith("not refuted")
+
+
+def test_its_neighbours_are_played(beside: Path) -> None:
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/neighbours", "-k", "momentum-sgd")
+    ran = run(beside, *command, "-m", "not soak")
+    assert ran.returncode == 0, ran.stdout
+    assert int(re.findall(r"(\d+) passed", ran.stdout)[-1]) > 8
