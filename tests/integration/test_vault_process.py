@@ -168,7 +168,9 @@ def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> Non
     modules = {name.partition(".")[0] for name in told[1].split()}
     assert {"sottovoce", "numpy", "sqlite3"} <= modules
     assert not modules & {"grpc", "google", "cryptography", "sottovoce_bootstrap", "http", "urllib3"}
-    assert not {"sottovoce.wire", "sottovoce.transport", "sottovoce.identity"} & set(told[1].split())
+    assert not {"sottovoce.wire", "sottovoce.transport", "sottovoce.identity", "sottovoce.learners"} & set(
+        told[1].split()
+    )
 
 
 def test_a_second_ledger_beside_the_agent_stops_it(fleet: Fleet, tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
 from sottovoce.kernels import Kernel, Model, kernel_named
-from sottovoce.learners import Learner, Provenance, PublishedRecord
 from sottovoce.model_names import has_graph
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Scaling, Terms
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the vault's process loads no learner
     from sottovoce.algorithms.state_codec import StateCodec
+    from sottovoce.learners import Learner, Provenance, PublishedRecord
 
-Kept = tuple[PublishedRecord, ...]
+Kept: TypeAlias = "tuple[PublishedRecord, ...]"
 Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
 
 
@@ -44,7 +44,7 @@ class Family:
     model: Model
     kernel: Kernel | None
     terms: Terms
-    learner: Callable[[str, Provenance, Kept], Made]
+    learner: "Callable[[str, Provenance, Kept], Made]"
     keeps_records: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = _nothing

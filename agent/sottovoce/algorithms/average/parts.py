@@ -1,12 +1,15 @@
 """The mean of one bounded vector a device, by push-sum."""
 
+from typing import TYPE_CHECKING
+
 from sottovoce.algorithms.family import Family, Kept, Made, budget_of
-from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels.mean import Mean
-from sottovoce.learners import Provenance
 from sottovoce.vault import MeanTerms
+
+if TYPE_CHECKING:
+    from sottovoce.learners import Provenance
 
 
 def family(config: AgentConfig) -> Family:
@@ -17,22 +20,23 @@ def family(config: AgentConfig) -> Family:
     """
     learner, data = config.learner, config.data
     model = Mean(width(data.transform, data.features))
-    schedule = Schedule(
-        learner=learner.name,
-        size=model.size,
-        period=learner.period,
-        steps=1,
-        step_size=-1.0,
-        step_decay=0.0,
-        expected_records=1.0,
-        fanout=learner.fanout,
-        asks="mean",
-    )
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
         del owner, provenance, kept  # mass has no author
+        schedule = Schedule(
+            learner=learner.name,
+            size=model.size,
+            period=learner.period,
+            steps=1,
+            step_size=-1.0,
+            step_decay=0.0,
+            expected_records=1.0,
+            fanout=learner.fanout,
+            asks="mean",
+        )
         push_sum = PushSum(schedule)
         return push_sum, PushSumCodec(push_sum)
 

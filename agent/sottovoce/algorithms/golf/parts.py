@@ -1,13 +1,16 @@
 """Gossip learning on perturbed records."""
 
+from typing import TYPE_CHECKING
+
 from sottovoce.algorithms.family import Family, Kept, Made, scaling_of
-from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import RULES, OneVsAll, ridge
-from sottovoce.learners import Provenance
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
 from sottovoce.vault import RecordTerms
+
+if TYPE_CHECKING:
+    from sottovoce.learners import Provenance
 
 
 def family(config: AgentConfig) -> Family:
@@ -15,11 +18,12 @@ def family(config: AgentConfig) -> Family:
     perturbed, learner = scheme_of(config), config.learner
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
-    schedule = GolfSchedule(perturbed, learner.period, learner.batch_size, learner.capacity)
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
         from sottovoce.algorithms.golf.state_codec import GolfCodec
 
+        schedule = GolfSchedule(perturbed, learner.period, learner.batch_size, learner.capacity)
         golf = Golf(schedule, rule, fit, owner, provenance, kept)
         return golf, GolfCodec(golf)
 

@@ -1,13 +1,16 @@
 """Gradient perturbation on a walk."""
 
+from typing import TYPE_CHECKING
+
 from sottovoce.algorithms.family import Family, Kept, Made, scaling_of
-from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import OneVsAll, copies
-from sottovoce.learners import Provenance
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import WalkTerms
+
+if TYPE_CHECKING:
+    from sottovoce.learners import Provenance
 
 
 def family(config: AgentConfig) -> Family:
@@ -15,19 +18,20 @@ def family(config: AgentConfig) -> Family:
     learner, data = config.learner, config.data
     model = OneVsAll(width(data.transform, data.features), data.classes)
     epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)
-    schedule = GradientWalkSchedule(
-        learner=learner.name,
-        copies=copies(data.classes),
-        features=model.features,
-        period=learner.period,
-        visits=len(epsilons),
-        begins=learner.begins_walk,
-    )
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
         from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 
         del owner, provenance, kept  # a walk has no author
+        schedule = GradientWalkSchedule(
+            learner=learner.name,
+            copies=copies(data.classes),
+            features=model.features,
+            period=learner.period,
+            visits=len(epsilons),
+            begins=learner.begins_walk,
+        )
         walk = GradientWalk(schedule)
         return walk, GradientWalkCodec(walk)
 

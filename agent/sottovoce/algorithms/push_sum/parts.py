@@ -1,22 +1,25 @@
 """Push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
-from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
-from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.config import AgentConfig
-from sottovoce.learners import Provenance
+from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.model_names import has_graph
 from sottovoce.vault import GradientTerms, NormalisedTerms, Terms, gaussian_mu
+
+if TYPE_CHECKING:
+    from sottovoce.algorithms.push_sum.public.machine import Schedule
+    from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
 """Of every fleet's public start."""
 
-_CLIPPING = {"adad2p": "decay"}  # what each name means where nothing is said; else constant
+_CLIPPING: dict[str, Rule] = {"adad2p": "decay"}  # what each name means where nothing is said; else constant
 _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
@@ -28,22 +31,25 @@ def family(config: AgentConfig) -> Family:
     """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
     learner = config.learner
     kernel = kernel_of(config)
-    schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
         del owner, provenance, kept  # mass has no author
-        push_sum = PushSum(schedule, initial)
+        push_sum = PushSum(schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED))
         return push_sum, PushSumCodec(push_sum)
 
-    terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, schedule.thresholds)
+    terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
     return Family(kernel, kernel, terms, made)
 
 
-def schedule_of(config: AgentConfig, size: int) -> Schedule:
+def schedule_of(config: AgentConfig, size: int) -> "Schedule":
     """The public schedule of a push-sum learner whose model has `size` parameters."""
-    learner, paper = config.learner, config.learner.fidelity == "paper"
+    from sottovoce.algorithms.push_sum.public.machine import Schedule
+    from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
+
+    learner, paper, rule = config.learner, config.learner.fidelity == "paper", _rule(config)
     return Schedule(
         learner=learner.name,
         size=size,
@@ -53,31 +59,31 @@ def schedule_of(config: AgentConfig, size: int) -> Schedule:
         step_decay=0.0 if paper else learner.decay,
         expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout,
-        thresholds=None if paper else _thresholds(config),
+        thresholds=None
+        if paper or rule is None
+        else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
     )
 
 
-def _terms(config: AgentConfig, thresholds: Thresholds | None) -> Terms:
-    learner, data = config.learner, config.data
+def _terms(config: AgentConfig) -> Terms:
+    learner, data, rule = config.learner, config.data, _rule(config)
     sums = GradientTerms(
         learner=learner.name,
         releases=learner.steps,
-        clip=None if learner.algorithm.noiseless else _clip(config) if thresholds is None else 1.0,
+        clip=None if learner.algorithm.noiseless else _clip(config) if rule is None else 1.0,
         windows=data.windows,
         sampling=learner.sampling or "full",
         batch=min(learner.batch_size, _held(config)),
         of=_held(config),
     )
-    return sums if thresholds is None else NormalisedTerms(sums, thresholds.rule)
+    return sums if rule is None else NormalisedTerms(sums, rule)
 
 
-def _thresholds(config: AgentConfig) -> Thresholds | None:
+def _rule(config: AgentConfig) -> Rule | None:
     """How the clipping threshold moves; None where it stays, or where nothing is clipped."""
     learner = config.learner
-    rule = learner.clipping or _CLIPPING.get(learner.name, "constant")
-    if rule == "constant" or learner.name == "push-sum":
-        return None
-    return Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile)  # type: ignore[arg-type]
+    chosen = learner.clipping or _CLIPPING.get(learner.name, "constant")
+    return None if chosen == "constant" or learner.algorithm.noiseless else chosen
 
 
 def _clip(config: AgentConfig) -> float:

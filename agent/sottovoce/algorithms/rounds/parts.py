@@ -1,14 +1,18 @@
 """Synchronous rounds between neighbours: from a configuration to their parts."""
 
+from typing import TYPE_CHECKING
+
 from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
-from sottovoce.algorithms.rounds.public import Rounds, RoundsSchedule
 from sottovoce.algorithms.rounds.published import published_terms
 from sottovoce.algorithms.rounds.rules import Rule
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records
 from sottovoce.errors import ConfigError
-from sottovoce.learners import Provenance
 from sottovoce.vault import GradientTerms, Terms
+
+if TYPE_CHECKING:
+    from sottovoce.algorithms.rounds.public import RoundsSchedule
+    from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
 """Of the model that all devices of a fleet begin with, which is public."""
@@ -17,21 +21,25 @@ INITIAL_SEED = 0
 def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
     """Learners in rounds; records by which models are scored are read where a learner is made, if they are not here."""
     kernel = kernel_of(config)
-    schedule, start = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.rounds.public import Rounds
         from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
         del owner, provenance, kept  # rounds have no author
         _check(config, rule)
-        rounds = Rounds(schedule, rule.made(config, kernel, public), start)
+        rounds = Rounds(
+            schedule_of(config, kernel.size), rule.made(config, kernel, public), kernel.initial(INITIAL_SEED)
+        )
         return rounds, RoundsCodec(rounds)
 
     return Family(kernel, kernel, _terms(config, rule.questions(config)), made, check=lambda: _check(config, rule))
 
 
-def schedule_of(config: AgentConfig, size: int) -> RoundsSchedule:
+def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
     """The public schedule of a learner in rounds whose model has `size` parameters. Papers keep the step size."""
+    from sottovoce.algorithms.rounds.public import RoundsSchedule
+
     learner = config.learner
     return RoundsSchedule(
         learner=learner.name,

@@ -2,25 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.family import records_of
-from sottovoce.algorithms.rounds.public import (
-    Algorithm,
-    DpCga,
-    DpDpsgd,
-    DpNetFleet,
-    Muffliato,
-    Pdsl,
-    Rationing,
-    Weighing,
-)
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import Kernel
-from sottovoce.kernels.decentralised import chebyshev
-from sottovoce.kernels.decentralised.coalitions import AccuracyGame
-from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
+
+if TYPE_CHECKING:  # the vault's process asks how many questions there are, and loads no learner
+    from sottovoce.algorithms.rounds.public import Algorithm, Weighing
 
 _SCORED = ("exact", "monte-carlo")
 
@@ -44,7 +35,7 @@ class Rule:
         check: refuses what it cannot go on, with a ConfigError.
     """
 
-    made: Callable[[AgentConfig, Kernel, Records | None], Algorithm]
+    made: "Callable[[AgentConfig, Kernel, Records | None], Algorithm]"
     questions: Callable[[AgentConfig], int] = _one
     check: Callable[[AgentConfig], None] = _nothing
 
@@ -53,12 +44,16 @@ def _answers(config: AgentConfig) -> int:
     return config.learner.answers or 1 + len(config.transport.peers)
 
 
-def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> Pdsl:
+def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
+    from sottovoce.algorithms.rounds.public import Pdsl, Rationing
+
     return Pdsl(Rationing(_answers(config)), _weighing(config, kernel, public), config.learner.momentum)
 
 
 def _check_pdsl(config: AgentConfig) -> None:
     """Models can be scored, and neighbours are not too many for exact values."""
+    from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
+
     learner = config.learner
     if learner.shapley in _SCORED and config.data.public is None:
         raise ConfigError(
@@ -73,19 +68,28 @@ def _check_pdsl(config: AgentConfig) -> None:
         )
 
 
-def _dp_cga(config: AgentConfig, kernel: Kernel, public: Records | None) -> DpCga:
+def _dp_cga(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
+    from sottovoce.algorithms.rounds.public import DpCga, Rationing
+
     return DpCga(Rationing(_answers(config)), config.learner.momentum)
 
 
-def _dp_dpsgd(config: AgentConfig, kernel: Kernel, public: Records | None) -> DpDpsgd:
+def _dp_dpsgd(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
+    from sottovoce.algorithms.rounds.public import DpDpsgd
+
     return DpDpsgd()
 
 
-def _dp_net_fleet(config: AgentConfig, kernel: Kernel, public: Records | None) -> DpNetFleet:
+def _dp_net_fleet(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
+    from sottovoce.algorithms.rounds.public import DpNetFleet
+
     return DpNetFleet(config.learner.local_steps)
 
 
-def _muffliato(config: AgentConfig, kernel: Kernel, public: Records | None) -> Muffliato:
+def _muffliato(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
+    from sottovoce.algorithms.rounds.public import Muffliato
+    from sottovoce.kernels.decentralised import chebyshev
+
     learner = config.learner
     steps, gap = learner.gossip_steps, learner.spectral_gap
     accelerated = learner.chebyshev and gap is not None
@@ -102,7 +106,10 @@ RULES = {
 }
 
 
-def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> Weighing:
+def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Weighing":
+    from sottovoce.algorithms.rounds.public import Weighing
+    from sottovoce.kernels.decentralised.coalitions import AccuracyGame
+
     learner = config.learner
     if learner.shapley not in _SCORED:
         return Weighing(learner.shapley)

@@ -1,15 +1,17 @@
 """One model for all, written in turn (Jin, He & Dai 2023): without-replacement and with-replacement."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
-from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.algorithms.shared_model.published import letter_sizes, published_terms, visits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.learners import Provenance
 from sottovoce.vault import ChainTerms, GradientTerms, Terms, smooth
+
+if TYPE_CHECKING:
+    from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
+    from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
 """Of every fleet's public start."""
@@ -25,30 +27,31 @@ def family(config: AgentConfig) -> Family:
     """A shared model: without-replacement, with-replacement."""
     learner = config.learner
     kernel = kernel_of(config)
-    schedule = schedule_of(config, kernel)
 
-    def made(owner: str, provenance: Provenance, kept: Kept) -> Made:
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounded
         from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 
         del provenance, kept
-        shared = SharedModel(schedule, owner, rounded(kernel.initial(INITIAL_SEED)))
+        shared = SharedModel(schedule_of(config, kernel), owner, rounded(kernel.initial(INITIAL_SEED)))
         return shared, SharedModelCodec(shared)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, kernel)
-    facts = {"turns": schedule.turns, "asks": schedule.asks, "batch": batch_of(config), "order": schedule.order}
+    facts = {"turns": _all(config), "asks": _asks(config), "batch": batch_of(config), "order": _order(config)}
     return Family(kernel, kernel, terms, made, facts=facts)
 
 
-def schedule_of(config: AgentConfig, kernel: Kernel) -> SharedModelSchedule:
-    """The public schedule of a device; nobody's turn ever comes where all steps are local."""
+def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
+    """The public schedule of a device."""
+    from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
+
     learner, asks = config.learner, _asks(config)
     paper, random = learner.fidelity == "paper", learner.name == "with-replacement"
     strong = learner.regularisation > 0 and not random
     return SharedModelSchedule(
         learner=learner.name,
         period=learner.period,
-        turns=0 if learner.controller == "always-local" and not random else _turns(config),
+        turns=_all(config),
         asks=asks,
         batch=batch_of(config),
         step_size=_step_size(config, kernel, asks),
@@ -56,10 +59,20 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> SharedModelSchedule:
         slope=slope_of(config),
         regularisation=learner.regularisation if asks == "gradient" or not paper else 0.0,
         radius=_RADIUS,
-        order="random" if random else "round",
+        order=_order(config),
         patience=learner.deadline,
         begins=learner.begins_walk,
     )
+
+
+def _all(config: AgentConfig) -> int:
+    """Turns of one device; its turn never comes where all steps are local."""
+    local = config.learner.controller == "always-local" and config.learner.name != "with-replacement"
+    return 0 if local else _turns(config)
+
+
+def _order(config: AgentConfig) -> Literal["random", "round"]:
+    return "random" if config.learner.name == "with-replacement" else "round"
 
 
 def batch_of(config: AgentConfig) -> int:

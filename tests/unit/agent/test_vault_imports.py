@@ -1,0 +1,43 @@
+"""The vault's process loads no learner and no network, whatever it is asked for."""
+
+import subprocess
+import sys
+
+import pytest
+from sottovoce.registry import ALGORITHMS
+
+_MADE = """
+import math, sys
+from sottovoce.algorithms.family import family_of
+from sottovoce.config import checked
+name, epsilon = sys.argv[1], float(sys.argv[2])
+settings = {
+    "agent": {"state": "."},
+    "data": {"source": "digits", "features": 64, "classes": 10, "expected_records": 180.0},
+    "learner": {"name": name},
+    "privacy": {"epsilon": epsilon},
+    "membership": {"sampling": "static"},
+}
+family_of(checked(settings, "test"))
+import sottovoce.agent.vault_process
+print(*sys.modules)
+"""
+_NOT = (
+    "sottovoce.learners",
+    "sottovoce.transport",
+    "sottovoce.wire",
+    "sottovoce_bootstrap",
+    "grpc",
+    "aiomqtt",
+    "google",
+)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_vault_loads_the_private_half_alone(name: str) -> None:
+    epsilon = "inf" if ALGORITHMS[name].noiseless else "2"
+    ran = subprocess.run([sys.executable, "-c", _MADE, name, epsilon], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    modules = ran.stdout.split()
+    assert "sottovoce.vault.construction" in modules, "it is a vault that was asked"
+    assert not [one for one in modules if one.startswith(_NOT) or ".public" in one]
