@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from sottovoce.agent.home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
+from sottovoce.agent.home.ending import ended
 from sottovoce.agent.home.listener import Listener
 from sottovoce.agent.home.panel import Panel
 from sottovoce.agent.home.pauses import Pauses
@@ -19,6 +20,7 @@ from sottovoce.errors import ConfigError, ExitCode, NetworkError
 _log = logging.getLogger(__name__)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOK_AFTER = 30.0
+_SOON, _END_AGAIN = 1.0, 5.0  # seconds; a session says goodbye for two at most
 _LASTING = 60.0  # a session that lasted so long, in seconds, was a success
 
 
@@ -56,8 +58,7 @@ async def run(config: AgentConfig) -> ExitCode:
             if serving.done():
                 await serving
         finally:
-            serving.cancel()
-            await asyncio.wait([serving])
+            await ended([serving], _END_AGAIN)
             listener.save()
         _log.info("stopped")
         return await stopping
@@ -123,9 +124,7 @@ class _Home:
             for task in done:
                 await task
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await ended(tasks, _SOON)
             if self._panel is not None:
                 await self._panel.leave(connection)
 

@@ -1,0 +1,29 @@
+"""A task that loses a cancellation ends all the same."""
+
+import asyncio
+import contextlib
+
+import pytest
+from sottovoce.agent.home.ending import ended
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+async def test_a_task_that_loses_cancellations_ends(lost: int) -> None:
+    heard = []
+
+    async def work() -> None:
+        for _ in range(lost):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            heard.append("lost")
+        await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(work()), asyncio.create_task(asyncio.sleep(3600))]
+    await asyncio.sleep(0)
+    await ended(tasks, 0.001)
+    assert all(task.cancelled() for task in tasks)
+    assert len(heard) == lost
+
+
+async def test_nothing_to_end_is_no_wait() -> None:
+    await ended([], 3600.0)
