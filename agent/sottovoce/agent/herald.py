@@ -34,7 +34,7 @@ TELL_EVERY_SECONDS = 60.0
 """After which a peer is told again what it was told before: two devices with the same keys then hear of each other."""
 
 _WAIT = "ledger"
-_MOST_UNFITTING = 64
+_MOST_UNFITTING, _MOST_EARLIER = 64, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class Herald:
         self._stopping = False
         self._told_at: dict[str, float] = {}
         self._unfitting: OrderedDict[str, SignedHead] = OrderedDict()
+        self._earlier: OrderedDict[str, SignedHead] = OrderedDict()
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
         self.head = self._signed(vault.tip())
@@ -228,7 +229,7 @@ class Herald:
         await self._hear(sender, heads.known)
         known, refusal = taken.known, None
         if taken.fits:
-            known = self._unfitting.pop(sender, taken.known)
+            known = self._unfitting.pop(sender, self._before(sender, head, taken.known))
         elif taken.known is not None and _another(head, taken.known):
             self._unfitting[sender] = head
             if len(self._unfitting) > _MOST_UNFITTING:
@@ -242,6 +243,17 @@ class Herald:
         answer = encode_heads(Heads(None, known))
         self._voice.counters.wire_bytes += len(answer)
         return answer, refusal
+
+    def _before(self, sender: str, head: SignedHead, known: SignedHead | None) -> SignedHead | None:
+        """What was known of a device before its present life, until it tells something new: an answer may be lost."""
+        if known == head:
+            return self._earlier.get(sender, known)
+        self._earlier.pop(sender, None)
+        if known is not None and known.life != head.life:
+            self._earlier[sender] = known
+            if len(self._earlier) > _MOST_EARLIER:
+                self._earlier.popitem(last=False)
+        return known
 
     async def _hear(self, peer: str, known: SignedHead | None) -> None:
         """Judge what a peer knows of this device."""

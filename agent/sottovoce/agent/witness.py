@@ -21,8 +21,9 @@ _LATE = 1  # a message of an earlier life that was still on its way when that li
 
 @dataclass(slots=True)
 class _Peer:
-    """What one peer has shown since this start."""
+    """What one peer has shown since this start; `first` is what it knew when it was first told."""
 
+    first: SignedHead | None
     told: SignedHead | None = None
     late: int = 0
 
@@ -90,9 +91,10 @@ class Witness:
         Raises:
             LedgerError: another process tells it heads of this device, by turns with this one.
         """
-        state = self._peers.setdefault(peer, _Peer())
-        before = state.told
-        if before and known and known.life != before.life and known.charges >= before.charges:  # it took our place
+        state = self._peers.setdefault(peer, _Peer(known))
+        before, news = state.told, known != state.first
+        if before and known and news and known.life != before.life and known.charges >= before.charges:
+            # It took our place.
             state.late += 1
             if state.late > _LATE:
                 raise LedgerError(

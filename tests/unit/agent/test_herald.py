@@ -113,6 +113,27 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     assert await asyncio.wait_for(again.permission(), PATIENCE)
 
 
+async def test_a_lost_answer_silences_no_keeper(
+    fleet: Fleet, identities: list[Identity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was told since the start is no witness; what it knew before still is, when it is asked again."""
+    past = Past(5)
+    before = fleet.start(past)
+    await fleet.release(before, past)
+    device = fleet.start(past)
+    await fleet.village["0"].receive(identities[0].node_id, encode_heads(Heads(device.head, None)))  # no answer comes
+    await fleet.tell(device)
+    assert device.witness.enough
+    monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
+    for _ in range(5):
+        await fleet.tell(device)
+    for _ in range(3):
+        await fleet.release(device, past)
+    copy = fleet.start(Past(5))
+    with pytest.raises(LedgerError, match=OLDER):
+        await fleet.tell(copy)
+
+
 async def test_stopped_while_it_waits_it_may_not_release(fleet: Fleet) -> None:
     device = fleet.start(Past())
     waiting = asyncio.create_task(device.permission())
