@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState, Schedule, contribution
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.kernels import Softmax
-from sottovoce.learners import PushSumShare
 from sottovoce.simulate import Device, out_peers
 from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Spending, Vault, build
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule, GradientWalkState
+from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.data import Records
-from sottovoce.learners import GradientWalkMessage
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, WalkTerms, build

@@ -8,9 +8,9 @@ import random
 from pathlib import Path
 
 import numpy as np
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import create_fleet, enrol
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.wire import Heads, SignedHead, decode, decode_heads, encode, encode_heads, seal, unseal
 
 from tests.support.mangling import mangled

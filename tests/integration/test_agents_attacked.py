@@ -6,8 +6,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT
 from sottovoce.identity import Fleet, enrol
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT
 
 from tests.support.attacker import WEIGHT_ONE, Attacker, Outcome, flipped, share
 from tests.support.devices import kernel, new_device

@@ -22,13 +22,14 @@ from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.push_sum.parts import schedule_of
 from sottovoce.algorithms.push_sum.public.machine import PushSum
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.config import load
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused
 from sottovoce.identity import Fleet
-from sottovoce.learners import Ask, PushSumShare
+from sottovoce.learners import Ask
 from sottovoce.transport import Listener, Peer, Receive, Transport
 from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, build
 from sottovoce.wire import LEDGER_HEAD, Heads, decode, encode_heads, encode_receipt, seal, unseal

@@ -15,9 +15,10 @@ from sottovoce.accounting.events import over
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.algorithms.golf.public.machine import Golf
+from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release
-from sottovoce.learners import GolfMessage, Send
+from sottovoce.learners import Send
 from sottovoce.perturbation import Laplace
 from sottovoce.vault import (
     Ledger,

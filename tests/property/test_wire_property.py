@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, create_fleet, enrol
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.wire import decode, decode_receipt, encode, seal, unseal
 
 from tests.support.messages import share_of

@@ -1,6 +1,7 @@
 """Messages of a kind that a test knows beforehand."""
 
-from sottovoce.learners import Message, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.learners import Message
 
 
 def share_of(message: Message) -> PushSumShare:

@@ -1,4 +1,4 @@
-"""The public half of each learner: a state machine without I/O."""
+"""What all learners have in common: a public half is a state machine without I/O."""
 
 from sottovoce.learners.events import (
     Ask,
@@ -15,7 +15,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Bequeathing, Learner, Progress, Settling, State
-from sottovoce.learners.messages import GolfMessage, GradientWalkMessage, Message, PushSumShare
+from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 
 __all__ = [
@@ -26,8 +26,6 @@ __all__ = [
     "Effect",
     "Event",
     "Forget",
-    "GolfMessage",
-    "GradientWalkMessage",
     "Holding",
     "Learner",
     "Message",
@@ -37,7 +35,6 @@ __all__ = [
     "Provenance",
     "PublishModel",
     "PublishedRecord",
-    "PushSumShare",
     "Received",
     "Send",
     "SetTimer",

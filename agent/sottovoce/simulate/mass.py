@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, contribution
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, PushSumShare
 from sottovoce.door import Refused
-from sottovoce.learners import PushSumShare
-from sottovoce.learners.messages import MAX_NUMERATOR
 from sottovoce.simulate.device import Device
 from sottovoce.simulate.law import Happening
 

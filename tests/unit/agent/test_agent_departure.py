@@ -12,7 +12,7 @@ from sottovoce.agent.link import Link
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState, Schedule
-from sottovoce.learners import PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.transport import DeliveryFailed, Peer
 
 SCHEDULE = Schedule(

@@ -289,7 +289,7 @@ async def test_one_share_at_a_time() -> None:
 
 async def test_what_is_not_sealed_never_reaches_a_transport() -> None:
     import numpy as np
-    from sottovoce.learners import PushSumShare
+    from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 
     bench = Bench()
     bench.link.offer(Outgoing(PEER.id, 1, PushSumShare(np.zeros(1, dtype=np.int64), 1)))

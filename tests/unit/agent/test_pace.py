@@ -8,7 +8,8 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.pace import CALM_CYCLES, NEWS, Pace
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
-from sottovoce.learners import Belief, Delivered, PushSumShare, Received, SetTimer
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.learners import Belief, Delivered, Received, SetTimer
 
 from tests.unit.learners.support import TICK, push_sum, state
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule, GolfState
+from sottovoce.algorithms.golf.public.messages import GolfMessage
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels import RULES, ridge
@@ -16,13 +18,11 @@ from sottovoce.learners import (
     Effect,
     Event,
     Forget,
-    GolfMessage,
     Holding,
     PeersChanged,
     Perturbation,
     PublishedRecord,
     PublishModel,
-    PushSumShare,
     Received,
     Send,
     SetTimer,

@@ -14,6 +14,8 @@ from sottovoce.algorithms.gradient_walk.public.machine import (
     Walk,
     stepped,
 )
+from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
@@ -22,11 +24,9 @@ from sottovoce.learners import (
     Effect,
     Event,
     Forget,
-    GradientWalkMessage,
     Message,
     PeersChanged,
     PublishModel,
-    PushSumShare,
     Received,
     Send,
     SetTimer,

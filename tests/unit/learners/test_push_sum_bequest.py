@@ -10,8 +10,8 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState, Schedule
-from sottovoce.learners import Ask, Bequeathing, Effect, PeersChanged, PushSumShare, Received, Send, SetTimer, Timer
-from sottovoce.learners.messages import MAX_WEIGHT
+from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.learners import Ask, Bequeathing, Effect, PeersChanged, Received, Send, SetTimer, Timer
 
 SIZE = 5
 SCHEDULE = Schedule(

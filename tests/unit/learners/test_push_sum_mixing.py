@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
-from sottovoce.learners import Delivered, PublishModel, PushSumShare, Received, Send
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT
+from sottovoce.learners import Delivered, PublishModel, Received, Send
 
 from tests.support.messages import share_of
 from tests.unit.learners.support import TICK, Hand, push_sum, state

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, contribution
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import Answer, Refused
-from sottovoce.learners import Ask, Delivered, PublishModel, PushSumShare, Received, Send
+from sottovoce.learners import Ask, Delivered, PublishModel, Received, Send
 
 from tests.support.messages import share_of
 from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.identity import Identity
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.wire import decode, decode_receipt, encode, encode_receipt, seal
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
 from sottovoce.wire.v1 import envelope_pb2

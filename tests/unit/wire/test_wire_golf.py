@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners import GolfMessage, Holding, Perturbation, PublishedRecord
+from sottovoce.learners import Holding, Perturbation, PublishedRecord
 from sottovoce.wire import decode, encode
 from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_RECORDS
 from sottovoce.wire.v1 import golf_pb2

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
-from sottovoce.learners import GradientWalkMessage
 from sottovoce.wire import MAX_PARAMETERS, decode, encode
 from sottovoce.wire.v1 import gradient_walk_pb2
 

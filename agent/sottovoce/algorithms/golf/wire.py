@@ -1,7 +1,7 @@
 """Messages of gossip learning on perturbed records."""
 
+from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.messages import GolfMessage
 from sottovoce.learners.published import Holding
 from sottovoce.wire.arrays import MOST, check_model, from_float32, to_float32
 from sottovoce.wire.published import from_wire, to_wire

@@ -1,6 +1,6 @@
 """Messages of a model that walks."""
 
-from sottovoce.learners.messages import GradientWalkMessage
+from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.wire.arrays import check_model, from_float32, to_float32
 from sottovoce.wire.v1 import gradient_walk_pb2
 

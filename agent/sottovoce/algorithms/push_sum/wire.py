@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.v1 import envelope_pb2
 

@@ -7,15 +7,18 @@ from itertools import pairwise
 import numpy as np
 
 from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
+from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
+from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.push_sum.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.audit.subject import AUDITED, Floats, Sighting, Watch
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels import LAMBDA, RULES, copies, ridge
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
-from sottovoce.learners import GolfMessage, GradientWalkMessage, PublishedRecord, PushSumShare
+from sottovoce.learners import PublishedRecord
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import GradientTerms, Vault
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels import UpdateRule, merge
@@ -34,7 +35,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import GolfMessage, Message
+from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.perturbation import Moments, Scheme, scheme
 

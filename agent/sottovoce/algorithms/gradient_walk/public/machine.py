@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels import descend
@@ -35,7 +36,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import GradientWalkMessage, Message
+from sottovoce.learners.messages import Message
 
 MOST_WALKS = 4
 """Walks that a device holds at a time; a fleet has one, and more by a mistake."""

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused
@@ -37,7 +38,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import MAX_NUMERATOR, MAX_WEIGHT, Message, PushSumShare
+from sottovoce.learners.messages import Message
 
 UNIT = 2.0**40  # units in 1.0
 WEIGHT_ONE = 2**40
