@@ -22,9 +22,11 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build, calibrate, simulate
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build, calibrate
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.simulated_records import simulate
 
 RECORDS, CLASSES = 120, 10
 SIZES = (650, 100_000)

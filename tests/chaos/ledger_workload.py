@@ -13,7 +13,9 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.records import RecordTerms
 
 from tests.support.disk_log import save
 from tests.support.disk_recorder import DiskRecorder

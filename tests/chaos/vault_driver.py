@@ -22,7 +22,8 @@ import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Spending, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 OWNER = "meter-17"
 EPSILON = 2.0

@@ -16,7 +16,8 @@ from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.kernels import Softmax
 from sottovoce.simulate import Device, out_peers
-from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Spending, Vault, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 KERNEL = Softmax(2, 2)
 LEARNER = "clipd2p"

@@ -20,7 +20,8 @@ from sottovoce.data import Records
 from sottovoce.kernels import Softmax
 from sottovoce.kernels.decentralised.coalitions import AccuracyGame
 from sottovoce.simulate import Device
-from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 from tests.deterministic.fleet import FailingStore
 

@@ -16,7 +16,8 @@ from sottovoce.learners import Message
 from sottovoce.simulate import Device, Faults, Simulation
 from sottovoce.simulate import simulation as engine
 from sottovoce.simulate.invariants import AppliedOnce, Invariants
-from sottovoce.vault import Budget, GradientTerms, Ledger, SeededNoise, Spending, Vault, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 from tests.deterministic.fleet import KERNEL, LEARNER, Fleet, fleet
 

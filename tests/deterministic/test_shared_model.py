@@ -14,8 +14,10 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, 
 from sottovoce.data import Records
 from sottovoce.kernels import Softmax
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
-from sottovoce.vault import Budget, ChainTerms, GradientTerms, Ledger, SeededNoise, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.numbering import blocks_of, numbered
+from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 

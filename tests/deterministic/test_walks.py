@@ -11,7 +11,8 @@ from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessa
 from sottovoce.data import Records
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
-from sottovoce.vault import Budget, Ledger, SeededNoise, WalkTerms, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.vault.rooms.walks import WalkTerms
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 

@@ -28,17 +28,15 @@ from sottovoce.door import Query, Status
 from sottovoce.errors import DataError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit
 from sottovoce.perturbation.cap import PROBABILITY_BITS, _tail
-from sottovoce.vault import (
-    ChainTerms,
-    GradientTerms,
-    MeanTerms,
-    NormalisedTerms,
-    RecordTerms,
-    StreamTerms,
-    WalkTerms,
-)
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.record_units import l1_units
+from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
+from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.rooms.streams import StreamTerms
+from sottovoce.vault.rooms.walks import WalkTerms
 
 from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
 from tests.neighbours.world import CRASHES, Row, Seen, World

@@ -12,9 +12,11 @@ from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
 from sottovoce.kernels import MOST_SUMMED, Softmax
 from sottovoce.kernels.per_example import PerExample
-from sottovoce.vault import Budget, GradientTerms, Ledger, NormalisedTerms, SeededNoise, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import DiscreteGaussian, calibrate
 from sottovoce.vault.programs.gradient import GradientSum
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
 from sottovoce.vault.sampled_sum import calibrate_sampled
 
 Floats = NDArray[np.float64]

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.vault import Budget, Ledger, SeededNoise, WalkTerms, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.pure_sum import bounded_units
+from sottovoce.vault.rooms.walks import WalkTerms
 
 EPSILON = 1.0
 

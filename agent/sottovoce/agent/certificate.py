@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import IdentityError, LedgerError
 from sottovoce.identity import Identity, subject_of
 from sottovoce.identity.framing import framed
-from sottovoce.vault import Account, Ledger, account_of, audited
+from sottovoce.vault import Ledger
+from sottovoce.vault.account import Account, account_of, audited
 
 SCHEMA = "sottovoce.privacy-certificate/1"
 _DOMAIN = b"sottovoce/privacy-certificate/v1|"

@@ -10,7 +10,8 @@ from typing import Any
 
 from sottovoce.agent.explain import Spent, explanation, person_words
 from sottovoce.config import AgentConfig
-from sottovoce.vault import Ledger, account_of, audited
+from sottovoce.vault import Ledger
+from sottovoce.vault.account import account_of, audited
 
 SCHEMA = "sottovoce.dossier/1"
 OPEN = "open: for whoever runs this device to answer"

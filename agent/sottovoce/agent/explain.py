@@ -13,7 +13,9 @@ from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, width
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Spending, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, build
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.records import RecordTerms
 
 SCHEMA = "sottovoce.privacy-explanation/1"
 

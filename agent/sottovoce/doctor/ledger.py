@@ -11,7 +11,8 @@ from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.identity import load
-from sottovoce.vault import Budget, Spending, check_budget, check_owner, check_there, log_is_damaged
+from sottovoce.vault import Budget, Spending, check_budget, check_owner, check_there
+from sottovoce.vault.ledger_file import log_is_damaged
 
 _MIB = 2**20
 _LARGE_LOG = 64 * _MIB

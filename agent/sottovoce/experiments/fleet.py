@@ -25,7 +25,7 @@ from sottovoce.experiments.settings import Settings
 from sottovoce.kernels import copies, targets
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
 from sottovoce.simulate.vector import MOST_STORES
-from sottovoce.vault import simulate
+from sottovoce.vault.simulated_records import simulate
 
 _AGENTS = 1000
 _TRAINING_SHARE = 0.9

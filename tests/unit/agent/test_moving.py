@@ -11,7 +11,8 @@ from sottovoce.agent import moving
 from sottovoce.agent.moving import move
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError
-from sottovoce.vault import Budget, Keeper, Ledger, account_of, audited
+from sottovoce.vault import Budget, Keeper, Ledger
+from sottovoce.vault.account import account_of, audited
 
 BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**6, 20_000)
 OWNER = "meter-17"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sottovoce.accounting.events import _KINDS, GaussianSum
 from sottovoce.agent.dossier import _EVENTS, OPEN
-from sottovoce.vault import Budget, Ledger, account_of, audited
+from sottovoce.vault import Budget, Ledger
+from sottovoce.vault.account import account_of, audited
 
 from tests.support.command import here
 from tests.support.devices import Device, new_device

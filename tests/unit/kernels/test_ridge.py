@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.kernels import predict, ridge, targets
 from sottovoce.perturbation import Moments, scheme
-from sottovoce.vault import simulate
+from sottovoce.vault.simulated_records import simulate
 
 Rows = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, Moments, Scheme, best, scheme
-from sottovoce.vault import simulate
+from sottovoce.vault.simulated_records import simulate
 
 NAMES = ["laplace-copies", "laplace", "privunit", "krr-privunit"]
 SHAPES = [(1, 2), (1, 3), (2, 2), (3, 3), (6, 10)]

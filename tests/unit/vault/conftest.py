@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from sottovoce.data import Records
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 OWNER = "meter-17"
 KERNEL = Softmax(3, 4)

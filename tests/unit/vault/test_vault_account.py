@@ -7,8 +7,8 @@ import pytest
 from sottovoce.accounting.events import GaussianSum, Unproved
 from sottovoce.accounting.units import Units
 from sottovoce.errors import LedgerError
-from sottovoce.vault import Account, Budget, Ledger, account_of, audited
-from sottovoce.vault.account import Charge
+from sottovoce.vault import Budget, Ledger
+from sottovoce.vault.account import Account, Charge, account_of, audited
 from sottovoce.vault.chain import first_link, next_link
 
 BUDGET = Budget(2.0, 1e-5, "window", "add-remove")

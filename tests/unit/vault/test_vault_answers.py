@@ -14,11 +14,12 @@ from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import exact
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.programs.gradient import GradientSum
+from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.vault import Room
 
 OWNER = "meter-17"

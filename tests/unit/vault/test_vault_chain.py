@@ -15,12 +15,13 @@ from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel, OneVsAll, Softmax
 from sottovoce.kernels.binary import Logistic
-from sottovoce.vault import Budget, ChainTerms, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.bounded_point import calibrate_point
 from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
+from sottovoce.vault.rooms.chains import ChainTerms
 
 D, C = 4, 3
 KERNEL = Softmax(D, C)

@@ -5,7 +5,8 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.vault import Budget, Ledger, MeanTerms, SeededNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.vault.rooms.means import MeanTerms
 
 ASK = Query("average", "mean", 0, np.empty(0))
 

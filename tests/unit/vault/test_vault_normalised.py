@@ -7,7 +7,9 @@ from sottovoce.door import Query, Refused
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Softmax
 from sottovoce.kernels.decentralised.normalisation import Rule
-from sottovoce.vault import Budget, GradientTerms, Ledger, NormalisedTerms, SeededNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
 
 KERNEL = Softmax(3, 2)
 HOSTILE = [1e-300, 1e-3, 0.5, 1.0, 1e3, 1e300]

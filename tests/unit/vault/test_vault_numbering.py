@@ -14,9 +14,12 @@ from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, account_of, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
+from sottovoce.vault.account import account_of
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.numbering import SPACE, blocks_of, enrolled, numbered
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.records import RecordTerms
 
 ADD_REMOVE, REPLACE_ONE = (Budget(1.0, 1e-5, "record", relation) for relation in ("add-remove", "replace-one"))
 FEATURES = 4

@@ -8,7 +8,8 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, SeededNoise, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, build
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 KERNEL = Softmax(3, 2)
 RECORDS = Records(np.eye(3).repeat(20, axis=0), np.arange(60) % 2)

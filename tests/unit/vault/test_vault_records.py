@@ -17,11 +17,12 @@ from sottovoce.errors import DataError, InternalError, LedgerError, PrivacyError
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, RandomisedLabel, Scheme, scheme
 from sottovoce.perturbation.cap import _tail
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, SeededNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.record_mechanism import RecordMechanism, _answer
 from sottovoce.vault.record_units import l1_units, l2_unit
+from sottovoce.vault.rooms.records import RecordTerms
 
 OWNER = "meter-17"
 FEATURES, CLASSES = 3, 4

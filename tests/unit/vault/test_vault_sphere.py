@@ -13,10 +13,11 @@ from scipy.stats import binomtest, kstest
 from sottovoce.data import Records
 from sottovoce.perturbation import Cap, PrivUnit
 from sottovoce.perturbation.cap import best_cap
-from sottovoce.vault import OperatingSystemNoise, SeededNoise, lazy_reals, simulate
+from sottovoce.vault import OperatingSystemNoise, SeededNoise, lazy_reals
 from sottovoce.vault.lazy_reals import Tape, Undecided, exactly
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.record_units import l2_unit
+from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.sphere import anywhere, point
 
 EXPONENT = -40  # finer than any release, so that the laws of points are seen

@@ -12,8 +12,9 @@ from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, StreamTerms, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.rooms.streams import StreamTerms
 from sottovoce.vault.stream_sum import calibrate_stream
 
 BITS, BAND, CLIP, LAST = 8, 16, 20.0, 39

@@ -13,9 +13,11 @@ from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Softmax
 from sottovoce.perturbation import scheme
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.clipped_sum import Batches, exact
 from sottovoce.vault.programs.gradient import GradientSum
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.records import RecordTerms
 from sottovoce.vault.rooms.terms import unit_records
 
 KERNEL = Softmax(3, 4)

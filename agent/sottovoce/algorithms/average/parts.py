@@ -6,7 +6,7 @@ from sottovoce.algorithms.family import Family, Kept, Made, budget_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels.mean import Mean
-from sottovoce.vault import MeanTerms
+from sottovoce.vault.rooms.means import MeanTerms
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance

@@ -7,7 +7,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import RULES, OneVsAll, ridge
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
-from sottovoce.vault import RecordTerms
+from sottovoce.vault.rooms.records import RecordTerms
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance

@@ -7,7 +7,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import OneVsAll, copies
 from sottovoce.perturbation import visit_epsilons
-from sottovoce.vault import WalkTerms
+from sottovoce.vault.rooms.walks import WalkTerms
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance

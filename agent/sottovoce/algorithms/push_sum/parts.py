@@ -10,7 +10,9 @@ from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.config import AgentConfig
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.model_names import has_graph
-from sottovoce.vault import GradientTerms, NormalisedTerms, Terms, gaussian_mu
+from sottovoce.vault import Terms, gaussian_mu
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.push_sum.public.machine import Schedule

@@ -7,7 +7,8 @@ from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.vault import Claim, FixedSize, PublishedTerms
+from sottovoce.vault.rooms.published import Claim, PublishedTerms
+from sottovoce.vault.sampling import FixedSize
 
 _UNITS = 2**20
 _NOISE = {

@@ -8,7 +8,8 @@ from sottovoce.algorithms.rounds.rules import Rule
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records
 from sottovoce.errors import ConfigError
-from sottovoce.vault import GradientTerms, Terms
+from sottovoce.vault import Terms
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.rounds.public import RoundsSchedule

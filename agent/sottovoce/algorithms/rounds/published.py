@@ -8,7 +8,8 @@ import math
 
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.config import AgentConfig
-from sottovoce.vault import Claim, FixedSize, PublishedTerms
+from sottovoce.vault.rooms.published import Claim, PublishedTerms
+from sottovoce.vault.sampling import FixedSize
 
 _REASONS = {
     "pdsl": (

@@ -7,7 +7,10 @@ from sottovoce.algorithms.shared_model.published import letter_sizes, published_
 from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
-from sottovoce.vault import ChainTerms, GradientTerms, Terms, smooth
+from sottovoce.vault import Terms
+from sottovoce.vault.lemmas import smooth
+from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule

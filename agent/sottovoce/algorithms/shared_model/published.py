@@ -3,16 +3,12 @@
 import math
 
 from sottovoce.config import AgentConfig
-from sottovoce.vault import (
-    Claim,
-    PublishedChainTerms,
-    PublishedTerms,
-    QChainTerms,
-    StepSizes,
-    Terms,
-    WithReplacement,
-    gaussian_mu,
-)
+from sottovoce.vault import Terms, gaussian_mu
+from sottovoce.vault.programs.chain_steps import StepSizes
+from sottovoce.vault.rooms.chains import PublishedChainTerms
+from sottovoce.vault.rooms.published import Claim, PublishedTerms
+from sottovoce.vault.rooms.q_chains import QChainTerms
+from sottovoce.vault.sampling import WithReplacement
 
 _VISITS = 5
 _STEP = 0.1

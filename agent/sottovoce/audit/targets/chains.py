@@ -15,7 +15,8 @@ from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, ChainTerms, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.chains import ChainTerms
 
 Floats = NDArray[np.float64]
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2

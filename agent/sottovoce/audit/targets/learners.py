@@ -20,7 +20,8 @@ from sottovoce.kernels import LAMBDA, RULES, copies, ridge
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
 from sottovoce.learners import PublishedRecord
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
-from sottovoce.vault import GradientTerms, Vault
+from sottovoce.vault import Vault
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 _UNIT = 2.0**40
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began

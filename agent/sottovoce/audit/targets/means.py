@@ -14,7 +14,8 @@ from sottovoce.audit.subject import AUDITED, Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.vault import Budget, Ledger, MeanTerms, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.means import MeanTerms
 
 Floats = NDArray[np.float64]
 _HUGE = 1e6

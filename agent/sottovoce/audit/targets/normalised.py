@@ -10,7 +10,8 @@ from sottovoce.audit.targets.sums import CLIP, GaussianSums
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.normalisation import Rule
-from sottovoce.vault import Ledger, NormalisedTerms, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.normalised import NormalisedTerms
 
 Floats = NDArray[np.float64]
 _BIT = 0.1

@@ -15,7 +15,8 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import InternalError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme, scheme
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, RecordTerms, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.records import RecordTerms
 
 Floats = NDArray[np.float64]
 FEATURES = 8

@@ -20,7 +20,8 @@ from sottovoce.audit.subject import Floats, Sighting, Watch
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError
 from sottovoce.learners import Message
-from sottovoce.vault import GradientTerms, Vault
+from sottovoce.vault import Vault
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
 

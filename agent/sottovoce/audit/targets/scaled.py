@@ -15,7 +15,8 @@ from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, Claim, Ledger, OperatingSystemNoise, PublishedTerms, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.published import Claim, PublishedTerms
 
 Floats = NDArray[np.float64]
 _FEATURES = 2048

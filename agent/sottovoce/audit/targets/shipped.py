@@ -21,7 +21,11 @@ from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Softmax
 from sottovoce.registry import ALGORITHMS
-from sottovoce.vault import GradientTerms, MeanTerms, NormalisedTerms, RecordTerms, WalkTerms
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
+from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.rooms.walks import WalkTerms
 
 _RECORDS = 256.0
 

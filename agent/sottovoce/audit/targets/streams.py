@@ -14,7 +14,8 @@ from sottovoce.audit.subject import AUDITED, Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, StreamTerms, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.streams import StreamTerms
 
 Floats = NDArray[np.float64]
 _CLIP = 20.0

@@ -18,7 +18,8 @@ from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records, identified
 from sottovoce.door import Query
 from sottovoce.kernels import Softmax
-from sottovoce.vault import Budget, GradientTerms, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
 
 Floats = NDArray[np.float64]
 CLIP = 0.5

@@ -14,7 +14,8 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import InternalError
 from sottovoce.kernels import copies, targets
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, WalkTerms, build
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.walks import WalkTerms
 
 Floats = NDArray[np.float64]
 FEATURES = 256
