@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import sottovoce
 import sottovoce_bootstrap
-from sottovoce.accounting.events import event_of
+from sottovoce.accounting.stored import event_of
 from sottovoce.data import apply
 from sottovoce.identity import Fleet
 from sottovoce.vault import Ledger

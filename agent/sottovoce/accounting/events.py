@@ -8,8 +8,6 @@ import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from functools import lru_cache
-from importlib import import_module
 from typing import Protocol
 
 from sottovoce.accounting.units import EVERY, Units
@@ -231,38 +229,6 @@ def over(event: Event, units: Units) -> Event:
 def same_but_units(one: Event, other: Event) -> bool:
     """Whether two events differ in the units they touch, if in anything."""
     return over(one, EVERY).terms == over(other, EVERY).terms
-
-
-@lru_cache(maxsize=16)  # most ledgers hold the same terms again and again
-def event_of(terms: str) -> Event:
-    """The event of these terms.
-
-    Raises:
-        PrivacyError: they are not the canonical terms of any event known here. An unknown event has no price.
-    """
-    try:
-        found = json.loads(terms)
-        kind = found.pop("event")
-        if "epsilon" in found:
-            found["epsilon"] = float(found["epsilon"])
-        if "units" in found:
-            spans = found["units"]["spans"]
-            found["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
-        if kind == "sampled-gaussian":  # it builds on this module, and most ledgers have none
-            event: Event = import_module("sottovoce.accounting.sampled").SampledGaussian(**found)
-        else:
-            event = _KINDS[kind](**found)
-        if event.terms != terms:
-            raise ValueError("not canonical")
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise PrivacyError(
-            f"a charge of unknown terms, `{terms[:80]}`: what it costs is unknown here; use the program that wrote it"
-        ) from error
-    return event
-
-
-_KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": Unproved,
-          "moved": Moved}  # fmt: skip
 
 
 def _canonical(kind: str, fields: dict[str, object]) -> str:

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from sottovoce.accounting.events import event_of
+from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.tally import Tally
 from sottovoce.agent.assemble import state_files
 from sottovoce.agent.control import ask

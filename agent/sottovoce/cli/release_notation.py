@@ -97,11 +97,11 @@ def release(event: Written, neighbouring: str) -> "Release":
     Raises:
         UsageError: a value is missing or makes no sense.
     """
-    from sottovoce.accounting import compose, discrete, events, pairs
+    from sottovoce.accounting import compose, discrete, events, pairs, stored
 
     if event.terms is not None:
         try:
-            return compose.released(events.event_of(event.terms))
+            return compose.released(stored.event_of(event.terms))
         except PrivacyError as error:
             raise UsageError(f"--event: {error}") from error
     given, where = event.given, f"--event {event.mechanism}"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from sottovoce.accounting.events import event_of
+from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.tally import Tally
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending

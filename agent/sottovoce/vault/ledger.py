@@ -13,7 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
-from sottovoce.accounting.events import Event, event_of
+from sottovoce.accounting.events import Event
+from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import Units
 from sottovoce.durable import rename

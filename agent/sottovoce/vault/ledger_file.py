@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sottovoce.accounting.events import event_of
+from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import EVERY
 from sottovoce.durable import sqlite_code
 from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError

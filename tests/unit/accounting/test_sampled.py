@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sottovoce.accounting.events import event_of
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.sampled import SampledGaussian, affordable, sampled_epsilon
+from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import Units
 from sottovoce.errors import PrivacyError
 

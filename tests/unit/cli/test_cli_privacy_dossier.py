@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.accounting.events import _KINDS, GaussianSum
+from sottovoce.accounting.events import GaussianSum
+from sottovoce.accounting.stored import _KINDS
 from sottovoce.agent.dossier import _EVENTS, OPEN
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.account import account_of, audited

@@ -1,0 +1,46 @@
+"""Events as ledgers hold them: from their canonical terms back to what they are."""
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from sottovoce.accounting.events import Event, GaussianSum, Moved, PureRelease, RecordReleased, Unproved
+from sottovoce.accounting.units import Units
+from sottovoce.errors import PrivacyError
+
+_KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": Unproved,
+          "moved": Moved}  # fmt: skip
+
+
+@lru_cache(maxsize=16)  # most ledgers hold the same terms again and again
+def event_of(terms: str) -> Event:
+    """The event of these terms.
+
+    Raises:
+        PrivacyError: they are not the canonical terms of any event known here. An unknown event has no price.
+    """
+    try:
+        found = json.loads(terms)
+        kind = found.pop("event")
+        if "epsilon" in found:
+            found["epsilon"] = float(found["epsilon"])
+        if "units" in found:
+            spans = found["units"]["spans"]
+            found["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
+        if kind == "sampled-gaussian":  # it builds on this module, and most ledgers have none
+            event: Event = _sampled(found)
+        else:
+            event = _KINDS[kind](**found)
+        if event.terms != terms:
+            raise ValueError("not canonical")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise PrivacyError(
+            f"a charge of unknown terms, `{terms[:80]}`: what it costs is unknown here; use the program that wrote it"
+        ) from error
+    return event
+
+
+def _sampled(found: dict[str, Any]) -> Event:
+    from sottovoce.accounting.sampled import SampledGaussian  # which most ledgers have none of
+
+    return SampledGaussian(**found)
