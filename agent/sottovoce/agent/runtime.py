@@ -26,6 +26,7 @@ from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.notify import attend
 from sottovoce.agent.overlay import Door, Overlay
+from sottovoce.agent.questions import Questions
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
@@ -36,8 +37,8 @@ from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
-from sottovoce.door import Query, Refused
-from sottovoce.errors import ExitCode, MessageRefused, PrivacyError, SottovoceError
+from sottovoce.door import Query
+from sottovoce.errors import ExitCode, MessageRefused, SottovoceError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, Message, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters, Seldom
@@ -48,7 +49,6 @@ from sottovoce.wire import Opened
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
-_VAULT_SECONDS = 600.0
 
 
 class Agent:
@@ -93,7 +93,6 @@ class Agent:
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
-        self.spending: Spending = vault.spending()
         self.links: dict[str, Link] = {}
         self._peers = [peer for peer in peers if not trust.refuses(peer.id)]
         self._store = store
@@ -102,14 +101,14 @@ class Agent:
         self.overlay = overlay
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
-        self._asking = asyncio.Lock()
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self.written_today = Today(written_bytes)
         most, written = config.ledger.bytes_per_day, lambda: self.spending.written_today
-        self._ledger_rest = of_the_ledger(most, written, self.waits, self._stopping)
+        ledger_rest = of_the_ledger(most, written, self.waits, self._stopping)
+        self._questions = Questions(vault, herald, self.waits, ledger_rest, lambda: self._departure.begun)
         self._rest = of_all_files(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
         self._interrupted = False
@@ -179,6 +178,11 @@ class Agent:
         """Who this device is, with its present certificate."""
         return self.trust.identity
 
+    @property
+    def spending(self) -> Spending:
+        """What the ledger holds."""
+        return self._questions.spending
+
     def stop(self) -> None:
         """Stop cleanly."""
         self._stopping.set()
@@ -196,8 +200,8 @@ class Agent:
         self.herald.stop()
         self.waits.begin("leave", "a peer to take over what the others would miss", 2 * LEAVE_SECONDS)
         with contextlib.suppress(TimeoutError):  # an answer that is on its way belongs to what is handed over
-            async with asyncio.timeout(LEAVE_SECONDS), self._asking:
-                pass
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._questions.quiet()
         if self.overlay is not None:
             await self.overlay.leave()
         await self._departure.hand_over(self._stopping, told=self.overlay is not None)
@@ -341,25 +345,10 @@ class Agent:
             await self.serially(lambda: self.core.fire(name, self._loop.time()))
 
     async def _ask(self, query: Query) -> None:
-        if not await self.herald.permission() or not await self._ledger_rest.taken():
-            return  # it is stopping; the question is asked again by the next start
-        async with self._asking:
-            if self._departure.begun:
-                return
-            self.waits.begin("vault", f"the vault to answer question {query.slot}", _VAULT_SECONDS)
-            async with asyncio.timeout(_VAULT_SECONDS):
-                answer = await self.vault.ask(query)
-            self.waits.end("vault")
-            if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could go on from
-                raise PrivacyError(
-                    f"question {query.slot} to the vault: {answer.explanation}: put the settings under [learner], "
-                    "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"
-                )
-            self.spending, tip = await self._loop.run_in_executor(
-                None, lambda: (self.vault.spending(), self.vault.tip())
-            )
-            await self.herald.advance(tip)
-            self._spawn(self.herald.inform())
+        answer = await self._questions.ask(query)
+        if answer is None:
+            return
+        self._spawn(self.herald.inform())
         await self.serially(lambda: self.core.answer(answer, self._loop.time()))
 
     async def _confirmed(self, outgoing: Outgoing) -> None:

@@ -36,9 +36,11 @@ class Reported(Protocol):
     herald: Herald
     links: dict[str, Link]
     overlay: Overlay | None
-    spending: Spending
     written_today: Today
     cycle: int
+
+    @property
+    def spending(self) -> Spending: ...
 
     @property
     def identity(self) -> Identity:

@@ -1,0 +1,71 @@
+"""Questions to the vault: one at a time, and none before peers let this device release and the disk may be worn."""
+
+import asyncio
+from collections.abc import Callable
+
+from sottovoce.agent.herald import Herald
+from sottovoce.agent.rest import Rest
+from sottovoce.agent.waits import Waits
+from sottovoce.door import Answer, Query, Refused
+from sottovoce.errors import PrivacyError
+from sottovoce.vault import VaultFront
+
+_SECONDS = 600.0
+
+
+class Questions:
+    """Asks the vault, and has the ledger's new head kept before anybody acts on the answer.
+
+    Args:
+        vault: is asked.
+        herald: knows whether this device may release.
+        waits: told what is waited for.
+        rest: waits while the ledger's share of the disk's wear is used up.
+        leaving: whether the device leaves, so that nothing is asked any more.
+
+    Attributes:
+        spending: what the ledger holds, after the last answer.
+    """
+
+    def __init__(
+        self, vault: VaultFront, herald: Herald, waits: Waits, rest: Rest, leaving: Callable[[], bool]
+    ) -> None:
+        self.spending = vault.spending()
+        self._vault = vault
+        self._herald = herald
+        self._waits = waits
+        self._rest = rest
+        self._leaving = leaving
+        self._one = asyncio.Lock()
+
+    async def ask(self, query: Query) -> Answer | None:
+        """The answer; None when the agent stops or leaves before: the next start asks again.
+
+        Raises:
+            PrivacyError: the terms are not those of the vault.
+            LedgerError: see Herald.permission.
+            TimeoutError: the vault does not answer.
+        """
+        if not await self._herald.permission() or not await self._rest.taken():
+            return None
+        async with self._one:
+            if self._leaving():
+                return None
+            self._waits.begin("vault", f"the vault to answer question {query.slot}", _SECONDS)
+            async with asyncio.timeout(_SECONDS):
+                answer = await self._vault.ask(query)
+            self._waits.end("vault")
+            if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could go on from
+                raise PrivacyError(
+                    f"question {query.slot} to the vault: {answer.explanation}: put the settings under [learner], "
+                    "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"
+                )
+            loop = asyncio.get_running_loop()
+            self.spending, tip = await loop.run_in_executor(None, lambda: (self._vault.spending(), self._vault.tip()))
+            await self._herald.advance(tip)
+        return answer
+
+    async def quiet(self) -> None:
+        """Returns when no answer is on its way."""
+        async with self._one:
+            pass
