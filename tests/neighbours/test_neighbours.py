@@ -33,6 +33,12 @@ def test_many_neighbours_differ_by_what_was_paid(case: Case) -> None:
     print(f"{case.name}: {pairs} pairs, {reached:.5f} of the charge reached")
 
 
+@pytest.mark.parametrize("name, seed", [("clipd2p model=logistic window add-remove", 1273)])
+def test_neighbours_that_once_broke_do_not(name: str, seed: int) -> None:
+    (case,) = (case for case in proved() if case.name == name)
+    play(case, seed)
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_learner_is_played_or_promises_nothing(name: str) -> None:
     played = any(dict(case.learner)["name"] == name for case in proved())

@@ -134,7 +134,7 @@ class World:
         self.differing = [row.differs for row in rows]
         self.statement = self.vault.statement
         room = self.vault._room
-        self.units = room.records.units
+        self.units = raw.windows if config.unit == "window" else room.records.units
         self.vault._room = replace(room, program=_Watched(self, room.program), ledger=_Dying(self, room.ledger))  # type: ignore[arg-type]
 
     def ask(self, query: Query, crash: str | None = None) -> Seen:

@@ -1,5 +1,6 @@
 """Privacy units larger than a record: a window of records, and the whole device."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -131,6 +132,19 @@ def test_a_window_does_not_depend_on_the_records_of_another() -> None:
     for day, row in zip([0, 1, 2], rows, strict=True):
         (alone,) = program.compute(query, together.within(Units(((day, day),))))
         assert (alone[0] == row).all(), "to the last bit"
+
+
+def test_a_window_does_not_depend_on_the_order_of_its_records() -> None:
+    """Sums of floats do: in some orders the long records below leave nothing of the short one."""
+    program = GradientSum(KERNEL, exact(clip=CLIP, size=KERNEL.size), "window", EVERY)
+    long = np.array([1.0, 2.0, -1.0]) * 1e17
+    features = np.array([long, [0.3, -0.2, 0.7], -long, [0.1, 0.2, 0.9], [0.4, 0.4, 0.4]])
+    held = Records(features, np.array([1, 1, 1, 2, 0]), np.array([0, 0, 0, 0, 1]))
+    query, seen = Query("clipd2p", "gradient", 0, POINT), set()
+    for order in itertools.permutations(range(len(held))):
+        shuffled = unit_records(held.at(np.array(order)), "window")
+        seen.add(program.mechanism.apply(program.compute(query, shuffled), OperatingSystemNoise()).tobytes())
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize("days", [[], [0, 1]])

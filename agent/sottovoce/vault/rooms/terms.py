@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from sottovoce.data import Records
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
@@ -33,6 +35,9 @@ class Terms(Protocol):
 def unit_records(records: Records, unit: str) -> Records:
     """Records that know their windows where a window is the unit, and only there; they are charged by them.
 
+    They come in an order of their own, by window and by what they are: a window's sum of floats depends on the order in
+    which it is added up, and where its records stand in the file is nothing that a window pays for.
+
     Where single records are charged, see `numbered`.
 
     Raises:
@@ -45,7 +50,9 @@ def unit_records(records: Records, unit: str) -> Records:
             "the privacy unit is a window, but the records do not say which window they belong to: store their numbers "
             "as the array `windows` of an npz file, or choose privacy.unit=record"
         )
-    return replace(records, units=records.windows)
+    order = np.lexsort((records.labels, *records.features.T, records.windows))
+    ordered = records.at(order)
+    return replace(ordered, units=ordered.windows)
 
 
 def check_unit(learner: str, budget: Budget) -> None:
