@@ -12,8 +12,7 @@ import pytest
 from tests.support.processes import SOTTOVOCE
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-algorithm.md"
-CONFIG = """
-[agent]
+CONFIG = """[agent]
 state = "state"
 [data]
 source = "digits"

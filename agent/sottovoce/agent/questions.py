@@ -10,6 +10,7 @@ from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import VaultFront
 
+_WAIT = "vault"
 _SECONDS = 600.0
 
 
@@ -51,10 +52,10 @@ class Questions:
         async with self._one:
             if self._leaving():
                 return None
-            self._waits.begin("vault", f"the vault to answer question {query.slot}", _SECONDS)
+            self._waits.begin(_WAIT, f"the vault to answer question {query.slot}", _SECONDS)
             async with asyncio.timeout(_SECONDS):
                 answer = await self._vault.ask(query)
-            self._waits.end("vault")
+            self._waits.end(_WAIT)
             if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could go on from
                 raise PrivacyError(
                     f"question {query.slot} to the vault: {answer.explanation}: put the settings under [learner], "

@@ -47,7 +47,7 @@ def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVau
         noise: NoiseSource | None = None,
         ledger: Ledger | None = None,
         releases: int = 3,
-        clip: float = 1.0,
+        clip: float | None = 1.0,
         learner: str = "clipd2p",
         over: Records | None = None,
         kernel: Softmax = KERNEL,

@@ -222,10 +222,10 @@ def test_without_noise_only_without_a_promise(records: Records, path: Path, budg
 
 def test_a_learner_without_noise_needs_a_budget_without_a_promise(make_vault: MakeVault, records: Records) -> None:
     with pytest.raises(PrivacyError, match="push-sum"):
-        make_vault(learner="push-sum")
+        make_vault(learner="push-sum", clip=None)
     ledger = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
     noise = Counted()
-    vault = make_vault(learner="push-sum", ledger=ledger, noise=noise)
+    vault = make_vault(learner="push-sum", clip=None, ledger=ledger, noise=noise)
     release = released(vault.answer(question(0)))
     kernel = Softmax(3, 4)
     rows = kernel.gradients(np.zeros((1, SIZE)), records.features[np.newaxis], records.labels[np.newaxis])[0]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.golf.public.machine import NAME
 from sottovoce.audit.laws import LabelThenSphere, Law, MaxNorm, OnSphere
-from sottovoce.audit.subject import AUDITED, Sighting, Watch
+from sottovoce.audit.subject import Sighting, Watch
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
@@ -107,7 +108,7 @@ class PublishedRecords:
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
-        terms = RecordTerms(AUDITED, self.scheme, "declared")
+        terms = RecordTerms(NAME, self.scheme, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
@@ -171,4 +172,4 @@ class PublishedRecords:
 
 
 def _queries(count: int) -> list[Query]:
-    return [Query(AUDITED, "record", slot, np.empty(0)) for slot in range(count)]
+    return [Query(NAME, "record", slot, np.empty(0)) for slot in range(count)]

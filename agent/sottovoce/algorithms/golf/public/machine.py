@@ -39,6 +39,9 @@ from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.perturbation import Moments, Scheme, scheme
 
+NAME = "golf"
+"""Under which its vault is asked."""
+
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
@@ -349,7 +352,7 @@ class Golf:
 
     @staticmethod
     def _ask(slot: int) -> Ask:
-        return Ask(Query("golf", "record", slot, np.empty(0)))
+        return Ask(Query(NAME, "record", slot, np.empty(0)))
 
 
 def moments_of(records: Sequence[PublishedRecord]) -> Moments:
