@@ -279,7 +279,7 @@ def test_a_token_ends_with_its_time_by_the_enroller_s_own_clock(
     enroller = enrolling.Enroller(open_fleet(authority), "127.0.0.1:9", revoked=tuple)
     token = enroller.invite(300)
     now[0] += 300
-    assert "its time is over" in enroller_says(enroller, token)
+    assert "has expired: ask for a new one" in enroller_says(enroller, token)
     now[0] -= 1
     assert json.loads(enroller_says(enroller, token))["type"] == "issued"
     assert "has been used" in enroller_says(enroller, token)

@@ -68,12 +68,12 @@ def allowed_mu(epsilon: float, delta: float) -> float:
     """The μ of all releases together that a budget pays for.
 
     Raises:
-        PrivacyError: the budget promises nothing.
+        PrivacyError: there is no such budget.
     """
     try:
         return gaussian_mu(epsilon, delta)
     except ValueError as error:
-        raise PrivacyError(f"this budget promises nothing: {error}. Set privacy.epsilon and privacy.delta") from error
+        raise PrivacyError(f"no such privacy budget: {error}. Set privacy.epsilon and privacy.delta") from error
 
 
 def composed(*epsilons: float) -> float:

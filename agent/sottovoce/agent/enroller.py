@@ -141,7 +141,7 @@ class Enroller:
         if self._token is None or not self._token.admits(secret):
             return Declined("the token is not one of this enroller: check it, or ask for a new one")
         if self.joined is not None or time.clock_gettime(_CLOCK) >= self._ends:
-            return Declined("the token has been used, or its time is over: ask for a new one")
+            return Declined("the token has been used, or has expired: ask for a new one")
         asked = read_request(request.encode(), "the request")
         self.joined = asked.node_id  # before anything is issued: a token is for one
         return self._issued(self._fleet.issue(asked, self._validity()), self._seeds)

@@ -152,9 +152,9 @@ def _promise(statement: PrivacyStatement) -> str:
     odds = math.exp(statement.epsilon)
     certain = odds / (1 + odds)
     return (
-        "whoever wavers between two contents of this device that differ in one unit cannot be surer than "
-        f"{odds:.3g} to 1, or {100 * certain:.4g} %, after seeing all that it ever sends (ε = {statement.epsilon:g}), "
-        f"but for accidents of probability δ = {statement.delta:g}"
+        "whoever sees all that this device ever sends, and finds two data sets that differ in one unit equally likely, "
+        f"can tell which of them it holds with odds of at most {odds:.3g} to 1, or {100 * certain:.4g} % certainty "
+        f"(ε = {statement.epsilon:g}), up to a failure probability of δ = {statement.delta:g}"
     )
 
 

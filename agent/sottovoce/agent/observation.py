@@ -148,7 +148,7 @@ def readiness(agent: Watched) -> dict[str, str]:
 
 def _identity_finding(agent: Watched) -> str:
     if datetime.now(UTC) >= agent.identity.not_after:
-        return "this device's certificate is over: run `sottovoce fleet renew`"
+        return "this device's certificate has expired: run `sottovoce fleet renew`"
     if agent.identity.node_id in agent.trust.revoked:
         return "this device is revoked by its fleet"
     return ""

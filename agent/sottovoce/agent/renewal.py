@@ -156,11 +156,11 @@ def due_words(identity: Identity, now: datetime) -> str:
     """What an operator is told whose device's certificate nobody has renewed."""
     if now >= identity.not_after:
         return (
-            f"this device's certificate is over since {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "
+            f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "
             "renew it with `sottovoce fleet renew`; the agent then goes on by itself"
         )
     return (
-        f"two thirds of the time of this device's certificate are over, and it ends on "
+        f"this device's certificate should have been renewed by now, and expires on "
         f"{identity.not_after:%Y-%m-%d %H:%M} UTC: renew it with `sottovoce fleet renew`; the agent goes on meanwhile"
     )
 

@@ -98,7 +98,7 @@ def _person(config: Path) -> list[dict[str, Any]]:
 def _due(answer: dict[str, Any]) -> str:
     """What to do about a certificate that nobody has renewed in time."""
     if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
-        return ": it is over, and peers refuse it; renew it now, with `sottovoce fleet renew`"
+        return ": it has expired, and peers refuse it; renew it now, with `sottovoce fleet renew`"
     return ": renew it now, with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
 
 

@@ -120,7 +120,10 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             if node in ids[:i]:
                 raise wrong(f"peers[{i}].id", "this peer is listed twice; keep one of them")
         if "grpc" in self.use and self.announce is None and self.listen.rpartition(":")[0] in ("0.0.0.0", "[::]"):  # noqa: S104
-            raise wrong("announce", f"{self.listen} is everywhere and nowhere; say where peers reach this device")
+            raise wrong(
+                "announce",
+                f"{self.listen} is every address of this machine; give the one at which peers reach this device",
+            )
         if self.backoff > self.backoff_max:
             raise wrong("backoff", "longer than backoff_max; the first pause is the shortest")
 

@@ -82,7 +82,7 @@ CATALOGUE: Mapping[str, Described] = {
     "sottovoce_view_records_refused_total": Described("counter", "Records of devices, refused.", "reason"),
     "sottovoce_revocation_version": Described("gauge", "Version of the revocation list; 0 without one."),
     "sottovoce_revoked_devices": Described("gauge", "Devices that the fleet has revoked."),
-    "sottovoce_certificate_expires_timestamp_seconds": Described("gauge", "When the certificate is over."),
+    "sottovoce_certificate_expires_timestamp_seconds": Described("gauge", "When the certificate expires."),
     "sottovoce_certificate_renewal_timestamp_seconds": Described("gauge", "When it should be renewed."),
     "sottovoce_waits": Described("gauge", "Waits going on now.", "kind"),
     "sottovoce_waits_overdue": Described("gauge", "Of these, those that should have ended: a defect.", "kind"),

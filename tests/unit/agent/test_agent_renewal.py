@@ -55,4 +55,4 @@ def test_a_certificate_that_is_over_is_said_to_be(tmp_path: Path) -> None:
     identity = enrol(new_fleet(tmp_path / "fleet"), tmp_path / "a", validity=ending_in(60))
     now = datetime.now(UTC)
     assert "the agent goes on meanwhile" in due_words(identity, now)
-    assert "is over since" in due_words(identity, now + timedelta(hours=1))
+    assert "expired on" in due_words(identity, now + timedelta(hours=1))

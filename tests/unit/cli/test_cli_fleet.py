@@ -106,4 +106,4 @@ def test_a_certificate_that_is_over_is_not_just_late() -> None:
 
     assert words(9, overdue=False) == ""
     assert words(9, overdue=True) == ": renew it now, with `sottovoce fleet renew`"
-    assert "it is over, and peers refuse it" in words(-1, overdue=True)
+    assert "it has expired, and peers refuse it" in words(-1, overdue=True)
