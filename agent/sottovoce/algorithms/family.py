@@ -12,7 +12,6 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
 from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.model_names import has_graph
-from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Scaling, Terms
 
 if TYPE_CHECKING:  # the vault's process loads no learner
@@ -60,7 +59,7 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
     Raises:
         PrivacyError: the budget allows no such release.
     """
-    return cast(Family, ALGORITHMS[config.learner.name].parts(config, public))
+    return cast(Family, config.learner.algorithm.parts(config, public))
 
 
 def kernel_of(config: AgentConfig) -> Kernel:

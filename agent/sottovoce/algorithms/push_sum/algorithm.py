@@ -8,8 +8,6 @@ _KEYS = (
     "steps", "clip", "step_size", "step_decay", "sampling", "batch", "longest_period", "fanout", "clipping",
     "clip_decay", "clip_quantile",
 )  # fmt: skip
-_NOISY = "shares of a model, each after a step along a noisy sum of clipped gradients"
-_AUDIT = {"data.features": 256, "data.classes": 2}
 
 
 def _parts(config: Any, public: Any) -> Any:
@@ -28,55 +26,31 @@ def _relation(fidelity: str, controller: object, release_every: object) -> Relat
     return "replace-one" if fidelity == "paper" else "add-remove"  # batches of a fixed size show how many there are
 
 
-ALGORITHMS = {
-    algorithm.name: algorithm
-    for algorithm in (
-        Algorithm(
-            name="clipd2p",
-            releases=_NOISY,
-            parts=_parts,
-            keys=(*_KEYS, "sigma"),
-            relation=_relation,
-            to_the_letter="as-published",
-            step_decay=0.5,
-            regression=True,
-            payloads={"push-sum-share/1": _wire},
-            audit=_AUDIT,
-        ),
-        Algorithm(
-            name="push-sum",
-            releases="shares of a model, each after a step along the exact sum of gradients",
-            parts=_parts,
-            keys=_KEYS,
-            relation=_relation,
-            noiseless=True,
-            regression=True,
-            payloads={"push-sum-share/1": _wire},
-            audit=_AUDIT,
-        ),
-        Algorithm(
-            name="adad2p",
-            releases=_NOISY,
-            parts=_parts,
-            keys=(*_KEYS, "sigma"),
-            relation=_relation,
-            to_the_letter="refuted",
-            step_decay=0.5,
-            regression=True,
-            payloads={"push-sum-share/1": _wire},
-            audit=_AUDIT,
-        ),
-        Algorithm(
-            name="constd2p",
-            releases=_NOISY,
-            parts=_parts,
-            keys=(*_KEYS, "sigma", "gradient_bound"),
-            relation=_relation,
-            to_the_letter="refuted",
-            step_decay=0.5,
-            regression=True,
-            payloads={"push-sum-share/1": _wire},
-            audit=_AUDIT,
-        ),
+def _of_push_sum(**own: Any) -> Algorithm:
+    return Algorithm(
+        parts=_parts,
+        relation=_relation,
+        regression=True,
+        payloads={"push-sum-share/1": _wire},
+        audit={"data.features": 256, "data.classes": 2},
+        **own,
     )
+
+
+def _noisy(**own: Any) -> Algorithm:
+    return _of_push_sum(
+        releases="shares of a model, each after a step along a noisy sum of clipped gradients", step_decay=0.5, **own
+    )
+
+
+ALGORITHMS = {
+    "clipd2p": _noisy(name="clipd2p", keys=(*_KEYS, "sigma"), to_the_letter="as-published"),
+    "push-sum": _of_push_sum(
+        name="push-sum",
+        releases="shares of a model, each after a step along the exact sum of gradients",
+        keys=_KEYS,
+        noiseless=True,
+    ),
+    "adad2p": _noisy(name="adad2p", keys=(*_KEYS, "sigma"), to_the_letter="refuted"),
+    "constd2p": _noisy(name="constd2p", keys=(*_KEYS, "sigma", "gradient_bound"), to_the_letter="refuted"),
 }
