@@ -1,7 +1,7 @@
 """Every algorithm there is, by name: those of this package, and those that other packages bring.
 
 A package brings one by an entry point of the group `sottovoce.algorithms`, named as the algorithm, whose object is its
-`Algorithm`; docs/how-to/algorithms.md has an example. Nothing else of this package knows an algorithm by its name.
+`Algorithm`; docs/how-to/own-algorithm.md has an example. Nothing else of this package knows an algorithm by its name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.errors import ConfigError
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
 from sottovoce.nearest import nearest
+
+if TYPE_CHECKING:
+    from msgspec import Struct
 
 GROUP = "sottovoce.algorithms"
 """Of the entry points by which packages bring algorithms."""
@@ -34,25 +37,19 @@ class Algorithm:
     """An algorithm, with all that configuration, testbed, reports and audit need to know of it.
 
     Attributes:
-        name: as in `learner.name`.
+        settings: what can be configured of it, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged
+            with its name.
         releases: what leaves a device, in words.
         parts: its sottovoce.algorithms.family.Family for a configuration and public records by which models are scored,
             or None; imports what it needs when it is called.
-        keys: of `[learner]`, beside those of every algorithm, that it has; any other would be ignored.
         models: that it can learn, its own first.
         neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:
             then they are replaced, not added.
-        relation: the same where it depends on its options, for (fidelity, `learner.controller`,
-            `learner.release_every`); None where it does not.
+        relation: the same where it depends on its settings; None where it does not.
         to_the_letter: what its paper's variant is worth; None when there is none beside the sound one.
         letter_model: the model of its paper's variant, where that is not its own.
         record_level: it bounds what a record adds, and nothing larger.
         unit: its own privacy unit.
-        clip: L2 threshold of what one unit adds, unless the configuration says otherwise.
-        step_size: learning rate of the first step, likewise.
-        step_decay: share of it that is lost by the last step, likewise.
-        batch: records in a batch, or in a message of published records, likewise.
-        most_in_a_batch: where a message cannot hold more.
         noiseless: it adds no noise, so that nothing can be promised.
         regression: it also learns to predict a number.
         predicts: what it learns is a model that predicts something.
@@ -64,22 +61,16 @@ class Algorithm:
         audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
     """
 
-    name: str
+    settings: "type[Struct]"
     releases: str
     parts: Callable[[Any, Any], Any]
-    keys: tuple[str, ...] = ()
     models: tuple[str, ...] = GRADIENT_MODELS
     neighbouring: Relation = "add-remove"
-    relation: Callable[[str, object, object], Relation] | None = None
+    relation: Callable[[Any], Relation] | None = None
     to_the_letter: Literal["proved", "as-published", "refuted"] | None = None
     letter_model: str | None = None
     record_level: bool = False
     unit: Literal["record", "window", "device"] = "record"
-    clip: float = 0.5
-    step_size: float = 20.0
-    step_decay: float = 0.9
-    batch: int = 64
-    most_in_a_batch: int | None = None
     noiseless: bool = False
     regression: bool = False
     predicts: bool = True
@@ -91,6 +82,16 @@ class Algorithm:
     audit: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def name(self) -> str:
+        """As in `learner.name`."""
+        return str(self.settings.__struct_config__.tag)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of `[learner]` that it has beside those of every algorithm; any other would be ignored."""
+        return tuple(key for key in self.settings.__struct_fields__ if key not in COMMON_KEYS)
+
+    @property
     def own_keys(self) -> tuple[str, ...]:
         """The keys of `[learner]` that it has."""
         return (*COMMON_KEYS, *self.keys)
@@ -99,15 +100,9 @@ class Algorithm:
         """Whether it can learn a model of this name, or of this file."""
         return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
 
-    def relation_of(self, fidelity: str, controller: object, release_every: object) -> Relation:
-        """Its own neighbouring relation, as its options make it.
-
-        Args:
-            fidelity: `sound` or `paper`.
-            controller: `learner.controller`.
-            release_every: `learner.release_every`.
-        """
-        return self.neighbouring if self.relation is None else self.relation(fidelity, controller, release_every)
+    def relation_of(self, settings: Any) -> Relation:
+        """Its own neighbouring relation, as its settings make it."""
+        return self.neighbouring if self.relation is None else self.relation(settings)
 
 
 class _Algorithms(Mapping[str, Algorithm]):
@@ -135,6 +130,11 @@ class _Algorithms(Mapping[str, Algorithm]):
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
 """All that there are, by name."""
+
+
+def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
+    """Algorithms as a folder lists them."""
+    return {algorithm.name: algorithm for algorithm in algorithms}
 
 
 def of_another(name: str, key: str) -> str | None:

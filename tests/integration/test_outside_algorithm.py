@@ -77,6 +77,12 @@ def test_its_configuration_is_checked_and_explained(beside: Path, tmp_path: Path
     wrong = run(beside, SOTTOVOCE, "config", "check", file)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (3, 1)
     assert "line 10: learner.shapley: is of pdsl, and learner momentum-sgd has no such key" in wrong.stderr
+    file.write_text(CONFIG.replace("momentum = 0.5", "momentum = 1.5"), encoding="utf-8")
+    above = run(beside, SOTTOVOCE, "config", "check", file)
+    assert (
+        "line 10: learner.momentum: Expected `float` < 1.0 (share of the last direction that is kept, β)"
+        in above.stderr
+    )
     alone = run(tmp_path, SOTTOVOCE, "config", "check", file)
     assert "learner.name: there is no such learner" in alone.stderr
 

@@ -119,7 +119,7 @@ def _with_vault(
     learner, codec = family.learner(identity.node_id, provenance, kept)
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
     counters = Counters()
-    pace = Pace(config.learner.longest_period)
+    pace = Pace(config.learner.longest_pause)
     core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters), pace=pace)
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()

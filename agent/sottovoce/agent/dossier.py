@@ -66,9 +66,8 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
             "windows": config.data.windows,
             "learner": config.learner.name,
             "model": config.learner.chosen_model,
-            "steps": config.learner.steps,
+            **{key: value for key in ("steps", "clip") if (value := getattr(config.learner, key, None)) is not None},
             "period_s": config.learner.period,
-            "clip": config.learner.threshold,
         },
         "isolation": {
             "vault": "a process of its own" if config.vault.socket else "inside the agent's process",

@@ -6,11 +6,13 @@ Codecs are imported where a learner is made: a separate vault, which makes none,
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
+from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel, Model, kernel_named
+from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import has_graph
 from sottovoce.vault import Budget, Scaling, Terms
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:  # the vault's process loads no learner
     from sottovoce.algorithms.state_codec import StateCodec
     from sottovoce.learners import Learner, Provenance, PublishedRecord
 
+Settings = TypeVar("Settings", bound=LearnerSettings)
 Kept: TypeAlias = "tuple[PublishedRecord, ...]"
 Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
 
@@ -60,6 +63,18 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
         PrivacyError: the budget allows no such release.
     """
     return cast(Family, config.learner.algorithm.parts(config, public))
+
+
+def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
+    """What is configured of a learner, as its family knows it.
+
+    Args:
+        config: of an agent.
+        kind: the family's settings.
+    """
+    if not isinstance(config.learner, kind):
+        raise InternalError(f"learner {config.learner.name} has no {kind.__name__}: report this")
+    return config.learner
 
 
 def kernel_of(config: AgentConfig) -> Kernel:

@@ -22,8 +22,6 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a configuration."""
-    import msgspec
+    from sottovoce.config import json_schema
 
-    from sottovoce.config import AgentConfig
-
-    typer.echo(json.dumps(msgspec.json.schema(AgentConfig, schema_hook=lambda _: {"type": "string"}), indent=2))
+    typer.echo(json.dumps(json_schema(), indent=2))

@@ -2,17 +2,18 @@
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, filled
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.loading import checked, load
+from sottovoce.config.json_schema import json_schema
+from sottovoce.config.loading import checked, learner_settings, load
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
 from sottovoce.config.schema import (
     AgentConfig,
     AgentSection,
     DataSection,
-    LearnerSection,
     LedgerSection,
     PrivacySection,
     VaultSection,
+    WholeConfig,
 )
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 
@@ -23,7 +24,6 @@ __all__ = [
     "FeedSection",
     "FormatSection",
     "IdentitySection",
-    "LearnerSection",
     "LedgerSection",
     "MembershipSection",
     "MeterSection",
@@ -33,8 +33,11 @@ __all__ = [
     "PrivacySection",
     "TransportSection",
     "VaultSection",
+    "WholeConfig",
     "address_of",
     "checked",
     "filled",
+    "json_schema",
+    "learner_settings",
     "load",
 ]

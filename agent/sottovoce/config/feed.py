@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from sottovoce.config.wrong import LARGEST, wrong
+from sottovoce.wrong import LARGEST, wrong
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
 _DAY = 86_400

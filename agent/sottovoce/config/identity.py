@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from sottovoce.config.transport import Address
-from sottovoce.config.wrong import LARGEST
+from sottovoce.wrong import LARGEST
 
 
 class IdentitySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -5,16 +5,17 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
-from sottovoce.config.schema import AgentConfig, LearnerSection
+from sottovoce.config.schema import AgentConfig, WholeConfig
 from sottovoce.errors import ConfigError
+from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
 from sottovoce.nearest import nearest
-from sottovoce.registry import ALGORITHMS, of_another
+from sottovoce.registry import ALGORITHMS, DEFAULT, of_another, unknown
 
 KeyPath = tuple[str | int, ...]
 _KINDS_WITH_PATH = ("csv", "idx", "npz")
@@ -107,33 +108,63 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
     Raises:
         ConfigError: one line for each table that is wrong, naming the key and the remedy.
     """
-    hints = get_type_hints(AgentConfig)
-    problems = []
-    for name, table in tables.items():
+    learner = tables.get("learner", {})
+    kind, own, problems = _of_learner(learner, origin, line_of)
+    given, types = {**tables, "learner": own}, _types(kind)
+    for name, table in given.items():
         try:
-            if name in hints:
-                msgspec.convert(table, hints[name], dec_hook=_decoded)
+            if name in types:
+                msgspec.convert(table, types[name], dec_hook=_decoded)
         except msgspec.ValidationError as error:
-            problems.append(_problem(str(error), (name,), origin, line_of))
-    problems += _of_other_learners(tables.get("learner", {}), origin, line_of)
+            problems.append(_problem(str(error), (name,), types, origin, line_of))
     if not problems:
         try:
-            return msgspec.convert(_with_transform(tables), AgentConfig, dec_hook=_decoded)
+            return msgspec.convert(_with_transform(given), WholeConfig[kind], dec_hook=_decoded)  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
-            problems.append(_problem(str(error), (), origin, line_of))
+            problems.append(_problem(str(error), (), types, origin, line_of))
     raise ConfigError("\n".join(problems))
 
 
-def _of_other_learners(table: Any, origin: str, line_of: LineOf) -> list[str]:
-    """A line for each key of `[learner]` that is another learner's, and would be ignored."""
-    if not isinstance(table, dict) or (name := table.get("name", LearnerSection().name)) not in ALGORITHMS:
-        return []
+def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
+    """A learner's settings alone, of whatever algorithm is named.
+
+    Args:
+        table: `[learner]`, as tomllib gives it.
+        origin: what the error calls it.
+
+    Raises:
+        ConfigError: a line for each thing that is wrong, naming the key and the remedy.
+    """
+    kind, own, problems = _of_learner(table, origin, lambda key: None)
+    if not problems:
+        try:
+            return msgspec.convert(own, kind)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(str(error), ("learner",), _types(kind), origin, lambda key: None))
+    raise ConfigError("\n".join(problems))
+
+
+def _of_learner(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
+    """The settings of the learner that is named, the keys that are not another's, and a line for each that is."""
+    usual = cast(type[LearnerSettings], ALGORITHMS[DEFAULT].settings)
+    if not isinstance(table, dict):
+        return usual, table, []
+    name = table.get("name", DEFAULT)
+    if not isinstance(name, str) or name not in ALGORITHMS:
+        what = f"there is no such learner; {unknown(name)}" if isinstance(name, str) else "Expected `str`"
+        return usual, {}, [_problem(f"{what} - at `$.name`", ("learner",), {}, origin, line_of)]
+    foreign = {key: problem for key in table if (problem := of_another(name, key)) is not None}
+    own = {key: value for key, value in table.items() if key not in foreign}
     problems = []
-    for key in table:
-        if (problem := of_another(name, key)) is not None:
-            line = line_of(("learner", key))
-            problems.append(f"{origin}, line {line}: {problem}" if line else f"{origin}: {problem}")
-    return problems
+    for key, problem in foreign.items():
+        line = line_of(("learner", key))
+        problems.append(f"{origin}, line {line}: {problem}" if line else f"{origin}: {problem}")
+    return cast(type[LearnerSettings], ALGORITHMS[name].settings), own, problems
+
+
+def _types(kind: type[LearnerSettings]) -> dict[str, Any]:
+    """The types of all tables, annotations included, where this is the learner's."""
+    return {**get_type_hints(WholeConfig, include_extras=True), "learner": kind}
 
 
 def _with_transform(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +181,7 @@ def _decoded(kind: type, value: Any) -> Any:
     raise TypeError(f"expected a path, got {type(value).__name__}")
 
 
-def _problem(message: str, table: KeyPath, origin: str, line_of: LineOf) -> str:
+def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, line_of: LineOf) -> str:
     """One line from msgspec's words: where, which key, what is wrong, what to do."""
     message, *places = message.split(" - at `$")  # the innermost table first
     place = "".join(reversed(places))
@@ -161,7 +192,7 @@ def _problem(message: str, table: KeyPath, origin: str, line_of: LineOf) -> str:
         if named[1] == "missing required":
             message = "missing; add it"
         else:
-            known = _fields(location[:-1])
+            known = _fields(location[:-1], types)
             near = nearest(named[2], known)
             message = "unknown key"
             remedy = f"; did you mean `{near}`?" if near else f"; known keys here: {', '.join(known)}"
@@ -170,12 +201,12 @@ def _problem(message: str, table: KeyPath, origin: str, line_of: LineOf) -> str:
     line = line_of(location) or line_of(location[:-1])
     where = f"{origin}, line {line}" if line else origin
     key = ".".join(str(part) for part in location)
-    return f"{where}: {key}: {message}{remedy}{_described(location)}"
+    return f"{where}: {key}: {message}{remedy}{_described(location, types)}"
 
 
-def _described(location: KeyPath) -> str:
+def _described(location: KeyPath, types: Mapping[str, Any]) -> str:
     """What the schema says of a key, in brackets."""
-    hint: Any = _hint(location)
+    hint: Any = _hint(location, types)
     words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
     inner = get_args(hint)[0] if words else hint
     inner = next((one for one in get_args(inner) if "Literal" in str(get_origin(one))), inner)  # it may be left out
@@ -184,15 +215,18 @@ def _described(location: KeyPath) -> str:
     return f" ({'; '.join(words)})" if words else ""
 
 
-def _fields(location: KeyPath) -> list[str]:
+def _fields(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
     """The keys of the table at a location."""
-    return [*get_type_hints(hint)] if isinstance(hint := _hint(location), type) else []
+    if not location:
+        return [*types]
+    hint = _hint(location, types)
+    return [*hint.__struct_fields__] if isinstance(hint, type) and issubclass(hint, Struct) else []
 
 
-def _hint(location: KeyPath) -> Any:
+def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
     """The type at a location of the schema, annotations included; None where there is none."""
-    hint: Any = AgentConfig
-    for part in location:
+    hint: Any = types.get(str(location[0])) if location else None
+    for part in location[1:]:
         if isinstance(part, int):
             hint = next(iter(get_args(hint)), None)
         elif isinstance(hint, type) and issubclass(hint, Struct):

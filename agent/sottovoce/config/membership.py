@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sottovoce.config.wrong import wrong
+from sottovoce.wrong import wrong
 
 
 class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

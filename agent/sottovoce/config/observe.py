@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sottovoce.config.transport import HOST_AND_PORT
-from sottovoce.config.wrong import wrong
+from sottovoce.wrong import wrong
 
 
 class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

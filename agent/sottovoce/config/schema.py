@@ -1,18 +1,19 @@
 """The one typed schema of an agent's configuration. Every key, its unit, its default and its limits are here."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from sottovoce.config.feed import FeedSection, is_broker
 from sottovoce.config.identity import IdentitySection
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
 from sottovoce.config.transport import TransportSection
-from sottovoce.config.wrong import LARGEST, wrong
-from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SHARE, REGRESSION_MODEL, has_graph
-from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, unknown
+from sottovoce.learner_settings import LearnerSettings
+from sottovoce.model_names import REGRESSION_MODEL, has_graph
+from sottovoce.registry import ALGORITHMS, DEFAULT
+from sottovoce.wrong import LARGEST, wrong
 
 _MOST_EPSILON = 500.0
 
@@ -83,179 +84,6 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise wrong("bounds", "must be two finite numbers, the lower first")
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
             raise wrong("windows", "must be two numbers of windows, from 0, the lower first")
-
-
-class LearnerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[learner]`: the algorithm and its public schedule."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=64, description="the algorithm")] = DEFAULT
-    fidelity: Literal["sound", "paper"] = "sound"
-    model: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=4096)] | None,
-        Meta(
-            description="the model, or a file that ends in .onnx; without it the learner's own: softmax, golf: ridge, "
-            "or pegasos to the letter"
-        ),
-    ] = None
-    threads: Annotated[int, Meta(ge=1, le=2, description="that run a model with a graph")] = 1
-    hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units of the hidden layer")] = 32
-    period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
-    longest_period: Annotated[
-        float,
-        Meta(ge=0.001, le=86_400, description="to which it grows when there is nothing left to learn and nothing new"),
-    ] = 3_600.0
-    steps: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
-    ] = 48
-    clip: Annotated[
-        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="per-example L2 clipping threshold C; without it the learner's own"),
-    ] = None
-    step_size: Annotated[
-        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="learning rate of the first step; without it the learner's own"),
-    ] = None
-    step_decay: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(description="share of the rate lost, linearly, by the last step; without it the learner's own"),
-    ] = None
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="pdsl, dp-cga: share of the last direction kept")] = 0.0
-    fanout: Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")] = 1
-
-    sampling: Annotated[
-        Literal["full", "poisson"] | None,
-        Meta(description="which records a gradient is of: all, or a random batch that nobody is told of"),
-    ] = None
-    batch: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(description="records in a batch; golf: published records in one message, at most"),
-    ] = None
-    clipping: Annotated[
-        Literal["constant", "decay", "quantile", "automatic"] | None,
-        Meta(description="push-sum: how the threshold goes on from `clip`; without it the learner's own"),
-    ] = None
-    clip_decay: Annotated[
-        float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
-    ] = 0.8
-    clip_quantile: Annotated[
-        float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
-    ] = 0.2
-    sigma: Annotated[
-        Annotated[float, Meta(ge=0, le=LARGEST)] | None,
-        Meta(description="to the letter: the noise scale that the paper gives instead of an ε"),
-    ] = None
-    gradient_bound: Annotated[
-        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="constd2p to the letter: G; without it five runs without privacy say it, marked"),
-    ] = None
-
-    controller: Annotated[
-        Literal["schedule", "deep-q", "always-global", "always-local"],
-        Meta(description="without-replacement: what decides which steps are local and which are global"),
-    ] = "schedule"
-    release_every: Annotated[
-        int, Meta(ge=1, le=4096, description="schedule: every so many steps one is global, and released")
-    ] = 1
-    passes: Annotated[int, Meta(ge=1, le=1000, description="without-replacement: over the records")] = 1
-    regularisation: Annotated[
-        float, Meta(ge=0, le=1, description="without-replacement: λ; above 0 the loss is strongly convex")
-    ] = 0.0
-
-    shapley: Annotated[
-        Literal["exact", "monte-carlo", "cosine", "uniform"],
-        Meta(description="pdsl: how neighbours' gradients are weighed; cosine and uniform need no validation records"),
-    ] = "exact"
-    permutations: Annotated[int, Meta(ge=1, le=100_000, description="pdsl: of monte-carlo")] = 100
-    answers: Annotated[
-        Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="pdsl, dp-cga: gradients released in one round, one's own included; without it all"),
-    ] = None
-    gossip_steps: Annotated[int, Meta(ge=1, le=100, description="muffliato: exchanges in a round, K")] = 3
-    chebyshev: Annotated[bool, Meta(description="muffliato: accelerated gossip")] = False
-    spectral_gap: Annotated[
-        Annotated[float, Meta(gt=0, le=1)] | None,
-        Meta(description="muffliato: of the fleet's Metropolis matrix, public; needed by chebyshev"),
-    ] = None
-    local_steps: Annotated[int, Meta(ge=1, le=100, description="dp-net-fleet: steps in a round, K")] = 1
-    deadline: Annotated[
-        float, Meta(ge=1, le=1000, description="rounds: periods that a round waits for neighbours, then goes on")
-    ] = 3.0
-
-    perturbation: Annotated[
-        Literal["best", "laplace", "privunit", "krr-privunit"],
-        Meta(description="golf: how records are perturbed; best: by the public rule"),
-    ] = "best"
-    capacity: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="golf: published records kept, the same for the whole fleet")
-    ] = 4096
-
-    budget: Annotated[
-        Literal["once", "k-times", "halving"],
-        Meta(
-            description="gradient-walk: how ε is spread over visits; once: one, k-times: ε/k each, halving: ε/2, ε/4, …"
-        ),
-    ] = "once"
-    visits: Annotated[
-        int, Meta(ge=1, le=10_000, description="gradient-walk: visits with a step, for k-times and halving")
-    ] = 1
-    begins_walk: Annotated[
-        bool,
-        Meta(description="this device begins the walk, or holds the first shared model; true for one of the fleet"),
-    ] = False
-
-    def __post_init__(self) -> None:
-        """Models belong to learners, some of which are there to the letter."""
-        if self.name not in ALGORITHMS:
-            raise wrong("name", f"there is no such learner; {unknown(self.name)}")
-        known = self.algorithm
-        if self.model is not None and not known.learns(self.model):
-            files = ", and files that end in .onnx" if known.models == GRADIENT_MODELS else ""
-            raise wrong("model", f"learner {self.name} has the models {', '.join(known.models)}{files}")
-        if self.fidelity == "paper" and known.to_the_letter is None:
-            raise wrong("fidelity", f"learner {self.name} exists in its sound variant only")
-        if self.fidelity == "paper" and self.perturbation != "best":
-            raise wrong("perturbation", "to the letter there is one perturbation; leave it out")
-        if self.budget == "once" and self.visits != 1:
-            raise wrong("visits", "budget once is one visit; choose k-times or halving for more")
-        if self.chebyshev and self.spectral_gap is None:
-            raise wrong("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
-        if known.most_in_a_batch is not None and self.batch_size > known.most_in_a_batch:
-            raise wrong("batch", f"a message holds at most {known.most_in_a_batch} published records")
-        if self.fidelity == "sound" and self.controller == "deep-q":
-            raise wrong("controller", "deep-q tells what nobody pays for; it exists to the letter: fidelity = paper")
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """What is known of the learner."""
-        return ALGORITHMS[self.name]
-
-    @property
-    def chosen_model(self) -> str:
-        """The model, chosen or the learner's own."""
-        own = self.algorithm.models[0]
-        return self.model or (self.algorithm.letter_model or own if self.fidelity == "paper" else own)
-
-    @property
-    def threshold(self) -> float:
-        """The clip, chosen or the learner's own."""
-        return self.algorithm.clip if self.clip is None else self.clip
-
-    @property
-    def rate(self) -> float:
-        """The step size, chosen or the learner's own."""
-        if self.step_size is not None:
-            return self.step_size
-        return self.algorithm.step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
-
-    @property
-    def decay(self) -> float:
-        """The step decay, chosen or the learner's own."""
-        return self.algorithm.step_decay if self.step_decay is None else self.step_decay
-
-    @property
-    def batch_size(self) -> int:
-        """The batch, chosen or the learner's own."""
-        return self.algorithm.batch if self.batch is None else self.batch
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -334,12 +162,19 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise wrong(missing, "a separate vault needs both socket and directory; without one leave out both")
 
 
-class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole configuration file."""
+Learner = TypeVar("Learner", bound=LearnerSettings)
+
+
+def _usual() -> Any:
+    return ALGORITHMS[DEFAULT].settings()
+
+
+class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole configuration file, of an algorithm with such settings."""
 
     agent: AgentSection
     data: DataSection
-    learner: LearnerSection = LearnerSection()
+    learner: Learner = field(default_factory=_usual)
     privacy: PrivacySection = PrivacySection()
     transport: TransportSection = TransportSection()
     membership: MembershipSection = MembershipSection()
@@ -388,11 +223,14 @@ class AgentConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def neighbouring(self) -> str:
         """What two data sets may differ in: as configured, or the learner's own relation."""
         learner = self.learner
-        own = learner.algorithm.relation_of(learner.fidelity, learner.controller, learner.release_every)
-        return self.privacy.neighbouring or own
+        return self.privacy.neighbouring or learner.algorithm.relation_of(learner)
 
     @property
     def unproved(self) -> bool:
         """Whether no ε is proved for what the learner does, so that its releases are charged as infinite."""
         learner = self.learner
         return learner.fidelity == "paper" and learner.algorithm.to_the_letter != "proved"
+
+
+AgentConfig: TypeAlias = WholeConfig[LearnerSettings]
+"""The same, of any algorithm."""

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from sottovoce.config.wrong import LARGEST, wrong
+from sottovoce.wrong import LARGEST, wrong
 
 HOST_AND_PORT = r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$"
 Address = Annotated[str, Meta(pattern=HOST_AND_PORT, description="host:port, for example 10.0.0.7:7400")]

@@ -11,13 +11,13 @@ from sottovoce.assignments import assigned
 from sottovoce.config import (
     AgentConfig,
     DataSection,
-    LearnerSection,
     LedgerSection,
     MembershipSection,
     MqttSection,
     PrivacySection,
     TransportSection,
     checked,
+    learner_settings,
 )
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
@@ -29,7 +29,6 @@ from sottovoce.vault import Budget
 
 _SECTIONS: dict[str, type[Struct]] = {
     "data": DataSection,
-    "learner": LearnerSection,
     "ledger": LedgerSection,
     "membership": MembershipSection,
     "privacy": PrivacySection,
@@ -37,6 +36,7 @@ _SECTIONS: dict[str, type[Struct]] = {
     "transport.mqtt": MqttSection,
 }
 _OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
+_OF_LEARNER = "learner."
 _DECIDED = {
     *("data.source", "data.ranges", "data.features", "data.classes"),
     *("learner.name", "learner.fidelity", "learner.model", "learner.period", "learner.begins_walk"),
@@ -172,9 +172,12 @@ class Options:
 
     @property
     def _relation(self) -> str:
-        """The learner's own relation."""
-        controller, every = self.settings.get("learner.controller"), self.settings.get("learner.release_every", 1)
-        return self.algorithm.relation_of(self.fidelity, controller, every)
+        """The learner's own relation, by what is set of it."""
+        algorithm, table = self.algorithm, {"name": self.learner, "fidelity": self.fidelity}
+        if algorithm.relation is None:
+            return algorithm.neighbouring
+        own = {key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if _OF_LEARNER in key}
+        return algorithm.relation(learner_settings({**table, **own}, "--set"))
 
     @property
     def partition(self) -> str:
@@ -281,8 +284,9 @@ def check_key(key: str, origin: str) -> None:
     Raises:
         UsageError: the message names the nearest.
     """
-    known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__} - _DECIDED
-    known |= _OWN
+    known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
+    known |= {f"{_OF_LEARNER}{name}" for algorithm in ALGORITHMS.values() for name in algorithm.own_keys}
+    known = (known - _DECIDED) | _OWN
     if key in _DECIDED:
         raise UsageError(f"{origin} {key}: the testbed decides this; use the option of that name where there is one")
     if key not in known:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sottovoce.algorithms.family import Family, family_of, kernel_of, records_of
 from sottovoce.algorithms.push_sum.parts import step_size
+from sottovoce.algorithms.push_sum.settings import ConstD2pSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import (
     Bounds,
@@ -190,9 +191,9 @@ def _windows(options: Options, train: Records) -> tuple[int, int] | None:
 def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
     """G of constd2p to the letter, where it is needed and nobody has declared it."""
     learner = config.learner
-    known = "gradient_bound" in learner.algorithm.keys
-    asked = known and learner.fidelity == "paper" and learner.gradient_bound is None
-    if not asked or options.noiseless or not len(records):
+    if not isinstance(learner, ConstD2pSettings) or learner.fidelity == "sound" or learner.gradient_bound is not None:
+        return None
+    if options.noiseless or not len(records):
         return None
     kernel = kernel_of(config)
     return longest_gradient(

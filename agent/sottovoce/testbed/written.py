@@ -25,8 +25,6 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 def tables_of(config: AgentConfig) -> dict[str, Any]:
     """The configuration as TOML tables: no null, which TOML has not."""
     tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
-    own = config.learner.algorithm.own_keys
-    tables["learner"] = {key: value for key, value in tables["learner"].items() if key in own}
     return {name: _present(table) for name, table in tables.items()}
 
 

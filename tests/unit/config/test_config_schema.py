@@ -4,7 +4,8 @@ import json
 import tomllib
 from pathlib import Path
 
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import WholeConfig, checked
+from sottovoce.registry import ALGORITHMS, DEFAULT
 
 from tests.support.command import here
 
@@ -15,7 +16,9 @@ def test_the_schema_is_a_json_schema_that_describes_every_key() -> None:
     schema = json.loads(ended.out)
     assert schema["$ref"] == "#/$defs/AgentConfig"
     tables = schema["$defs"]["AgentConfig"]
-    assert set(tables["properties"]) == set(AgentConfig.__struct_fields__)
+    assert set(tables["properties"]) == set(WholeConfig.__struct_fields__)
+    learners = tables["properties"]["learner"]["discriminator"]
+    assert (learners["propertyName"], set(learners["mapping"])) == ("name", set(ALGORITHMS))
     assert tables["required"] == ["agent", "data"]
     for name, definition in schema["$defs"].items():
         assert definition["additionalProperties"] is False, f"{name} takes no unknown key"
@@ -28,4 +31,4 @@ def test_a_correct_file_is_called_correct(tmp_path: Path) -> None:
     path.write_text('agent = {state = "a"}\ndata = {source="digits", features=64, classes=10, expected_records=9}\n')
     ended = here("config", "check", path)
     assert (ended.code, ended.out, ended.err) == (0, f"{path}: correct\n", "")
-    assert checked(tomllib.loads(path.read_text()), "x").learner.steps > 0
+    assert checked(tomllib.loads(path.read_text()), "x").learner.name == DEFAULT

@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from sottovoce.config import LearnerSection, load
+from sottovoce.config import load
 from sottovoce.errors import ConfigError
+from sottovoce.learner_settings import LearnerSettings
 from sottovoce.registry import ALGORITHMS, COMMON_KEYS
 from sottovoce.testbed.options import settings
 
@@ -27,13 +28,20 @@ def written(directory: Path, learner: str, *keys: str) -> Path:
     return file
 
 
-def test_every_key_belongs_to_a_learner() -> None:
-    assert {key for name in ALGORITHMS for key in ALGORITHMS[name].own_keys} == set(LearnerSection.__struct_fields__)
+ALL = {key for known in ALGORITHMS.values() for key in known.own_keys}
+
+
+def test_what_every_learner_has_is_what_the_common_settings_have() -> None:
+    assert ("name", *LearnerSettings.__struct_fields__) == COMMON_KEYS
+    for name, known in ALGORITHMS.items():
+        assert issubclass(known.settings, LearnerSettings)
+        assert (known.settings.__struct_config__.tag_field, known.settings().name) == ("name", name)
+        assert known.settings.__struct_config__.forbid_unknown_fields
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_keys_of_other_learners_are_errors_that_name_the_line(tmp_path: Path, name: str) -> None:
-    others = sorted(set(LearnerSection.__struct_fields__) - set(ALGORITHMS[name].own_keys))
+    others = sorted(ALL - set(ALGORITHMS[name].own_keys))
     with pytest.raises(ConfigError) as refused:
         load(written(tmp_path, name, *others))
     told = str(refused.value).splitlines()
@@ -73,7 +81,9 @@ def test_the_page_has_every_learner_with_its_keys() -> None:
     page = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \| (`[a-z_]+`(?:, `[a-z_]+`)*) \|$", page, re.MULTILINE)
     shown = {name: _words(keys) for names, keys in rows for name in _words(names)}
-    assert shown == {name: list(known.keys) for name, known in ALGORITHMS.items()}
+    assert {name: sorted(keys) for name, keys in shown.items()} == {
+        name: sorted(known.keys) for name, known in ALGORITHMS.items()
+    }
     assert f"Every learner has {', '.join(f'`{key}`' for key in COMMON_KEYS)}, and these." in page
 
 

@@ -9,6 +9,7 @@ import pytest
 import sottovoce
 from sottovoce import registry
 from sottovoce.errors import ConfigError
+from sottovoce.learner_settings import LearnerSettings
 from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, of_another, unknown
 
 HOME = Path(sottovoce.__file__).parent
@@ -68,10 +69,16 @@ def _as_at_a_start() -> Iterator[None]:
     registry._AT_WORK.clear()
 
 
-EXAMPLE = Algorithm(
-    name="example", releases="", parts=lambda config, public: None, keys=("momentum",), payloads={"e/1": dict}
-)
-MISNAMED = Algorithm(name="another", releases="", parts=lambda config, public: None)
+class ExampleSettings(LearnerSettings, frozen=True, tag="example"):
+    momentum: float = 0.0
+
+
+class AnotherSettings(LearnerSettings, frozen=True, tag="another"):
+    pass
+
+
+EXAMPLE = Algorithm(settings=ExampleSettings, releases="", parts=lambda config, public: None, payloads={"e/1": dict})
+MISNAMED = Algorithm(settings=AnotherSettings, releases="", parts=lambda config, public: None)
 
 
 def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sottovoce.registry import Algorithm
+from sottovoce.algorithms.average.settings import AverageSettings
+from sottovoce.registry import Algorithm, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
@@ -17,17 +18,15 @@ def _wire() -> Any:
     return wire
 
 
-ALGORITHMS = {
-    "average": Algorithm(
-        name="average",
+ALGORITHMS = by_name(
+    Algorithm(
+        settings=AverageSettings,
         releases="shares of a mean, after one noisy vector of this device",
         parts=_parts,
-        keys=("clip", "fanout", "longest_period"),
         models=("mean",),
         unit="device",
-        clip=2.5,
         predicts=False,
         payloads={"push-sum-share/1": _wire},
         audit={"data.features": 8, "data.classes": 2},
     )
-}
+)

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, budget_of
+from sottovoce.algorithms.average.settings import AverageSettings
+from sottovoce.algorithms.family import Family, Kept, Made, budget_of, settings_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels.mean import Mean
@@ -18,7 +19,7 @@ def family(config: AgentConfig) -> Family:
     Push-sum with one step of one vector: the mean is where Σ ½‖z - v‖² is least, and one step of length 1 against its
     gradient at 0, which is -v, puts v into the mass.
     """
-    learner, data = config.learner, config.data
+    learner, data = settings_of(config, AverageSettings), config.data
     model = Mean(width(data.transform, data.features))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
@@ -40,6 +41,6 @@ def family(config: AgentConfig) -> Family:
         push_sum = PushSum(schedule)
         return push_sum, PushSumCodec(push_sum)
 
-    terms = MeanTerms(learner.name, model.size, learner.threshold)
+    terms = MeanTerms(learner.name, model.size, learner.clip)
     facts = {"noise_deviation": terms.deviation(budget_of(config)), "clip": terms.clip}
     return Family(model, None, terms, made, facts=facts)

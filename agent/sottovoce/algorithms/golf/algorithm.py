@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sottovoce.registry import Algorithm
+from sottovoce.algorithms.golf.settings import GolfSettings
+from sottovoce.registry import Algorithm, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
@@ -17,21 +18,18 @@ def _wire() -> Any:
     return wire
 
 
-ALGORITHMS = {
-    "golf": Algorithm(
-        name="golf",
+ALGORITHMS = by_name(
+    Algorithm(
+        settings=GolfSettings,
         releases="each record once, perturbed, and models computed from perturbed records",
         parts=_parts,
-        keys=("longest_period", "batch", "perturbation", "capacity"),
         models=("ridge", "pegasos", "logistic"),
         neighbouring="replace-one",
         to_the_letter="proved",
         letter_model="pegasos",
         record_level=True,
-        batch=128,
-        most_in_a_batch=4096,
         scaled_by_training=True,
         payloads={"golf-message/1": _wire},
         audit={"data.features": 8, "data.classes": 3},
     )
-}
+)

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, scaling_of
+from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings_of
+from sottovoce.algorithms.golf.settings import GolfSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import RULES, OneVsAll, ridge
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def family(config: AgentConfig) -> Family:
     """Published records: golf."""
-    perturbed, learner = scheme_of(config), config.learner
+    perturbed, learner = scheme_of(config), settings_of(config, GolfSettings)
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
 
@@ -23,7 +24,7 @@ def family(config: AgentConfig) -> Family:
         from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
         from sottovoce.algorithms.golf.state_codec import GolfCodec
 
-        schedule = GolfSchedule(perturbed, learner.period, learner.batch_size, learner.capacity)
+        schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity)
         golf = Golf(schedule, rule, fit, owner, provenance, kept)
         return golf, GolfCodec(golf)
 
@@ -33,7 +34,7 @@ def family(config: AgentConfig) -> Family:
 
 def scheme_of(config: AgentConfig) -> Scheme:
     """How records are perturbed: by the public rule, by choice, or to the letter."""
-    learner, data = config.learner, config.data
+    learner, data = settings_of(config, GolfSettings), config.data
     features, epsilon = width(data.transform, data.features), config.privacy.epsilon
     if epsilon == float("inf"):
         return scheme("exact", features, data.classes, None)

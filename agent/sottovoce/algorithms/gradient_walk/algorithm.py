@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sottovoce.registry import Algorithm
+from sottovoce.algorithms.gradient_walk.settings import GradientWalkSettings
+from sottovoce.registry import Algorithm, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
@@ -17,12 +18,11 @@ def _wire() -> Any:
     return wire
 
 
-ALGORITHMS = {
-    "gradient-walk": Algorithm(
-        name="gradient-walk",
+ALGORITHMS = by_name(
+    Algorithm(
+        settings=GradientWalkSettings,
         releases="a model that walked by, after a step along a noisy gradient",
         parts=_parts,
-        keys=("longest_period", "budget", "visits", "begins_walk"),
         models=("pegasos", "logistic"),
         neighbouring="replace-one",
         to_the_letter="proved",
@@ -32,4 +32,4 @@ ALGORITHMS = {
         payloads={"gradient-walk-message/1": _wire},
         audit={"data.features": 256, "data.classes": 3},
     )
-}
+)

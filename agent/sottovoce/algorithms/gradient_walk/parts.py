@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, scaling_of
+from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings_of
+from sottovoce.algorithms.gradient_walk.settings import GradientWalkSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.kernels import OneVsAll, copies
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def family(config: AgentConfig) -> Family:
     """A model that walks: gradient-walk."""
-    learner, data = config.learner, config.data
+    learner, data = settings_of(config, GradientWalkSettings), config.data
     model = OneVsAll(width(data.transform, data.features), data.classes)
     epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)
 

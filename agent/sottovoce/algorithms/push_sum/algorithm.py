@@ -1,13 +1,14 @@
 """Push-sum SGD's algorithms, as values: push-sum, and AdaD²P's three learners in their sound variants."""
 
-from typing import Any
+from typing import Any, Literal
 
-from sottovoce.registry import Algorithm, Relation
-
-_KEYS = (
-    "steps", "clip", "step_size", "step_decay", "sampling", "batch", "longest_period", "fanout", "clipping",
-    "clip_decay", "clip_quantile",
-)  # fmt: skip
+from sottovoce.algorithms.push_sum.settings import (
+    AdaD2pSettings,
+    ClipD2pSettings,
+    ConstD2pSettings,
+    PushSumSettings,
+)
+from sottovoce.registry import Algorithm, Relation, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
@@ -22,8 +23,8 @@ def _wire() -> Any:
     return wire
 
 
-def _relation(fidelity: str, controller: object, release_every: object) -> Relation:
-    return "replace-one" if fidelity == "paper" else "add-remove"  # batches of a fixed size show how many there are
+def _relation(settings: PushSumSettings) -> Relation:
+    return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size shows how many
 
 
 def _of_push_sum(**own: Any) -> Algorithm:
@@ -37,20 +38,21 @@ def _of_push_sum(**own: Any) -> Algorithm:
     )
 
 
-def _noisy(**own: Any) -> Algorithm:
+def _noisy(settings: type[ClipD2pSettings], to_the_letter: Literal["as-published", "refuted"]) -> Algorithm:
     return _of_push_sum(
-        releases="shares of a model, each after a step along a noisy sum of clipped gradients", step_decay=0.5, **own
+        settings=settings,
+        releases="shares of a model, each after a step along a noisy sum of clipped gradients",
+        to_the_letter=to_the_letter,
     )
 
 
-ALGORITHMS = {
-    "clipd2p": _noisy(name="clipd2p", keys=(*_KEYS, "sigma"), to_the_letter="as-published"),
-    "push-sum": _of_push_sum(
-        name="push-sum",
+ALGORITHMS = by_name(
+    _noisy(ClipD2pSettings, "as-published"),
+    _of_push_sum(
+        settings=PushSumSettings,
         releases="shares of a model, each after a step along the exact sum of gradients",
-        keys=_KEYS,
         noiseless=True,
     ),
-    "adad2p": _noisy(name="adad2p", keys=(*_KEYS, "sigma"), to_the_letter="refuted"),
-    "constd2p": _noisy(name="constd2p", keys=(*_KEYS, "sigma", "gradient_bound"), to_the_letter="refuted"),
-}
+    _noisy(AdaD2pSettings, "refuted"),
+    _noisy(ConstD2pSettings, "refuted"),
+)

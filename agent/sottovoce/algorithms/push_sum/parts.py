@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
+from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
 from sottovoce.algorithms.push_sum.published import published_terms
+from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.config import AgentConfig
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.model_names import has_graph
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Of every fleet's public start."""
 
-_CLIPPING: dict[str, Rule] = {"adad2p": "decay"}  # what each name means where nothing is said; else constant
 _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
@@ -31,7 +31,7 @@ _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the 
 
 def family(config: AgentConfig) -> Family:
     """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
-    learner = config.learner
+    learner = settings_of(config, PushSumSettings)
     kernel = kernel_of(config)
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
@@ -51,14 +51,15 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
     from sottovoce.algorithms.push_sum.public.machine import Schedule
     from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
 
-    learner, paper, rule = config.learner, config.learner.fidelity == "paper", _rule(config)
+    learner, rule = settings_of(config, PushSumSettings), _rule(config)
+    paper = learner.fidelity == "paper"
     return Schedule(
         learner=learner.name,
         size=size,
         period=learner.period,
         steps=learner.steps,
         step_size=step_size(config, size),
-        step_decay=0.0 if paper else learner.decay,
+        step_decay=0.0 if paper else learner.step_decay,
         expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout,
         thresholds=None
@@ -68,14 +69,14 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
 
 
 def _terms(config: AgentConfig) -> Terms:
-    learner, data, rule = config.learner, config.data, _rule(config)
+    learner, data, rule = settings_of(config, PushSumSettings), config.data, _rule(config)
     sums = GradientTerms(
         learner=learner.name,
         releases=learner.steps,
         clip=None if learner.algorithm.noiseless else _clip(config) if rule is None else 1.0,
         windows=data.windows,
-        sampling=learner.sampling or "full",
-        batch=min(learner.batch_size, _held(config)),
+        sampling=learner.sampling,
+        batch=min(learner.batch, _held(config)),
         of=_held(config),
     )
     return sums if rule is None else NormalisedTerms(sums, rule)
@@ -83,17 +84,16 @@ def _terms(config: AgentConfig) -> Terms:
 
 def _rule(config: AgentConfig) -> Rule | None:
     """How the clipping threshold moves; None where it stays, or where nothing is clipped."""
-    learner = config.learner
-    chosen = learner.clipping or _CLIPPING.get(learner.name, "constant")
-    return None if chosen == "constant" or learner.algorithm.noiseless else chosen
+    learner = settings_of(config, PushSumSettings)
+    return None if learner.clipping == "constant" or learner.algorithm.noiseless else learner.clipping
 
 
 def _clip(config: AgentConfig) -> float:
     """C, or C_0; constd2p clips at the bound that its paper only believes in."""
-    learner = config.learner
-    if learner.name == "constd2p" and learner.gradient_bound is not None:
+    learner = settings_of(config, PushSumSettings)
+    if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
         return learner.gradient_bound
-    return learner.threshold
+    return learner.clip
 
 
 def _held(config: AgentConfig) -> int:
@@ -103,8 +103,9 @@ def _held(config: AgentConfig) -> int:
 
 def _batch(config: AgentConfig) -> float:
     """B: records expected in a sum."""
-    if config.learner.sampling == "poisson":
-        return float(min(config.learner.batch_size, _held(config)))
+    learner = settings_of(config, PushSumSettings)
+    if learner.sampling == "poisson":
+        return float(min(learner.batch, _held(config)))
     return config.data.expected_records
 
 
@@ -115,7 +116,7 @@ def step_size(config: AgentConfig, size: int) -> float:
     is some 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md); a regression,
     whose weights are of one size, far below that. It starts with smaller steps, for records and for windows.
     """
-    learner = config.learner
+    learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
         return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
     if config.data.classes == 1 and learner.step_size is None:
@@ -130,7 +131,7 @@ def step_size(config: AgentConfig, size: int) -> float:
 
 def _bounded(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
     """The largest γ, or the one that moves a model by `noisy` in noise, if that is less."""
-    learner, privacy = config.learner, config.privacy
+    learner, privacy = settings_of(config, PushSumSettings), config.privacy
     if math.isinf(privacy.epsilon) or learner.steps == 0:
         return largest
     mu = gaussian_mu(privacy.epsilon, privacy.delta)

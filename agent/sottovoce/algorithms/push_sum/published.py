@@ -5,6 +5,8 @@ from functools import lru_cache
 
 from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
+from sottovoce.algorithms.family import settings_of
+from sottovoce.algorithms.push_sum.settings import ClipD2pSettings, ConstD2pSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.vault.rooms.published import Claim, PublishedTerms
@@ -25,8 +27,9 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
     Raises:
         ConfigError: ConstD²P without a bound on its gradients.
     """
-    learner, sigma = config.learner, published_sigma(config)
-    bound = {"adad2p": 1.0, "constd2p": learner.gradient_bound, "clipd2p": learner.threshold}[learner.name]
+    learner, sigma = settings_of(config, ClipD2pSettings), published_sigma(config)
+    clip = learner.clip if learner.name == "clipd2p" else None
+    bound = learner.gradient_bound if isinstance(learner, ConstD2pSettings) else clip or 1.0
     if sigma == 0:
         bound = 1.0
     if bound is None:
@@ -39,7 +42,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
         claim=_claim(config, sigma, sigma * bound),
         sampling=FixedSize(1),
         batch=1,
-        clip=learner.threshold if learner.name == "clipd2p" else None,
+        clip=clip,
         clipped="example",
         sigma=sigma * bound,
         scaled=learner.name == "adad2p",
@@ -48,7 +51,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
 
 def published_sigma(config: AgentConfig) -> float:
     """σ: as chosen, else c₂ √(K ln(1/δ)) / (J ε) with c₂ = 1, a constant that the paper leaves open."""
-    learner, privacy = config.learner, config.privacy
+    learner, privacy = settings_of(config, ClipD2pSettings), config.privacy
     if math.isinf(privacy.epsilon):
         return 0.0
     return _formula(config, privacy.epsilon) if learner.sigma is None else learner.sigma
@@ -72,7 +75,7 @@ def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
 
 def _formula(config: AgentConfig, value: float) -> float:
     """σ of ε, or ε of σ: the formula is its own inverse."""
-    steps, records = config.learner.steps, config.data.expected_records
+    steps, records = settings_of(config, ClipD2pSettings).steps, config.data.expected_records
     return math.sqrt(max(1, steps) * math.log(1 / config.privacy.delta)) / (records * value)
 
 
@@ -89,7 +92,7 @@ def _claim(config: AgentConfig, sigma: float, scale: float) -> Claim:
 
 
 def _reason(config: AgentConfig, sigma: float) -> str:
-    learner, data = config.learner, config.data
+    learner, data = settings_of(config, ClipD2pSettings), config.data
     if learner.name == "adad2p":
         return f"refuted: the noise's scale is a function of the record; `privacy audit --mechanism adad2p`; {_PAGE}"
     if learner.name == "constd2p":

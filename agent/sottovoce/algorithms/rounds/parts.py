@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
+from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
 from sottovoce.algorithms.rounds.published import published_terms
 from sottovoce.algorithms.rounds.rules import Rule
+from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records
 from sottovoce.errors import ConfigError
@@ -41,14 +42,14 @@ def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
     """The public schedule of a learner in rounds whose model has `size` parameters. Papers keep the step size."""
     from sottovoce.algorithms.rounds.public import RoundsSchedule
 
-    learner = config.learner
+    learner = settings_of(config, RoundsSettings)
     return RoundsSchedule(
         learner=learner.name,
         size=size,
         period=learner.period,
         steps=learner.steps,
         step_size=learner.rate,
-        step_decay=0.0 if learner.fidelity == "paper" else learner.decay,
+        step_decay=0.0 if learner.fidelity == "paper" else learner.step_decay,
         batch=config.data.expected_records if learner.sampling == "full" else _batch(config)[0],
         deadline=learner.deadline,
     )
@@ -71,18 +72,18 @@ def _check(config: AgentConfig, rule: Rule) -> None:
 def _batch(config: AgentConfig) -> tuple[int, int]:
     """Numerator and denominator of the rate at which records are drawn."""
     of = max(1, round(config.data.expected_records))
-    return min(config.learner.batch_size, of), of
+    return min(settings_of(config, RoundsSettings).batch, of), of
 
 
 def _terms(config: AgentConfig, questions: int) -> Terms:
-    learner, (batch, of) = config.learner, _batch(config)
+    learner, (batch, of) = settings_of(config, RoundsSettings), _batch(config)
     if learner.fidelity == "paper":
         return published_terms(config, questions, batch)
     return GradientTerms(
         learner=learner.name,
         releases=max(1, learner.steps * questions),
-        clip=learner.threshold,
-        sampling=learner.sampling or "poisson",
+        clip=learner.clip,
+        sampling=learner.sampling,
         batch=batch,
         of=of,
     )

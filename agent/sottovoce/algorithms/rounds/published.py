@@ -7,6 +7,8 @@ is to be divided by the number of rounds, which is how the papers' claims would 
 import math
 
 from sottovoce.accounting.gaussian import gaussian_epsilon
+from sottovoce.algorithms.family import settings_of
+from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
 from sottovoce.vault.rooms.published import Claim, PublishedTerms
 from sottovoce.vault.sampling import FixedSize
@@ -37,9 +39,9 @@ _REASONS = {
 
 def published_terms(config: AgentConfig, questions: int, batch: int) -> PublishedTerms:
     """Noise to the letter, with the claim and the total ε that it really has."""
-    learner, privacy = config.learner, config.privacy
+    learner, privacy = settings_of(config, RoundsSettings), config.privacy
     once = learner.name in ("pdsl", "dp-cga")  # the clip is of the batch
-    distance = 2 * learner.threshold / (1 if once else batch)
+    distance = 2 * learner.clip / (1 if once else batch)
     rounds = max(1, learner.steps)
     share = 1 if privacy.epsilon_per == "round" else rounds
     epsilon, delta = privacy.epsilon / share, privacy.delta / share
@@ -49,7 +51,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
     claim = Claim(
         mechanism=(
             f"Gaussian, σ = {sigma:.6g} on the mean gradient of {batch} records, {clipped}; "
-            f"C or L = {learner.threshold:g}, one record replaced"
+            f"C or L = {learner.clip:g}, one record replaced"
         ),
         composition=(
             f"none: ε is one round's, and there are {rounds}"
@@ -69,7 +71,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         claim=claim,
         sampling=FixedSize(batch),
         batch=batch,
-        clip=None if learner.name == "dp-dpsgd" else learner.threshold,
+        clip=None if learner.name == "dp-dpsgd" else learner.clip,
         clipped="batch" if once else "example",
         sigma=sigma,
     )

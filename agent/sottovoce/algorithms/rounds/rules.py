@@ -4,7 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import records_of, settings_of
+from sottovoce.algorithms.rounds.settings import (
+    DpCgaSettings,
+    DpDpsgdSettings,
+    DpNetFleetSettings,
+    MuffliatoSettings,
+    PdslSettings,
+    RoundsSettings,
+)
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError
@@ -41,20 +49,23 @@ class Rule:
 
 
 def _answers(config: AgentConfig) -> int:
-    return config.learner.answers or 1 + len(config.transport.peers)
+    learner = config.learner
+    released = learner.answers if isinstance(learner, PdslSettings | DpCgaSettings) else None
+    return released or 1 + len(config.transport.peers)
 
 
 def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
     from sottovoce.algorithms.rounds.public import Pdsl, Rationing
 
-    return Pdsl(Rationing(_answers(config)), _weighing(config, kernel, public), config.learner.momentum)
+    momentum = settings_of(config, PdslSettings).momentum
+    return Pdsl(Rationing(_answers(config)), _weighing(config, kernel, public), momentum)
 
 
 def _check_pdsl(config: AgentConfig) -> None:
     """Models can be scored, and neighbours are not too many for exact values."""
     from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
 
-    learner = config.learner
+    learner = settings_of(config, PdslSettings)
     if learner.shapley in _SCORED and config.data.public is None:
         raise ConfigError(
             f"data.public: learner.shapley = {learner.shapley} scores models on public labelled records: name them, "
@@ -71,7 +82,7 @@ def _check_pdsl(config: AgentConfig) -> None:
 def _dp_cga(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
     from sottovoce.algorithms.rounds.public import DpCga, Rationing
 
-    return DpCga(Rationing(_answers(config)), config.learner.momentum)
+    return DpCga(Rationing(_answers(config)), settings_of(config, DpCgaSettings).momentum)
 
 
 def _dp_dpsgd(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
@@ -83,26 +94,26 @@ def _dp_dpsgd(config: AgentConfig, kernel: Kernel, public: Records | None) -> "A
 def _dp_net_fleet(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
     from sottovoce.algorithms.rounds.public import DpNetFleet
 
-    return DpNetFleet(config.learner.local_steps)
+    return DpNetFleet(settings_of(config, DpNetFleetSettings).local_steps)
 
 
 def _muffliato(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
     from sottovoce.algorithms.rounds.public import Muffliato
     from sottovoce.kernels.decentralised import chebyshev
 
-    learner = config.learner
+    learner = settings_of(config, MuffliatoSettings)
     steps, gap = learner.gossip_steps, learner.spectral_gap
     accelerated = learner.chebyshev and gap is not None
     coefficients = chebyshev.accelerated(gap or 1.0, steps) if accelerated else chebyshev.plain(steps)
     return Muffliato(tuple(coefficients.tolist()))
 
 
-RULES = {
-    "pdsl": Rule(_pdsl, _answers, _check_pdsl),
-    "dp-cga": Rule(_dp_cga, _answers),
-    "dp-dpsgd": Rule(_dp_dpsgd),
-    "dp-net-fleet": Rule(_dp_net_fleet, lambda config: config.learner.local_steps),
-    "muffliato": Rule(_muffliato),
+RULES: dict[type[RoundsSettings], Rule] = {
+    PdslSettings: Rule(_pdsl, _answers, _check_pdsl),
+    DpCgaSettings: Rule(_dp_cga, _answers),
+    DpDpsgdSettings: Rule(_dp_dpsgd),
+    DpNetFleetSettings: Rule(_dp_net_fleet, lambda config: settings_of(config, DpNetFleetSettings).local_steps),
+    MuffliatoSettings: Rule(_muffliato),
 }
 
 
@@ -110,7 +121,7 @@ def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "W
     from sottovoce.algorithms.rounds.public import Weighing
     from sottovoce.kernels.decentralised.coalitions import AccuracyGame
 
-    learner = config.learner
+    learner = settings_of(config, PdslSettings)
     if learner.shapley not in _SCORED:
         return Weighing(learner.shapley)
     records = _public(config) if public is None else public

@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from sottovoce.registry import Algorithm, Relation
-
-_KEYS = ("clip", "step_size", "batch", "passes", "regularisation", "begins_walk", "deadline")
+from sottovoce.algorithms.shared_model.settings import (
+    SharedModelSettings,
+    WithoutReplacementSettings,
+    WithReplacementSettings,
+)
+from sottovoce.registry import Algorithm, Relation, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
@@ -19,13 +22,10 @@ def _wire() -> Any:
     return wire
 
 
-def _without(fidelity: str, controller: object, release_every: object) -> Relation:
-    chains = release_every != 1 or controller == "always-global"  # of disjoint batches, which have no other bound
-    return "replace-one" if chains or fidelity == "paper" else "add-remove"
-
-
-def _with(fidelity: str, controller: object, release_every: object) -> Relation:
-    return "replace-one" if fidelity == "paper" else "add-remove"  # batches of a fixed size show how many there are
+def _relation(settings: SharedModelSettings) -> Relation:
+    controller, every = settings.control
+    chains = every != 1 or controller == "always-global"  # of disjoint batches, which have no other bound
+    return "replace-one" if chains or settings.fidelity == "paper" else "add-remove"  # a fixed size shows how many
 
 
 def _of_a_shared_model(**own: Any) -> Algorithm:
@@ -33,29 +33,22 @@ def _of_a_shared_model(**own: Any) -> Algorithm:
         parts=_parts,
         to_the_letter="refuted",
         record_level=True,
-        clip=0.7,
-        batch=50,
         topology="full",
         one_begins=True,
         payloads={"shared-model-message/1": _wire},
         audit={"data.features": 256, "data.classes": 2},
+        relation=_relation,
         **own,
     )
 
 
-ALGORITHMS = {
-    "without-replacement": _of_a_shared_model(
-        name="without-replacement",
+ALGORITHMS = by_name(
+    _of_a_shared_model(
+        settings=WithoutReplacementSettings,
         releases="a model that goes round, after steps along noisy gradients of batches used once",
-        keys=(*_KEYS, "controller", "release_every"),
-        relation=_without,
-        step_size=36.0,
     ),
-    "with-replacement": _of_a_shared_model(
-        name="with-replacement",
+    _of_a_shared_model(
+        settings=WithReplacementSettings,
         releases="a model that goes round, after steps along noisy gradients of random batches",
-        keys=_KEYS,
-        relation=_with,
-        step_size=100.0,
     ),
-}
+)

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of
+from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
 from sottovoce.algorithms.shared_model.published import letter_sizes, published_terms, visits
+from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
@@ -28,7 +29,7 @@ Asks = Literal["gradient", "chain", "decisions"]
 
 def family(config: AgentConfig) -> Family:
     """A shared model: without-replacement, with-replacement."""
-    learner = config.learner
+    learner = settings_of(config, SharedModelSettings)
     kernel = kernel_of(config)
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
@@ -48,7 +49,7 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
     """The public schedule of a device."""
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 
-    learner, asks = config.learner, _asks(config)
+    learner, asks = settings_of(config, SharedModelSettings), _asks(config)
     paper, random = learner.fidelity == "paper", learner.name == "with-replacement"
     strong = learner.regularisation > 0 and not random
     return SharedModelSchedule(
@@ -70,8 +71,8 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
 
 def _all(config: AgentConfig) -> int:
     """Turns of one device; its turn never comes where all steps are local."""
-    local = config.learner.controller == "always-local" and config.learner.name != "with-replacement"
-    return 0 if local else _turns(config)
+    controller, _ = settings_of(config, SharedModelSettings).control
+    return 0 if controller == "always-local" else _turns(config)
 
 
 def _order(config: AgentConfig) -> Literal["random", "round"]:
@@ -80,7 +81,7 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
 
 def batch_of(config: AgentConfig) -> int:
     """b: as configured; else the paper's 50, but a third of the records for sound releases of single batches."""
-    learner = config.learner
+    learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
         return learner.batch
     if learner.fidelity == "paper" or _asks(config) != "gradient":
@@ -100,24 +101,25 @@ def slope_of(config: AgentConfig) -> float:
 
 
 def _asks(config: AgentConfig) -> Asks:
-    learner = config.learner
+    learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
         return "gradient"
-    if learner.controller == "deep-q":
+    controller, every = learner.control
+    if controller == "deep-q":
         return "decisions"
-    sums = learner.controller != "always-global" and learner.release_every == 1
+    sums = controller != "always-global" and every == 1
     return "gradient" if sums and learner.fidelity == "sound" else "chain"
 
 
 def _period(config: AgentConfig) -> int:
     """R, batches in a chain."""
-    learner = config.learner
-    return learner.release_every if learner.controller == "schedule" and learner.name == "without-replacement" else 1
+    controller, every = settings_of(config, SharedModelSettings).control
+    return every if controller == "schedule" else 1
 
 
 def _turns(config: AgentConfig) -> int:
     """Turns of one device."""
-    learner, records = config.learner, _records(config)
+    learner, records = settings_of(config, SharedModelSettings), _records(config)
     if learner.name == "with-replacement" and learner.fidelity == "paper":
         return visits(records, batch_of(config))
     a_turn = batch_of(config) * _period(config)
@@ -126,7 +128,7 @@ def _turns(config: AgentConfig) -> int:
 
 def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
     """η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows."""
-    learner = config.learner
+    learner = settings_of(config, SharedModelSettings)
     if learner.fidelity == "paper":
         return letter_sizes(config, slope_of(config)).first or 1.0
     if learner.step_size is not None or asks == "gradient":
@@ -138,7 +140,7 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
 
 
 def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
-    learner, asks, batch = config.learner, _asks(config), batch_of(config)
+    learner, asks, batch = settings_of(config, SharedModelSettings), _asks(config), batch_of(config)
     if asks == "chain":
         return ChainTerms(
             learner=learner.name,
@@ -155,7 +157,7 @@ def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
     return GradientTerms(
         learner=learner.name,
         releases=_turns(config) if random else learner.passes,
-        clip=learner.threshold,
+        clip=learner.clip,
         sampling="poisson" if random else "blocks",
         batch=batch,
         of=records,

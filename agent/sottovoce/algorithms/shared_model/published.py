@@ -2,6 +2,8 @@
 
 import math
 
+from sottovoce.algorithms.family import settings_of
+from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.vault import Terms, gaussian_mu
 from sottovoce.vault.programs.chain_steps import StepSizes
@@ -41,13 +43,13 @@ _VISITED = (
 
 def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
     """η_t as printed: 0.1, or 1/(aγt) with a regulariser; configured, min(η, 1/(aγt)). 1/√t with replacement."""
-    learner = config.learner
+    learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
         return StepSizes(learner.step_size or 1.0)
     if not learner.regularisation:
         return StepSizes(learner.step_size or _STEP)
     exploring = _LEAST_EXPLORATION / 2
-    return StepSizes(learner.step_size, exploring if learner.controller == "deep-q" else slope, learner.regularisation)
+    return StepSizes(learner.step_size, exploring if learner.control[0] == "deep-q" else slope, learner.regularisation)
 
 
 def visits(records: int, batch: int) -> int:
@@ -57,13 +59,15 @@ def visits(records: int, batch: int) -> int:
 
 def published_terms(config: AgentConfig) -> Terms:
     """What the vault is asked for to the letter."""
-    learner, batch = config.learner, config.learner.batch_size
+    learner = settings_of(config, SharedModelSettings)
+    batch, (controller, every) = learner.batch_size, learner.control
+    period = every if controller == "schedule" else 1
     if learner.name == "with-replacement":
         return _with_replacement(config, batch)
-    sizes = letter_sizes(config, 0.5 / (learner.release_every if learner.controller == "schedule" else 1))
+    sizes = letter_sizes(config, 0.5 / period)
     epsilon, delta = config.privacy.epsilon, config.privacy.delta
     multiplier = 0.0 if math.isinf(epsilon) else math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    adaptive = learner.controller == "deep-q"
+    adaptive = controller == "deep-q"
     claim = Claim(
         mechanism="Gaussian noise on a mean of models after a step, s = max 2ηL/b · √(2 ln(1.25/δ))/ε (Theorem 2)",
         composition="as published: each record is in one release",
@@ -84,7 +88,6 @@ def published_terms(config: AgentConfig) -> Terms:
             _lipschitz(config),
             max(1, records // (2 * batch)),
         )
-    period = learner.release_every if learner.controller == "schedule" else 1
     return PublishedChainTerms(
         learner.name, claim, sizes, batch, period, learner.passes, multiplier, _lipschitz(config)
     )
@@ -92,9 +95,9 @@ def published_terms(config: AgentConfig) -> Terms:
 
 def _refuted(config: AgentConfig) -> bool:
     """Whether anything goes beyond what Theorem 2 and its classical noise cover."""
-    learner, epsilon, delta = config.learner, config.privacy.epsilon, config.privacy.delta
+    learner, epsilon, delta = settings_of(config, SharedModelSettings), config.privacy.epsilon, config.privacy.delta
     one = learner.chosen_model == "softmax" or config.data.classes == 2
-    if learner.controller == "deep-q" or learner.regularisation > 0 or not one:
+    if learner.control[0] == "deep-q" or learner.regularisation > 0 or not one:
         return True
     return math.isfinite(epsilon) and epsilon / math.sqrt(2 * math.log(1.25 / delta)) > gaussian_mu(epsilon, delta)
 
@@ -102,7 +105,7 @@ def _refuted(config: AgentConfig) -> bool:
 def _lipschitz(config: AgentConfig) -> float:
     """L: the paper's 1 for each binary model, 1 + λR = 2 with a regulariser and R = 1/λ; √2 for softmax."""
     alone = math.sqrt(2) if config.learner.chosen_model == "softmax" else 1.0
-    return alone + (1.0 if config.learner.regularisation else 0.0)
+    return alone + (1.0 if settings_of(config, SharedModelSettings).regularisation else 0.0)
 
 
 def _with_replacement(config: AgentConfig, batch: int) -> Terms:

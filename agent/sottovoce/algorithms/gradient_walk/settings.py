@@ -1,0 +1,26 @@
+"""What is configured of gossip learning by gradient perturbation."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sottovoce.learner_settings import BeginsWalk, LearnerSettings, LongestPeriod
+from sottovoce.wrong import wrong
+
+
+class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):
+    """A gradient walk's."""
+
+    longest_period: LongestPeriod = 3_600.0
+    budget: Annotated[
+        Literal["once", "k-times", "halving"],
+        Meta(description="how ε is spread over visits; once: one, k-times: ε/k each, halving: ε/2, ε/4, …"),
+    ] = "once"
+    visits: Annotated[int, Meta(ge=1, le=10_000, description="visits with a step, for k-times and halving")] = 1
+    begins_walk: BeginsWalk = False
+
+    def __post_init__(self) -> None:
+        """Budgets and visits fit one another."""
+        super().__post_init__()
+        if self.budget == "once" and self.visits != 1:
+            raise wrong("visits", "budget once is one visit; choose k-times or halving for more")

@@ -1,0 +1,51 @@
+"""What is configured of push-sum SGD's algorithms."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, StepDecay
+from sottovoce.wrong import LARGEST
+
+Clipping = Annotated[
+    Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
+]
+
+
+class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
+    """Push-sum's, and of those that add noise."""
+
+    longest_period: LongestPeriod = 3_600.0
+    fanout: Fanout = 1
+    clipping: Clipping = "constant"
+    clip_decay: Annotated[
+        float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
+    ] = 0.8
+    clip_quantile: Annotated[
+        float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
+    ] = 0.2
+
+
+class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
+    """ClipD²P's, and of the others of its paper."""
+
+    step_decay: StepDecay = 0.5
+    sigma: Annotated[
+        Annotated[float, Meta(ge=0, le=LARGEST)] | None,
+        Meta(description="to the letter: the noise scale that the paper gives instead of an ε"),
+    ] = None
+
+
+class AdaD2pSettings(ClipD2pSettings, frozen=True, tag="adad2p"):
+    """AdaD²P's."""
+
+    clipping: Clipping = "decay"
+
+
+class ConstD2pSettings(ClipD2pSettings, frozen=True, tag="constd2p"):
+    """ConstD²P's."""
+
+    gradient_bound: Annotated[
+        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
+        Meta(description="to the letter: G; without it five runs without privacy say it, marked"),
+    ] = None

@@ -1,0 +1,70 @@
+"""What is configured of algorithms in rounds."""
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from sottovoce.learner_settings import Batch, Deadline, Sampling, ScheduledSettings
+from sottovoce.wrong import wrong
+
+Momentum = Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is kept")]
+Answers = Annotated[
+    Annotated[int, Meta(ge=1, le=1000)] | None,
+    Meta(description="gradients released in one round, one's own included; without it all"),
+]
+
+
+class RoundsSettings(ScheduledSettings, frozen=True):
+    """Of all of them."""
+
+    sampling: Sampling = "poisson"
+    batch: Batch = 128
+    deadline: Deadline = 3.0
+
+
+class DpDpsgdSettings(RoundsSettings, frozen=True, tag="dp-dpsgd"):
+    """DP-DPSGD's."""
+
+
+class DpCgaSettings(RoundsSettings, frozen=True, tag="dp-cga"):
+    """DP-CGA's."""
+
+    own_step_size: ClassVar[float] = 10.0
+
+    momentum: Momentum = 0.0
+    answers: Answers = None
+
+
+class PdslSettings(RoundsSettings, frozen=True, tag="pdsl"):
+    """PDSL's."""
+
+    momentum: Momentum = 0.0
+    shapley: Annotated[
+        Literal["exact", "monte-carlo", "cosine", "uniform"],
+        Meta(description="how neighbours' gradients are weighed; cosine and uniform need no validation records"),
+    ] = "exact"
+    permutations: Annotated[int, Meta(ge=1, le=100_000, description="of monte-carlo")] = 100
+    answers: Answers = None
+
+
+class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
+    """Muffliato-SGD's."""
+
+    gossip_steps: Annotated[int, Meta(ge=1, le=100, description="exchanges in a round, K")] = 3
+    chebyshev: Annotated[bool, Meta(description="accelerated gossip")] = False
+    spectral_gap: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(description="of the fleet's Metropolis matrix, public; needed by chebyshev"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Acceleration knows the graph."""
+        super().__post_init__()
+        if self.chebyshev and self.spectral_gap is None:
+            raise wrong("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
+
+
+class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):
+    """DP-NET-FLEET's."""
+
+    local_steps: Annotated[int, Meta(ge=1, le=100, description="steps in a round, K")] = 1

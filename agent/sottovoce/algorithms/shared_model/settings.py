@@ -1,0 +1,67 @@
+"""What is configured of one model that goes round."""
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from sottovoce.learner_settings import Batch, BeginsWalk, Clip, Deadline, GradientSettings
+from sottovoce.wrong import wrong
+
+Controller = Literal["schedule", "deep-q", "always-global", "always-local"]
+
+
+class SharedModelSettings(GradientSettings, frozen=True):
+    """Of both."""
+
+    own_batch: ClassVar[int] = 50
+
+    clip: Clip = 0.7
+    batch: Annotated[Batch | None, Meta(description="records in a batch; without it 50, or a third of the records")] = (
+        None
+    )
+    passes: Annotated[int, Meta(ge=1, le=1000, description="without-replacement: over the records")] = 1
+    regularisation: Annotated[
+        float, Meta(ge=0, le=1, description="without-replacement: λ; above 0 the loss is strongly convex")
+    ] = 0.0
+    begins_walk: BeginsWalk = False
+    deadline: Deadline = 3.0
+
+    @property
+    def batch_size(self) -> int:
+        """b: as configured, or the paper's."""
+        return self.own_batch if self.batch is None else self.batch
+
+    @property
+    def control(self) -> tuple[Controller, int]:
+        """What decides which steps are global, and of how many one is, where a schedule does."""
+        return "schedule", 1
+
+
+class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replacement"):
+    """With replacement every step is global."""
+
+    own_step_size: ClassVar[float] = 100.0
+
+
+class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-replacement"):
+    """Without replacement."""
+
+    own_step_size: ClassVar[float] = 36.0
+
+    controller: Annotated[Controller, Meta(description="what decides which steps are local and which are global")] = (
+        "schedule"
+    )
+    release_every: Annotated[
+        int, Meta(ge=1, le=4096, description="schedule: every so many steps one is global, and released")
+    ] = 1
+
+    def __post_init__(self) -> None:
+        """Some controllers are there to the letter alone."""
+        super().__post_init__()
+        if self.fidelity == "sound" and self.controller == "deep-q":
+            raise wrong("controller", "deep-q tells what nobody pays for; it exists to the letter: fidelity = paper")
+
+    @property
+    def control(self) -> tuple[Controller, int]:
+        """See SharedModelSettings."""
+        return self.controller, self.release_every

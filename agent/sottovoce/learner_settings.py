@@ -1,0 +1,114 @@
+"""What is configured of a learner, `[learner]`: of every algorithm, and of all that step along gradients.
+
+An algorithm has a class of its own, tagged with its name, in its folder: a tagged union that other packages may join.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SHARE, has_graph
+from sottovoce.registry import ALGORITHMS, Algorithm
+from sottovoce.wrong import LARGEST, wrong
+
+Batch = Annotated[int, Meta(ge=1, le=1_000_000, description="records in a batch")]
+BeginsWalk = Annotated[
+    bool,
+    Meta(description="this device begins the walk, or holds the first shared model; true for one of the fleet"),
+]
+Clip = Annotated[float, Meta(gt=0, le=LARGEST, description="L2 clipping threshold C of what one privacy unit adds")]
+Deadline = Annotated[
+    float, Meta(ge=1, le=1000, description="periods that a round waits for neighbours, then goes on without them")
+]
+Fanout = Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")]
+LongestPeriod = Annotated[
+    float,
+    Meta(
+        ge=0.001,
+        le=86_400,
+        description="seconds to which the period grows when there is nothing left to learn and nothing new",
+    ),
+]
+Sampling = Annotated[
+    Literal["full", "poisson"],
+    Meta(description="which records a gradient is of: all, or a random batch that nobody is told of"),
+]
+StepDecay = Annotated[
+    float, Meta(ge=0, le=1, description="share of the learning rate lost, linearly, by the last step")
+]
+
+
+class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"):
+    """The keys of every algorithm."""
+
+    fidelity: Literal["sound", "paper"] = "sound"
+    model: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=4096)] | None,
+        Meta(
+            description="the model, or a file that ends in .onnx; without it the learner's own: softmax, golf: ridge, "
+            "or pegasos to the letter"
+        ),
+    ] = None
+    threads: Annotated[int, Meta(ge=1, le=2, description="that run a model with a graph")] = 1
+    hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units of the hidden layer")] = 32
+    period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
+
+    def __post_init__(self) -> None:
+        """Models belong to learners, some of which are there to the letter."""
+        known = self.algorithm
+        if self.model is not None and not known.learns(self.model):
+            files = ", and files that end in .onnx" if known.models == GRADIENT_MODELS else ""
+            raise wrong("model", f"learner {self.name} has the models {', '.join(known.models)}{files}")
+        if self.fidelity == "paper" and known.to_the_letter is None:
+            raise wrong("fidelity", f"learner {self.name} exists in its sound variant only")
+
+    @property
+    def name(self) -> str:
+        """Of the algorithm."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What is known of the learner."""
+        return ALGORITHMS[self.name]
+
+    @property
+    def chosen_model(self) -> str:
+        """The model, chosen or the learner's own."""
+        own = self.algorithm.models[0]
+        return self.model or (self.algorithm.letter_model or own if self.fidelity == "paper" else own)
+
+    @property
+    def longest_pause(self) -> float:
+        """Seconds to which the pause between cycles may grow: the period, of an algorithm without a key for more."""
+        return float(getattr(self, "longest_period", self.period))
+
+
+class GradientSettings(LearnerSettings, frozen=True):
+    """The keys of algorithms that step along clipped gradients."""
+
+    own_step_size: ClassVar[float] = 20.0
+
+    clip: Clip = 0.5
+    step_size: Annotated[
+        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
+        Meta(description="learning rate of the first step; without it the learner's own"),
+    ] = None
+
+    @property
+    def rate(self) -> float:
+        """The step size, chosen or the learner's own."""
+        if self.step_size is not None:
+            return self.step_size
+        return self.own_step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
+
+
+class ScheduledSettings(GradientSettings, frozen=True):
+    """The keys of algorithms that take so many steps, each along a gradient of one's own batch."""
+
+    steps: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
+    ] = 48
+    step_decay: StepDecay = 0.9
+    sampling: Sampling = "full"
+    batch: Batch = 64
