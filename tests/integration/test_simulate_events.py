@@ -49,7 +49,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
         (["push-sum", "--set", "learner.clop=1"], 2, "Did you mean `learner.clip`?"),
         (["push-sum", "--set", 'agents="many"'], 3, "agents"),
         (["push-sum", "--set", "data.features=3"], 3, "data = synthetic"),
-        (["push-sum", "--set", "agents=0"], 3, "push-sum: agents 0"),
+        (["push-sum", "--set", "agents=0"], 3, "push-sum: agents: Expected `int` >= 1"),
         (["push-sum", "--set", "epsilon=2"], 5, "adds no noise"),
         (["clipd2p", "--set", "fidelity=paper"], 5, "privacy.allow_unproved=true"),
         (["clipd2p", "--set", 'learner="sgd"'], 3, "no such learner"),

@@ -11,7 +11,7 @@ import typer
 import sottovoce
 from sottovoce.errors import ExitCode, SottovoceError
 
-_COMMANDS = ("testbed", "simulate", "reproduce", "doctor", "top", "report")
+_COMMANDS = ("run", "testbed", "simulate", "reproduce", "doctor", "top", "report")
 _GROUPS = ("agent", "fleet", "ledger", "model", "privacy", "config", "vault", "feed")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -16,7 +16,7 @@ Each at most once; cycles count from 1.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,13 @@ class Faults:
     def on_messages(self) -> bool:
         """Whether any message is touched."""
         return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
+
+    def others_than(self, *kinds: str) -> bool:
+        """Whether anything goes wrong beside these attributes."""
+        calm = Faults()
+        return any(
+            getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
+        )
 
     @classmethod
     def parse(cls, specifications: Sequence[str]) -> "Faults":

@@ -37,6 +37,7 @@ class Plan:
 
     Attributes:
         options: as asked.
+        config: of every agent but the first, where one begins.
         name: of the data set.
         raw: each agent's own records, before the transform.
         test: records that no agent holds, after it.
@@ -57,6 +58,7 @@ class Plan:
     """
 
     options: Options
+    config: AgentConfig
     name: str
     raw: list[Records]
     test: Records
@@ -146,6 +148,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     public = None if apart.public is None else records_of(apart.public, data_section.transform, bounds)
     return Plan(
         options=options,
+        config=config,
         name=data.name,
         raw=[train.at(rows) for rows in parts],
         test=Records(apply(data_section.transform, test.features, bounds), test.labels),

@@ -2,19 +2,21 @@
 
 import json
 import math
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce.experiments import events
+from sottovoce.experiments import events, kept_runs
+from sottovoce.experiments.kept_runs import Outcome
 from sottovoce.experiments.studies import output, studies, study_named
-from sottovoce.experiments.studies import runs as runs_module
 from sottovoce.experiments.studies.cells import Cells, cells, half_interval
 from sottovoce.experiments.studies.findings import checked
 from sottovoce.experiments.studies.page import markdown
-from sottovoce.experiments.studies.runs import Outcome, Place, asked, conducted
+from sottovoce.experiments.studies.runs import Place, asked, conducted
 from sottovoce.experiments.studies.specification import Claim, Extent, Part, StudySpec
 
 PRIVACY = {
@@ -126,30 +128,19 @@ def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pyt
     kept, said = tmp_path / "kept.jsonl", list[str]()
     found = asked(spec(), Extent(seeds=1, values=[1.0], minutes=1), tmp_path, said.append)
     first, second = found
-    kept.write_text(json.dumps({"run": runs_module._digest(found[first]), **outcome(0.25)}) + '\n{"run": "cut o')
+    kept.write_text(json.dumps({"run": kept_runs.digest(found[first]), **outcome(0.25)}) + '\n{"run": "cut o')
     ran: list[dict[str, Any]] = []
 
-    class Here:
+    class Here(Executor):
         """Runs in this process, as a pool would in another."""
 
-        def __init__(self, workers: int, mp_context: object) -> None: ...
-
-        def __enter__(self) -> "Here":
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def shutdown(self, **_: object) -> None: ...
-
-        def submit(self, _: object, keys: dict[str, Any], __: str) -> Any:
-            from concurrent.futures import Future
-
+        def submit(self, _: Any, keys: Any) -> Any:  # type: ignore[override]
             future: Future[Outcome] = Future()
             ran.append(keys)
             future.set_result(outcome(0.75))
             return future
 
-    monkeypatch.setattr(runs_module, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(kept_runs, "processes", lambda most: nullcontext(Here()))
     outcomes = conducted(found, "accuracy_mean", kept, said.append)
     assert [outcomes[place]["measure"] for place in (first, second)] == [0.25, 0.75]
     assert ran == [found[second]]

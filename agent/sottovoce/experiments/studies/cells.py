@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.experiments.studies.runs import Outcome, Place
+from sottovoce.experiments.kept_runs import Outcome
+from sottovoce.experiments.studies.runs import Place
 
 # Two-sided 95 % quantiles of Student's t for 1 … 30 degrees of freedom; beyond, the normal's.
 _T = (

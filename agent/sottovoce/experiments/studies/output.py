@@ -11,11 +11,12 @@ from typing import Any
 import sottovoce
 from sottovoce.errors import DataError
 from sottovoce.experiments.figures.plots import pyplot
+from sottovoce.experiments.kept_runs import Outcome
 from sottovoce.experiments.studies import plots
 from sottovoce.experiments.studies.cells import Cells, cells
 from sottovoce.experiments.studies.findings import Finding, checked
 from sottovoce.experiments.studies.page import markdown
-from sottovoce.experiments.studies.runs import Outcome, Place, asked, conducted
+from sottovoce.experiments.studies.runs import Place, asked, conducted
 from sottovoce.experiments.studies.specification import StudySpec, study_named
 
 SCHEMA = "sottovoce.study/1"

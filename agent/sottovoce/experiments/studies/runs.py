@@ -1,24 +1,16 @@
 """The runs of a study: which there are, each in a process of its own, and kept as soon as it is done."""
 
-import json
-import multiprocessing
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import sha256
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import sottovoce
 from sottovoce.data import DataSet, load
-from sottovoce.experiments import events
+from sottovoce.experiments import events, kept_runs
 from sottovoce.experiments.figures.sweep import Silent, anchored
+from sottovoce.experiments.kept_runs import Outcome, digest, new
 from sottovoce.experiments.studies.specification import Extent, StudySpec
-
-Outcome = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +64,19 @@ def conducted(
     Raises:
         SottovoceError: a run cannot be made; those that were done are kept.
     """
-    done = dict(_read(kept))
-    wanted = {_digest(keys): keys for keys in runs.values()}  # a series that stands still is run once
-    left = {digest: keys for digest, keys in wanted.items() if digest not in done}
+    done = kept_runs.kept(kept)
+    wanted = {digest(keys): keys for keys in runs.values()}  # a series that stands still is run once
+    left = {key: keys for key, keys in wanted.items() if key not in done}
     if len(left) < len(wanted):
         say(f"{len(wanted) - len(left)} of {len(wanted)} runs were done before")
     if left:
-        names = {_digest(keys): place for place, keys in reversed(list(runs.items()))}
-        for count, (digest, outcome, minutes) in enumerate(_new(left, measure, kept), 1):
-            done[digest] = outcome
-            ahead = minutes / count * (len(left) - count)
-            say(f"{count} of {len(left)}, about {ahead:.1f} min left: {_told(names[digest], outcome)}")
-    return {place: done[_digest(keys)] for place, keys in runs.items()}
-
-
-def _new(left: Mapping[str, dict[str, Any]], measure: str, kept: Path) -> Iterator[tuple[str, Outcome, float]]:
-    """Each run's digest and outcome, kept as soon as it is there, and the minutes since the first began."""
-    began, workers = time.monotonic(), min(len(left), os.cpu_count() or 1)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool, kept.open("a", encoding="utf-8") as lines:
-        lines.write("\n")  # ends a line that was cut off
-        waiting = {pool.submit(one, keys, measure): digest for digest, keys in left.items()}
-        try:
-            for future in as_completed(waiting):
-                outcome = future.result()
-                lines.write(json.dumps({"run": waiting[future], **outcome}) + "\n")
-                lines.flush()
-                yield waiting[future], outcome, (time.monotonic() - began) / 60
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        names = {digest(keys): place for place, keys in reversed(list(runs.items()))}
+        with kept_runs.processes(len(left)) as pool:
+            for count, (key, outcome, minutes) in enumerate(new(left, partial(one, measure=measure), kept, pool), 1):
+                done[key] = outcome
+                ahead = minutes / count * (len(left) - count)
+                say(f"{count} of {len(left)}, about {ahead:.1f} min left: {_told(names[key], outcome)}")
+    return {place: done[digest(keys)] for place, keys in runs.items()}
 
 
 def one(keys: Mapping[str, Any], measure: str) -> Outcome:
@@ -121,23 +97,6 @@ def one(keys: Mapping[str, Any], measure: str) -> Outcome:
 @lru_cache(maxsize=1)
 def _loaded(source: str) -> DataSet:
     return load(source)
-
-
-def _digest(keys: Mapping[str, Any]) -> str:
-    words = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
-    return sha256(words.encode()).hexdigest()[:32]
-
-
-def _read(kept: Path) -> Iterator[tuple[str, Outcome]]:
-    """What an earlier call left; a last line that was cut off is not there."""
-    if not kept.exists():
-        return
-    for line in kept.read_text(encoding="utf-8").splitlines():
-        try:
-            outcome = json.loads(line)
-            yield outcome.pop("run"), outcome
-        except (ValueError, KeyError):
-            continue
 
 
 def _told(place: Place, outcome: Outcome) -> str:

@@ -42,7 +42,7 @@ from sottovoce.learners.messages import Message
 
 UNIT = 2.0**40  # units in 1.0
 WEIGHT_ONE = 2**40
-_WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
+WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
 _WEIGHT_LIMIT = 2**62  # four million devices' worth
 _CYCLE = "cycle"
 
@@ -116,7 +116,7 @@ class PushSumState:
     @property
     def estimate(self) -> NDArray[np.float64] | None:
         """z = x/w, float64[width]; None while there is too little weight to divide by."""
-        return self.numerator / self.weight if self.weight >= _WEIGHT_MIN else None
+        return self.numerator / self.weight if self.weight >= WEIGHT_MIN else None
 
     def traced(self) -> dict[str, Any]:
         """See State.traced; amounts are integers in units of 2^-40."""
@@ -239,7 +239,7 @@ class PushSum:
         order = ((state.turn + i) % len(peers) for i in range(len(peers)))
         chosen = list(islice((i for i in order if peers[i] not in state.pending), self.schedule.fanout))
         shares = len(chosen) + 1
-        if not chosen or state.weight < shares * _WEIGHT_MIN:
+        if not chosen or state.weight < shares * WEIGHT_MIN:
             return state, []
         numerator, weight = state.numerator // shares, state.weight // shares
         if weight > MAX_WEIGHT:
@@ -335,14 +335,30 @@ def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int6
         value: int64, the release on its grid.
         step: the grid's step.
     """
-    progress = state.step / max(1, schedule.steps - 1)
-    rate = schedule.step_size * (1 - schedule.step_decay * progress)
     if schedule.thresholds is None or state.threshold is None:
-        move = np.rint(value * (rate / schedule.expected_records * step * UNIT))
-    else:
-        descent = schedule.thresholds.descent(
-            value * np.float64(step), state.threshold, rate, schedule.expected_records
-        )
-        move = np.rint(descent * UNIT)
-    bounded: NDArray[np.int64] = np.clip(move, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        return move(schedule, state.step, value, step)
+    rate = _rate(schedule, state.step)
+    descent = schedule.thresholds.descent(value * np.float64(step), state.threshold, rate, schedule.expected_records)
+    return _bounded(descent * UNIT)
+
+
+def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
+    """The same where the threshold stays, of one device or of many: int64 of the shape of `value`.
+
+    Args:
+        schedule: gives γ_t and B.
+        done: t, private steps before this one.
+        value: int64[..., P], releases on their grid.
+        step: the grid's step.
+    """
+    return _bounded(value * (_rate(schedule, done) / schedule.expected_records * step * UNIT))
+
+
+def _rate(schedule: Schedule, done: int) -> float:
+    """γ_t."""
+    return schedule.step_size * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
+
+
+def _bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    bounded: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
     return bounded

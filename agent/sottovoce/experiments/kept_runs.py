@@ -1,0 +1,106 @@
+"""Runs that are kept as soon as they are done, so that a call after a kill goes on where that one ended."""
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+import sottovoce
+from sottovoce.errors import UsageError
+
+Keys = Mapping[str, Any]
+Outcome = dict[str, Any]
+
+
+def digest(keys: Keys) -> str:
+    """Of the keys of a run and the version that runs it: by which it is known again."""
+    words = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
+    return sha256(words.encode()).hexdigest()[:32]
+
+
+def kept(file: Path) -> dict[str, Outcome]:
+    """What earlier calls left, by digest; a last line that was cut off is not there."""
+    found: dict[str, Outcome] = {}
+    if not file.exists():
+        return found
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            outcome = json.loads(line)
+            found[outcome.pop("run")] = outcome
+        except (ValueError, KeyError):
+            continue
+    return found
+
+
+def new(
+    left: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
+) -> Iterator[tuple[str, Outcome, float]]:
+    """Each run's digest and outcome, kept as soon as it is there, and the minutes since the first began.
+
+    Args:
+        left: keys of the runs that are to be made, by digest.
+        job: makes one, in whatever process it is called.
+        file: of one JSON line a run, made when it is missing.
+        pool: where they are made.
+    """
+    began = time.monotonic()
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write("\n")  # ends a line that was cut off
+        waiting = {pool.submit(job, keys): key for key, keys in left.items()}
+        try:
+            for future in as_completed(waiting):
+                outcome = future.result()
+                lines.write(json.dumps({"run": waiting[future], **outcome}) + "\n")
+                lines.flush()
+                yield waiting[future], outcome, (time.monotonic() - began) / 60
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+@contextmanager
+def processes(most: int) -> Iterator[Executor]:
+    """A process for each processor of this machine, and no more than so many."""
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(most, os.cpu_count() or 1), mp_context=context)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """The workers of a Dask cluster, on which this version of the package is installed.
+
+    Args:
+        address: `dask://HOST:PORT` of its scheduler.
+
+    Raises:
+        UsageError: Dask is not installed here, the address is none, or nobody answers there.
+    """
+    host = address.removeprefix("dask://")
+    if not address.startswith("dask://") or not host.rpartition(":")[2].isdigit():
+        raise UsageError(f"--on {address}: write dask://HOST:PORT, the address of a Dask scheduler")
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UsageError(f"--on {address}: needs Dask: install sottovoce[dask]") from None
+    try:
+        client: Any = cast(Any, Client)(f"tcp://{host}", timeout=_PATIENCE)
+    except OSError as error:
+        raise UsageError(f"--on {address}: no scheduler answers there ({error}): start `dask scheduler`") from None
+    try:
+        yield client.get_executor(pure=False)
+    finally:
+        client.close()
+
+
+_PATIENCE = 10.0
+"""Seconds to wait for a scheduler."""

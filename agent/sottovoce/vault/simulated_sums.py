@@ -1,0 +1,41 @@
+"""Sums of clipped gradients for simulators: of a whole fleet at once, with seeded noise. Never for a device."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
+from sottovoce.vault.clipping import clipped_units
+from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.vault.noise import NoiseSource
+
+Gradients = Callable[[slice], NDArray[np.float64]]
+_CHUNK_NUMBERS = 2**22  # of gradients at a time: 32 MiB of float64
+
+
+def simulate_sums(
+    mechanism: ClippedSum, gradients: Gradients, counted: NDArray[np.bool_], noise: NoiseSource
+) -> NDArray[np.int64]:
+    """One release of each device, in memory bounded but for the result.
+
+    Args:
+        mechanism: bound and noise of a release; one that clips by itself.
+        gradients: of a slice of devices, float64[n, B, P], an example's gradient a row.
+        counted: bool[N, B], which rows there are; the others add nothing.
+        noise: of all devices.
+
+    Returns:
+        int64[N, P] on the mechanism's grid, distributed as what each device's vault would release.
+    """
+    devices, batch = counted.shape
+    values = np.empty((devices, mechanism.size), dtype=np.int64)
+    rows = max(1, _CHUNK_NUMBERS // (max(1, batch) * mechanism.size))
+    for start in range(0, devices, rows):
+        part = slice(start, min(devices, start + rows))
+        units = clipped_units(gradients(part).reshape(-1, mechanism.size), mechanism.step, mechanism.bound)
+        units *= counted[part].reshape(-1, 1)
+        values[part] = units.reshape(-1, batch, mechanism.size).sum(axis=1).astype(np.int64)
+    if isinstance(mechanism, DiscreteGaussian):
+        values += DiscreteGaussianSampler(mechanism.sigma, noise).draw(values.size).reshape(values.shape)
+    return values

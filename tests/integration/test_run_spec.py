@@ -1,0 +1,202 @@
+"""`sottovoce run`: the same file on every engine with one word changed, and sweeps, here and on a Dask cluster."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.command import here
+from tests.support.devices import free_port, some_records
+from tests.support.mosquitto import MOSQUITTO
+from tests.support.processes import document, sottovoce
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.timeout(400)
+
+PUSH_SUM = """
+engine = "events"
+agents = 6
+cycles = 40
+period = 0.2
+epsilon = 20.0
+topology = "exponential"
+learner = "clipd2p"
+"""
+GOLF = """
+engine = "events"
+agents = 40
+cycles = 40
+period = 0.2
+epsilon = 60.0
+topology = "full"
+learner = "golf"
+partition = "one-record"
+"""
+ENGINES = [
+    *("vector", "events", "memory", "grpc"),
+    pytest.param("mqtt", marks=pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    features, labels = some_records(600, 1)
+    path = tmp_path_factory.mktemp("data") / "records.npz"
+    np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
+    return f'data = "npz:{path}"\n'
+
+
+def reported(file: Path, *settings: str) -> dict[str, Any]:
+    ended = sottovoce("run", file, *(word for one in settings for word in ("--set", one)), "--json", seconds=300)
+    assert ended.returncode == 0, ended.stderr
+    return document(ended.stdout)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_push_sum_comes_to_the_same_on_every_engine(data: str, tmp_path: Path, engine: str) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(PUSH_SUM.replace('"events"', f'"{engine}"') + data)
+    report = reported(file)
+    assert report["run"]["engine"] == engine
+    assert report["run"]["spec"]["agents"] == 6
+    assert report["privacy"]["status"] == "proved"
+    assert report["privacy"]["spent_epsilon_max"] == pytest.approx(19.999, abs=0.01)
+    assert report["privacy"]["releases"] == 6 * 32
+    assert report["run"]["majority_class"] < 0.5 < 0.9 < report["final"]["accuracy_min"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_golf_comes_to_the_same_on_every_engine(data: str, tmp_path: Path, engine: str) -> None:
+    file = tmp_path / "run.toml"
+    few = GOLF if engine in ("vector", "events", "memory") else GOLF.replace("agents = 40", "agents = 8")
+    file.write_text(few.replace('"events"', f'"{engine}"') + data)
+    report = reported(file)
+    assert report["run"]["engine"] == engine
+    assert (report["privacy"]["status"], report["privacy"]["spent_epsilon_max"]) == ("proved", 60.0)
+    assert report["final"]["accuracy_mean"] > report["run"]["majority_class"] + 0.2
+
+
+def test_without_noise_the_arrays_and_the_agents_have_the_same_ridge(data: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(GOLF.replace("epsilon = 60.0", "epsilon = inf") + data)
+    arrays, agents = (reported(file, f"engine={engine}")["final"] for engine in ("vector", "events"))
+    for measure in ("accuracy_mean", "accuracy_min", "accuracy_max"):
+        assert arrays[measure] == agents[measure]  # the loss is of rows of length 1 there, and of rows as they are here
+
+
+@pytest.mark.parametrize(
+    "words, code, says",
+    [
+        (("learner=pdsl",), 2, "none for pdsl: write engine = events"),
+        (("learner=golf",), 2, "hold one record each"),
+        (("learner=golf", "partition=one-record", "agents=20", "topology=star"), 2, "topologies uniform, full"),
+        (("learner.clipping=quantile",), 2, "write engine = events"),
+        (('faults=["kill=0.5@cycle:3"]',), 2, "faults other than loss: write engine = events"),
+        (("engine=cloud",), 3, "engine: Invalid enum value 'cloud'"),
+        (("learner.gossip_steps=3",), 3, "learner.gossip_steps: is of muffliato"),
+    ],
+)
+def test_what_an_engine_cannot_do_names_the_one_that_can(
+    data: str, tmp_path: Path, words: tuple[str, ...], code: int, says: str
+) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(PUSH_SUM + data)
+    engine = () if words[0].startswith("engine") else ("--set", "engine=vector")
+    ended = here("run", file, *engine, *(word for one in words for word in ("--set", one)))
+    assert (ended.code, says in ended.err) == (code, True), ended.err
+
+
+SWEEP = ("epsilon=1,2,4,8", "seed=0,1,2,3,4", "cycles=8", "engine=vector")
+
+
+def swept(file: Path, kept: Path, *more: object) -> Any:
+    words = [word for one in SWEEP for word in ("--set", one)]
+    ended = sottovoce("run", file, *words, "--kept", kept, "--json", *more, seconds=300)
+    assert ended.returncode == 0, ended.stderr
+    return document(ended.stdout)
+
+
+def test_a_sweep_goes_on_where_it_was_cut_off(data: str, tmp_path: Path) -> None:
+    file, kept = tmp_path / "run.toml", tmp_path / "kept.jsonl"
+    file.write_text(PUSH_SUM + data)
+    whole = swept(file, kept)
+    assert (whole["schema"], list(whole["keys"]), len(whole["runs"])) == ("sottovoce.sweep/1", ["epsilon", "seed"], 20)
+    lines = [line for line in kept.read_text().splitlines() if line]
+    assert len(lines) == 20
+    kept.write_text("\n".join(lines[:7]) + "\n" + lines[7][:40])
+    assert swept(file, kept) == whole
+    assert kept.read_text().splitlines()[:7] == lines[:7]
+    table = here("run", file, *(word for one in SWEEP for word in ("--set", one)), "--kept", kept)
+    assert table.code == 0
+    assert table.out.count("proved") == 20
+    assert "always the majority" in table.out
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and two workers."""
+    pytest.importorskip("distributed")
+    port, started = free_port(), list[subprocess.Popen[bytes]]()
+    own = {**os.environ, "DASK_TEMPORARY_DIRECTORY": str(tmp_path)}
+
+    def start(*words: object) -> None:
+        command = [sys.executable, "-m", "distributed.cli." + str(words[0]), *map(str, words[1:])]
+        started.append(subprocess.Popen(command, env=own, stderr=subprocess.DEVNULL, cwd=tmp_path))
+
+    start("dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+    for _ in range(2):
+        start("dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", 1, "--no-nanny", "--no-dashboard")
+    try:
+        yield f"dask://127.0.0.1:{port}", started[1:]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_cluster_comes_to_the_same_and_outlives_a_worker(
+    data: str, tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:
+    address, workers = cluster
+    file, kept = tmp_path / "run.toml", tmp_path / "there.jsonl"
+    file.write_text(PUSH_SUM + data)
+    words = [word for one in SWEEP for word in ("--set", one)]
+    command = [
+        sys.executable,
+        "-m",
+        "sottovoce",
+        "run",
+        str(file),
+        *words,
+        "--kept",
+        str(kept),
+        "--json",
+        "--on",
+        address,
+    ]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    until(lambda: kept.exists() and kept.read_text().count("final") >= 2, "two runs are done", seconds=200)
+    workers[0].send_signal(signal.SIGKILL)
+    out, err = running.communicate(timeout=300)
+    assert running.returncode == 0, err.decode()
+    assert json.loads(out) == swept(file, tmp_path / "local.jsonl")
+
+
+def test_a_cluster_that_is_not_there_is_named(data: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(PUSH_SUM + data)
+    for address, says in (
+        ("dask://nowhere", "write dask://HOST:PORT"),
+        ("tcp://127.0.0.1:1", "write dask://HOST:PORT"),
+    ):
+        ended = here("run", file, "--set", "seed=0,1", "--kept", tmp_path / "k", "--on", address)
+        assert (ended.code, says in ended.err) == (2, True)
+    alone = here("run", file, "--on", "dask://127.0.0.1:1")
+    assert (alone.code, "are for sweeps" in alone.err) == (2, True)

@@ -1,0 +1,95 @@
+"""A run's description: one spelling for all engines, lists that are sweeps, and words that are wrong."""
+
+import math
+from typing import Any
+
+import pytest
+from sottovoce.errors import ConfigError, UsageError
+from sottovoce.experiments.run_spec import ENGINES, assigned_over, combinations, run_spec
+
+
+def test_what_is_not_said_is_the_learners() -> None:
+    spec = run_spec({}, "x")
+    assert (spec.engine, spec.learner, spec.epsilon) == ("events", "clipd2p", None)
+    asked = spec.options()
+    assert (asked.epsilon, asked.topology, asked.transport, asked.settings) == (2.0, "exponential", "memory", {})
+    noiseless = run_spec({"learner": "push-sum"}, "x").options()
+    assert noiseless.epsilon is None
+    assert run_spec({"learner": "pdsl", "epsilon": math.inf}, "x").options().topology == "full"
+
+
+def test_short_and_long_names_are_one_key() -> None:
+    short = {
+        "learner": "golf",
+        "model": "pegasos",
+        "epsilon": 3,
+        "delta": 1e-6,
+        "data": "synthetic",
+        "partition": "iid",
+    }
+    long = {
+        "learner.name": "golf", "learner.model": "pegasos", "privacy.epsilon": 3, "privacy.delta": 1e-6,
+        "data.source": "synthetic", "data.partition": "iid",
+    }  # fmt: skip
+    assert run_spec(short, "x") == run_spec(long, "x")
+    assert assigned_over(short, {"learner.name": "pdsl"})["learner.name"] == "pdsl"
+    assert "learner" not in assigned_over(short, {"learner.name": "pdsl"})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_has_the_same_fleet(engine: str) -> None:
+    asked = run_spec({"engine": engine, "agents": 5, "seed": 3, "topology": "newscast"}, "x")
+    if engine in ("vector", "events", "memory"):
+        with pytest.raises(UsageError, match="newscast samples peers over real sockets"):
+            asked.options()
+        return
+    assert (asked.options().agents, asked.options().seed, asked.options().transport) == (5, 3, engine)
+
+
+def test_the_vector_engines_faults_are_everybodys() -> None:
+    table = {"faults.drop": 0.2, "faults.delay": [1, 3], "faults.churn": "lognormal(2,1)", "period": 0.5}
+    faults = run_spec(table, "x").options().faults
+    assert (faults.loss, faults.delay, faults.delay_spread) == (0.2, 1.0, 0.5)
+    assert run_spec(table, "x").faults == run_spec({"faults": list(run_spec(table, "x").faults)}, "x").faults
+    assert run_spec({"faults": "loss=0.1"}, "x").faults == ("loss=0.1",)
+    assert run_spec({"faults.delay": 2}, "x").options().faults.delay == 2.0
+
+
+def test_made_up_data_has_its_size() -> None:
+    assert run_spec({"data": "synthetic", "data.features": 5}, "x").data == "synthetic#features=5"
+
+
+@pytest.mark.parametrize(
+    "values, error, says",
+    [
+        ({"engine": "cloud"}, ConfigError, "x: engine: Invalid enum value 'cloud'"),
+        ({"agents": "many"}, ConfigError, "x: agents: Expected `int`, got `str`"),
+        ({"agents": 0}, ConfigError, "x: agents: Expected `int` >= 1"),
+        ({"epsilon": 0}, ConfigError, "x: epsilon: Expected `float` > 0.0"),
+        ({"learner.clop": 1}, UsageError, "the key learner.clop: there is no such key. Did you mean `learner.clip`?"),
+        ({"settings": 1}, UsageError, "there is no such key"),
+        ({"data.features": 5}, ConfigError, "data.features: is for data = synthetic alone"),
+        ({"faults.online": 0.5}, ConfigError, "faults.online"),
+        ({"faults": [1]}, ConfigError, "x: faults[0]: Expected `str`"),
+    ],
+)
+def test_wrong_words_are_named(values: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error) as refused:
+        run_spec(values, "x")
+    assert says in str(refused.value)
+
+
+def test_lists_are_sweeps_over_all_combinations() -> None:
+    values = {"agents": 4, "epsilon": [1, 2], "seed": [0, 1, 2], "faults": ["loss=0.1"], "data.bounds": [0, 1]}
+    runs = combinations(values)
+    assert len(runs) == 6
+    assert [(run["epsilon"], run["seed"]) for run in runs] == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+    assert all(run["faults"] == ["loss=0.1"] and run["data.bounds"] == [0, 1] for run in runs)
+    assert combinations({"agents": 4}) == [{"agents": 4}]
+    with pytest.raises(UsageError, match="seed: a sweep over nothing"):
+        combinations({"seed": []})
+
+
+def test_numbers_with_commas_are_a_list() -> None:
+    typed = {"epsilon": "1,2.5", "topology": "ring", "learner.model": "a,b", "faults": "loss=0.1,reorder=0.1"}
+    assert assigned_over({}, typed) == {**typed, "epsilon": [1, 2.5]}
