@@ -78,7 +78,10 @@ def join_pinned(
 
     Args:
         fleet: what these devices call themselves together.
+        state: its directory, which must not be there yet.
+        budget: that its ledger is made for.
         validity: of its certificate; ten years from now by default.
+        vault: where the ledger is instead, of a device with a separate vault.
 
     Raises:
         IdentityError: the fleet cannot have this name.
@@ -109,6 +112,9 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
     Args:
         chain: PEM, the device's certificate first.
         issuer: PEM, the certificate of the CA that signed it.
+        state: its directory, which must not be there yet.
+        budget: that its ledger is made for.
+        vault: where the ledger is instead, of a device with a separate vault.
 
     Raises:
         IdentityError: nothing was requested here, or the certificate does not hold or lacks the binding.
@@ -138,6 +144,9 @@ def _made(
     """The state directory, once it is whole.
 
     Args:
+        state: where it goes.
+        budget: of the ledger.
+        vault: where the ledger is instead, of a device with a separate vault.
         make: writes all but the ledger into a draft of it.
         claim: called just before the draft gets its name: it is this device that joins, or none.
     """

@@ -40,7 +40,9 @@ class Reported(Protocol):
     cycle: int
 
     @property
-    def spending(self) -> Spending: ...
+    def spending(self) -> Spending:
+        """What the vault has last said of its ledger."""
+        ...
 
     @property
     def identity(self) -> Identity:

@@ -27,7 +27,7 @@ def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
 
 
 def log(rows: Rows, scale: float) -> Rows:
-    """sign(x) · log(1 + |x|/scale): linear well below `scale`, logarithmic above."""
+    """Linear well below `scale`, logarithmic above: sign(x) · ln(1 + |x|/scale)."""
     magnitudes = np.abs(rows)
     if scale != 1:
         magnitudes = np.minimum(magnitudes, scale * 1e300) / scale  # what is beyond would not be finite

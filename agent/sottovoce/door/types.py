@@ -39,13 +39,25 @@ class Release(Protocol):
     """
 
     @property
-    def query_id(self) -> bytes: ...
+    def query_id(self) -> bytes:
+        """Of the query that it answers."""
+        ...
+
     @property
-    def value(self) -> NDArray[np.int64]: ...
+    def value(self) -> NDArray[np.int64]:
+        """On the grid, int64[P]."""
+        ...
+
     @property
-    def step(self) -> float: ...
+    def step(self) -> float:
+        """Of the grid, a power of two."""
+        ...
+
     @property
-    def statement(self) -> PrivacyStatement: ...
+    def statement(self) -> PrivacyStatement:
+        """The guarantee of the whole run."""
+        ...
+
     @property
     def simulated(self) -> bool:
         """True when the noise came from a seeded stream: the wire refuses such a release."""

@@ -171,8 +171,10 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 
 
 def _model(settings: Settings, agents: int) -> str:
-    """As chosen; or ridge, which learns most from the same releases; or what the paper uses, to the letter, on a walk,
-    and in a fleet where not everybody can keep everybody's record."""
+    """As chosen; or ridge, which learns most from the same releases.
+
+    To the letter, on a walk, and in a fleet where not everybody can keep everybody's record, what the paper uses.
+    """
     published = settings.fidelity == "paper" or settings.learner.name != "golf"
     return settings.learner.model or ("pegasos" if published or agents > MOST_STORES else "ridge")
 

@@ -15,8 +15,9 @@ class Clock:
         self._offset: float | None = None
 
     def place(self, monotonic: float, wall: float) -> tuple[float, bool]:
-        """Unix time of an arrival, in seconds, and whether the clock was set since the last: then nothing before it
-        can be compared with anything after it.
+        """Unix time of an arrival, in seconds, and whether the clock was set since the last.
+
+        Then nothing before it can be compared with anything after it.
 
         Args:
             monotonic: seconds.

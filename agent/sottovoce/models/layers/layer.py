@@ -59,8 +59,10 @@ class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"
 
 
 def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
-    """A weight that starts uniform in ±√(6 / fan_in) before a ReLU (He et al. 2015), else ±√(6 / (fan_in + fan_out))
-    (Glorot & Bengio 2010, equation 16)."""
+    """A weight that starts uniform in a range that fits what comes after it.
+
+    ±√(6 / fan_in) before a ReLU (He et al. 2015), else ±√(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, equation 16).
+    """
     fan = fan_in if rectified else fan_in + fan_out
     return ParameterFacts("weight", shape, "uniform", sqrt(6 / fan))
 

@@ -31,8 +31,11 @@ class _Norm(Declared, frozen=True):
         return constant("weight", scaled, 1), constant("bias", scaled, 0)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. With u of mean 0 and variance 1: by γ: Du; by β: D; by u: γD, and by x what is left of that
-        beside its mean and its part along u."""
+        """See Layer.
+
+        With u of mean 0 and variance 1: by γ: Du; by β: D; by u: γD, and by x what is left of that beside its mean and
+        its part along u.
+        """
         scaled, groups = self._scaled(shape)
         channels, size = prod(scaled), prod(shape)
 

@@ -142,8 +142,10 @@ def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
 
 
 def _searched(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
-    """Of any windows. NaN is in no place of one, and what comes back needs one: it counts as 0 here, and infinities as
-    10³⁰."""
+    """Of any windows.
+
+    NaN is in no place of one, and what comes back needs one: it counts as 0 here, and infinities as 10³⁰.
+    """
     number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
     bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))
     y, places = tape.ops("MaxPool", 2, bounded, kernel_shape=list(seen.kernel), **seen.attributes)

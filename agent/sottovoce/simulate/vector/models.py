@@ -93,8 +93,10 @@ class TravellingModels:
 
 
 def _keep_freed_memory() -> None:
-    """Halves the time of a small fleet: glibc hands a freed temporary back to the system, and has to ask for fresh
-    pages for the next one, until a large block has been freed; from then on it keeps as much.
+    """Halve the time of a small fleet.
+
+    glibc hands a freed temporary back to the system, and has to ask for fresh pages for the next one, until a large
+    block has been freed; from then on it keeps as much.
     """
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 
