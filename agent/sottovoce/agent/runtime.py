@@ -23,6 +23,7 @@ from sottovoce.agent.departure import LEAVE_SECONDS, Departure
 from sottovoce.agent.heap import give_back
 from sottovoce.agent.herald import Herald
 from sottovoce.agent.link import Link
+from sottovoce.agent.link_table import LinkTable
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.notify import attend
 from sottovoce.agent.overlay import Door, Overlay
@@ -93,7 +94,10 @@ class Agent:
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
-        self.links: dict[str, Link] = {}
+        self._table = LinkTable(
+            made=self._link, spawn=self._spawn, known=self._heard_of, refused=trust.refuses, forgotten=herald.forget
+        )
+        self.links = self._table.links
         self._peers = [peer for peer in peers if not trust.refuses(peer.id)]
         self._store = store
         self._book = book
@@ -124,7 +128,11 @@ class Agent:
             failed=self._fail,
         )
         self._departure = Departure(
-            core=core, herald=herald, links=self.links, gone=self._gone, bequeath=self._bequeath
+            core=core,
+            herald=herald,
+            links=self.links,
+            gone=self._gone,
+            bequeath=lambda heir: self.serially(lambda: self.core.bequeath(heir)),
         )
 
     async def run(self) -> ExitCode:
@@ -151,10 +159,11 @@ class Agent:
             await self.transport.start(self._reception.receive)
             await control.start()
             for peer in self._peers:
-                self._open(peer)
+                self._table.open(peer)
             await self.serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
             if self.overlay is not None:
-                self._spawn(self.overlay.run(self._door()))
+                door = Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
+                self._spawn(self.overlay.run(door))
             self._spawn(self.crier.run())
             self._spawn(self._renewal.run())
             at_work = f"device {self.identity.node_id} is at work"
@@ -210,9 +219,6 @@ class Agent:
     def _gone(self, peer: str) -> bool:
         return self.overlay is not None and self.overlay.membership.has_left(peer)
 
-    async def _bequeath(self, heir: str) -> None:
-        await self.serially(lambda: self.core.bequeath(heir))
-
     def status(self) -> dict[str, Any]:
         """The document of `agent status --json`."""
         return status_document(self)
@@ -236,36 +242,23 @@ class Agent:
             backoff_max=transport.backoff_max,
         )
 
-    def _open(self, peer: Peer) -> Link:
-        """A link to a peer, at work."""
-        link = self.links[peer.id] = self._link(peer)
-        self._spawn(link.run())
-        return link
-
-    def _door(self) -> Door:
-        return Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
-
     def _peer(self, contact: Contact) -> Peer:
         first, *others = contact.endpoints
         return Peer(contact.node_id, first, peer_dns_name(contact.node_id, self.identity.fleet), tuple(others))
 
+    def _heard_of(self, node: str) -> Peer | None:
+        contact = None if self.overlay is None else self.overlay.membership.find(node)
+        return None if contact is None else self._peer(contact)
+
     async def _meet(self, peers: list[Peer]) -> None:
-        """These are the peers from now on. A link that still has something to deliver outlives its peer's leaving."""
+        """These are the peers from now on, to the core too."""
         if self._stopping.is_set():
             return
-        for peer in peers:
-            if peer.id in self.links:
-                self.links[peer.id].peer = peer
-                self.links[peer.id].nudge()
-            else:
-                self._open(peer)
-        chosen = {peer.id for peer in peers}
-        for node in [node for node, link in self.links.items() if node not in chosen and link.idle]:
-            self._forget(node)
+        self._table.meet(peers)
         await self.serially(lambda: self.core.meet(tuple(peer.id for peer in peers), self._loop.time()))
         for outgoing in self.core.outbox:
             if outgoing.recipient not in self.links:
-                self._transmit(outgoing)
+                self._table.offer(outgoing)
 
     async def serially(self, act: Callable[[], list[Action]]) -> None:
         """Let the core act, one act at a time, then do what it wants done."""
@@ -286,13 +279,13 @@ class Agent:
         for action in actions:
             match action:
                 case Transmit(outgoing):
-                    self._transmit(outgoing)
+                    self._table.offer(outgoing)
                 case SetTimer(name, at) if not self._departure.begun:
                     self._set_timer(name, at)
                 case Ask(query) if not self._departure.begun:
                     self._spawn(self._ask(query))
                 case Forget(recipient):
-                    self._forget(recipient)
+                    self._table.forget(recipient)
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
@@ -300,33 +293,11 @@ class Agent:
         """The fleet has revoked others: have nothing more to do with them."""
         revoked = self.trust.revoked
         for node in revoked & self.links.keys():
-            self._forget(node)
+            self._table.forget(node)
         if self.overlay is not None:
             self.overlay.expel(revoked)
         elif not self._stopping.is_set():
             self._spawn(self.serially(lambda: self.core.meet(tuple(self.links), self._loop.time())))
-
-    def _transmit(self, outgoing: Outgoing) -> None:
-        if self.trust.refuses(outgoing.recipient):
-            return
-        link = self.links.get(outgoing.recipient)
-        if link is None and self.overlay is not None:
-            contact = self.overlay.membership.find(outgoing.recipient)
-            link = None if contact is None else self._open(self._peer(contact))
-        if link is None:
-            _log.warning(
-                "share-stranded peer=%s is not known any more: it gets its share when it is heard of, "
-                "or listed under [transport]",
-                outgoing.recipient,
-            )
-            return
-        link.offer(outgoing)
-
-    def _forget(self, recipient: str) -> None:
-        """Stop the link after the attempt in progress; another begins if the peer comes back."""
-        if (link := self.links.pop(recipient, None)) is not None:
-            link.stop()
-            self.herald.forget(recipient)
 
     def _set_timer(self, name: str, at: float) -> None:
         if name in self._timers:

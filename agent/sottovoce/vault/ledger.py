@@ -31,8 +31,8 @@ from sottovoce.vault.ledger_file import (
     fill,
     locked,
     log_is_damaged,
-    log_is_gone,
     named,
+    refuse_without_log,
     upgrade,
 )
 from sottovoce.vault.wear import Wear
@@ -100,7 +100,7 @@ class Ledger:
             check_there(path)
             lock = locked(path)
             stack.callback(os.close, lock)
-            _refuse_without_log(path)
+            refuse_without_log(path)
             upgrade(path)
             checking = stack.enter_context(closing(connect(path, "ro")))  # so that a file refused stays as it is
             ledger = cls(checking, lock, path)
@@ -136,7 +136,7 @@ class Ledger:
                 raise LedgerError(
                     f"{path}: there is no ledger here; give the state directory made by `sottovoce fleet join`"
                 )
-            _refuse_without_log(path)
+            refuse_without_log(path)
             ledger = cls(stack.enter_context(closing(connect(path, "ro"))), None, path)
             stack.pop_all()
             return ledger
@@ -389,18 +389,8 @@ class Ledger:
                 self._connection.execute("COMMIT")
                 if self._wear is not None:
                     self._wear.count()
-                    _refuse_without_log(self._path)
+                    refuse_without_log(self._path)
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-
-
-def _refuse_without_log(path: Path | None) -> None:
-    if path is not None and log_is_gone(path):
-        raise LedgerError(
-            f"{path}: its log, {path.name}-wal, was removed while it held charges that are nowhere else: nothing was "
-            "released. Remedy: if an agent has the ledger open, stop it by SIGTERM: it still has the log, and folds it "
-            "in. Else put that very file back; without it this identity can never release again, and a new device has "
-            "to join"
-        )

@@ -218,3 +218,18 @@ def _remedy(error: Exception) -> str:
     if code in _BUSY:
         return "stop the other program that has it open"
     return "restore it from the device itself or retire this identity; it is never replaced by an empty one"
+
+
+def refuse_without_log(path: Path | None) -> None:
+    """Refuse a file whose log was removed while it held charges.
+
+    Raises:
+        LedgerError: it was.
+    """
+    if path is not None and log_is_gone(path):
+        raise LedgerError(
+            f"{path}: its log, {path.name}-wal, was removed while it held charges that are nowhere else: nothing was "
+            "released. Remedy: if an agent has the ledger open, stop it by SIGTERM: it still has the log, and folds it "
+            "in. Else put that very file back; without it this identity can never release again, and a new device has "
+            "to join"
+        )

@@ -1,0 +1,83 @@
+"""The links of a device: opened, offered to and forgotten as its peers come and go."""
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from sottovoce.agent.link import Link
+from sottovoce.agent.links import Outgoing
+from sottovoce.transport import Peer
+
+_log = logging.getLogger(__name__)
+
+
+class LinkTable:
+    """One link a peer.
+
+    Args:
+        made: a link to a peer, not at work yet.
+        spawn: runs something beside.
+        known: a peer by its node id, of whatever is known beside the links; None for one that nobody knows.
+        refused: whether nothing is sent to a node any more.
+        forgotten: is told of a node without a link.
+
+    Attributes:
+        links: by node id.
+    """
+
+    def __init__(
+        self,
+        *,
+        made: Callable[[Peer], Link],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        known: Callable[[str], Peer | None],
+        refused: Callable[[str], bool],
+        forgotten: Callable[[str], None],
+    ) -> None:
+        self.links: dict[str, Link] = {}
+        self._made = made
+        self._spawn = spawn
+        self._known = known
+        self._refused = refused
+        self._forgotten = forgotten
+
+    def open(self, peer: Peer) -> Link:
+        """A link to a peer, at work."""
+        link = self.links[peer.id] = self._made(peer)
+        self._spawn(link.run())
+        return link
+
+    def meet(self, peers: Iterable[Peer]) -> None:
+        """These are the peers from now on. A link that still has something to deliver outlives its peer's leaving."""
+        chosen = {peer.id: peer for peer in peers}
+        for node, peer in chosen.items():
+            if node in self.links:
+                self.links[node].peer = peer
+                self.links[node].nudge()
+            else:
+                self.open(peer)
+        for node in [node for node, link in self.links.items() if node not in chosen and link.idle]:
+            self.forget(node)
+
+    def offer(self, outgoing: Outgoing) -> None:
+        """Let a message be delivered, by a link that is opened for it where its recipient is known otherwise."""
+        recipient = outgoing.recipient
+        if self._refused(recipient):
+            return
+        link = self.links.get(recipient)
+        if link is None and (peer := self._known(recipient)) is not None:
+            link = self.open(peer)
+        if link is None:
+            _log.warning(
+                "share-stranded peer=%s is not known any more: it gets its share when it is heard of, "
+                "or listed under [transport]",
+                recipient,
+            )
+            return
+        link.offer(outgoing)
+
+    def forget(self, recipient: str) -> None:
+        """Stop the link after the attempt in progress; another begins if the peer comes back."""
+        if (link := self.links.pop(recipient, None)) is not None:
+            link.stop()
+            self._forgotten(recipient)
