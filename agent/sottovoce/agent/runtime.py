@@ -371,16 +371,12 @@ class Agent:
                 if file is not None:
                     stack.callback(file.close)
             stack.callback(self._flush)
-            stack.push_async_callback(self._elsewhere, self.vault.close)
-            stack.push_async_callback(self._elsewhere, self._core_thread.shutdown)
+            stack.push_async_callback(asyncio.to_thread, self.vault.close)
+            stack.push_async_callback(asyncio.to_thread, self._core_thread.shutdown)
             stack.push_async_callback(control.stop)
             await self._still()
         node, charges = self.identity.node_id, self.spending.charges
         self.lives.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
-
-    async def _elsewhere(self, act: Callable[[], None]) -> None:
-        """On a thread of its own, so that the loop turns meanwhile."""
-        await self._loop.run_in_executor(None, act)
 
     def _flush(self) -> None:
         if self._failure is None:
