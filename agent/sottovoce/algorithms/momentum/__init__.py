@@ -1,0 +1,1 @@
+"""Decentralised SGD with momentum, in rounds."""
