@@ -1,1 +1,0 @@
-"""Decentralised SGD with momentum, in rounds."""
