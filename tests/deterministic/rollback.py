@@ -1,6 +1,6 @@
 """A device that is put back from an image, in a fleet of any size: does it start, and what does it release again?
 
-The real witness and the real keepers, over peers that are a dictionary. The device sends to one random peer a cycle.
+The real detector and the real keepers, over peers that are a dictionary. The device sends to one random peer a cycle.
 `python -m tests.deterministic.rollback` prints the table of docs/explanation/ledger.md.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from sottovoce.agent.head_book import continues
 from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping
-from sottovoce.agent.witness import Witness
+from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import LedgerError
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import SignedHead
@@ -57,8 +57,8 @@ class Device:
         self._life = village.dice.randbytes(16)
         self._links: list[Peer] = []
         self.head = self._now()
-        self.witness = Witness(1, alone=False, charged=past.charges > 0)
-        self.keeping = Keeping(past, self.witness, self._tell, str)
+        self.detector = RollbackDetector(1, alone=False, charged=past.charges > 0)
+        self.keeping = Keeping(past, self.detector, self._tell, str)
         self.keeping.attend(lambda: self._links, lambda node: False)
         self._permitted = False
 
@@ -66,12 +66,12 @@ class Device:
         """One period: whether it charged and released."""
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
         await self._sent(self._links[0])
-        if not self._permitted and not self.witness.enough:
+        if not self._permitted and not self.detector.enough:
             await self.keeping.tell(self._lags, KEEPERS)
-            if not self.witness.enough:
+            if not self.detector.enough:
                 return False
         await self.keeping.appoint(self._lags)
-        if not self._permitted and not self.witness.charged and not self.keeping.knowing:
+        if not self._permitted and not self.detector.charged and not self.keeping.knowing:
             return False
         self._permitted = True
         self._past.charges += 1
@@ -80,7 +80,7 @@ class Device:
         return True
 
     def _lags(self, peer: str) -> bool:
-        return self.witness.told(peer) != self.head
+        return self.detector.told(peer) != self.head
 
     def _now(self) -> SignedHead:
         tip = self._past.tip()
@@ -90,7 +90,7 @@ class Device:
         try:
             await self._tell(peer)
         except DeliveryFailed:
-            self.witness.missed(peer.id)
+            self.detector.missed(peer.id)
 
     async def _tell(self, peer: Peer) -> None:
         village = self._village
@@ -100,8 +100,8 @@ class Device:
         mark = None if known is None else self._past.mark(known.charges, known.released)
         if known is None or continues(self.head, known):
             village.known[peer.id] = self.head
-        self.witness.hear(peer.id, self.head, known, mark)
-        self.witness.answered(peer.id, self.head, known)
+        self.detector.hear(peer.id, self.head, known, mark)
+        self.detector.answered(peer.id, self.head, known)
 
 
 async def lived(village: Village, image_at: int, restored_at: int) -> tuple[Past, Past]:

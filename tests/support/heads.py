@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sottovoce.agent.head_book import HeadBook
-from sottovoce.agent.herald import Herald, Voice
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
+from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.waits import Waits
-from sottovoce.agent.witness import Witness
 from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.identity import Identity
 from sottovoce.observe import Counters
@@ -32,7 +32,7 @@ def head(
 
 @dataclass
 class Past:
-    """A ledger's past, without a ledger; implements sottovoce.vault.VaultFront as far as a herald needs it.
+    """A ledger's past, without a ledger; implements sottovoce.vault.VaultFront as far as ledger-head gossip needs it.
 
     Attributes:
         charges: made so far, each with its release.
@@ -80,7 +80,7 @@ class Past:
 class Village:
     """Heralds by address; implements sottovoce.transport.Transport for one of them."""
 
-    heralds: dict[str, Herald] = field(default_factory=dict)
+    heralds: dict[str, LedgerHeadGossip] = field(default_factory=dict)
     own: str = ""
 
     @property
@@ -106,8 +106,8 @@ class Village:
         raise NotImplementedError
 
 
-def herald(
-    village: dict[str, Herald],
+def head_gossip(
+    village: dict[str, LedgerHeadGossip],
     identity: Identity,
     past: Past,
     book: Path,
@@ -116,8 +116,8 @@ def herald(
     alone: bool = False,
     waits: Waits | None = None,
     contacts: bool = True,
-) -> Herald:
-    """A herald that finds its peers in `village`, by address."""
+) -> LedgerHeadGossip:
+    """Ledger-head gossip that finds its peers in `village`, by address."""
     voice = Voice(
         seal=lambda recipient, kind, payload: payload,
         transport=Village(village, identity.node_id),
@@ -125,8 +125,10 @@ def herald(
         counters=Counters(),
         waits=waits or Waits(),
     )
-    witness = Witness(needed, alone)
-    return Herald(identity=identity, vault=past, book=HeadBook(book), witness=witness, voice=voice, contacts=contacts)
+    detector = RollbackDetector(needed, alone)
+    return LedgerHeadGossip(
+        identity=identity, vault=past, book=HeadBook(book), detector=detector, voice=voice, contacts=contacts
+    )
 
 
 def at(address: str, identity: Identity) -> Peer:

@@ -14,15 +14,16 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.discovery import Discovery, sources_of
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
-from sottovoce.agent.herald import Herald, Voice
-from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
 from sottovoce.agent.pace import Pace
+from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.renewal import Renewal
-from sottovoce.agent.revocation import NAME as REVOKED
-from sottovoce.agent.revocation import Crier
+from sottovoce.agent.revocation_gossip import NAME as REVOKED
+from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.runnable import check_mode, check_socket, check_state, family_here
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
@@ -30,7 +31,6 @@ from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
-from sottovoce.agent.witness import Witness
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, LedgerError
@@ -131,7 +131,7 @@ def _with_vault(
         return _enveloped(identity, store.incarnation, recipient, 1, kind, payload)
 
     voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
-    crier = Crier(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
+    revocations = RevocationGossip(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
     return Agent(
         config=config,
         trust=trust,
@@ -142,17 +142,17 @@ def _with_vault(
         peers=peers if config.membership.sampling == "static" else [],
         counters=counters,
         sealed=sealed,
-        herald=_herald(config, identity, vault, voice),
-        crier=crier,
-        renewal=_renewal(config, trust, crier, waits),
+        head_gossip=_head_gossip(config, identity, vault, voice),
+        revocations=revocations,
+        renewal=_renewal(config, trust, revocations, waits),
         quota=quota,
         book=book,
-        overlay=_overlay(config, trust, carrier, counters, boots, incarnation, ways.transports),
+        peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,
     )
 
 
-def _herald(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> Herald:
+def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> LedgerHeadGossip:
     book = HeadBook(config.agent.state / HEADS)
     if book.begun is not None and vault.tip().charges > 0:
         _log.warning(
@@ -160,10 +160,10 @@ def _herald(config: AgentConfig, identity: Identity, vault: VaultFront, voice: V
             "again, this device does not find out restored copies of theirs",
             book.begun,
         )
-    witness = Witness(config.ledger.echoes, config.ledger.alone)
+    detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)
     try:
-        return Herald(
-            identity=identity, vault=vault, book=book, witness=witness, voice=voice, contacts=_has_contacts(config)
+        return LedgerHeadGossip(
+            identity=identity, vault=vault, book=book, detector=detector, voice=voice, contacts=_has_contacts(config)
         )
     except BaseException:
         book.close()
@@ -179,13 +179,13 @@ def _has_contacts(config: AgentConfig) -> bool:
     return found or bool(invitation_contacts(config.agent.state))
 
 
-def _renewal(config: AgentConfig, trust: Trust, crier: Crier, waits: Waits) -> Renewal:
+def _renewal(config: AgentConfig, trust: Trust, revocations: RevocationGossip, waits: Waits) -> Renewal:
     state = config.agent.state
     return Renewal(
         trust=trust,
         directory=state / IDENTITY,
         revoked=state / REVOKED,
-        reload=crier.reload,
+        reload=revocations.reload,
         floor=ClockFloor(state / CLOCK),
         enroller=config.identity.enroller,
         pinned=tuple(peer.id for peer in config.transport.peers),
@@ -222,7 +222,7 @@ def _enveloped(
     )
 
 
-def _overlay(
+def _peer_sampling(
     config: AgentConfig,
     trust: Trust,
     transport: Transport,
@@ -230,7 +230,7 @@ def _overlay(
     boots: BootCounter,
     incarnation: int,
     transports: Sequence[Transport],
-) -> Overlay | None:
+) -> PeerSampling | None:
     """Peer sampling, unless the configuration keeps to its own list of peers."""
     chosen, identity, now = config.membership, trust.identity, time.monotonic()
     if chosen.sampling == "static":
@@ -258,7 +258,7 @@ def _overlay(
         reaches=transport.reaches,
     )
     membership.expel(trust.revoked, now)
-    return Overlay(
+    return PeerSampling(
         membership=membership,
         book=book,
         boots=boots,

@@ -16,11 +16,11 @@ from sottovoce.door import Answer
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
     Ask,
-    Bequeathing,
     Delivered,
     Effect,
     Event,
     Forget,
+    HandingOff,
     Learner,
     Message,
     PeersChanged,
@@ -101,20 +101,20 @@ class Core:
         return self._apply(PeersChanged(peers), now)
 
     @property
-    def bequeaths(self) -> bool:
+    def hands_off(self) -> bool:
         """Whether the others miss what a device of this learner takes with it."""
-        return isinstance(self._learner, Bequeathing)
+        return isinstance(self._learner, HandingOff)
 
     @property
     def holds(self) -> bool:
         """Whether this device holds something of that kind."""
-        return isinstance(self._learner, Bequeathing) and self._learner.holds(self._state)
+        return isinstance(self._learner, HandingOff) and self._learner.holds(self._state)
 
-    def bequeath(self, heir: str) -> list[Action]:
-        """Hand it to one of the others who has no share waiting; see Bequeathing."""
-        if not isinstance(self._learner, Bequeathing) or heir in self._outbox:
+    def hand_off(self, heir: str) -> list[Action]:
+        """Hand it to one of the others who has no share waiting; see HandingOff."""
+        if not isinstance(self._learner, HandingOff) or heir in self._outbox:
             return []
-        return self._applied(self._learner.bequeath(self._state, heir), None)
+        return self._applied(self._learner.hand_off(self._state, heir), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
         """A timer is due."""

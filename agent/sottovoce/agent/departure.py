@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from sottovoce.agent.core import Core
-from sottovoce.agent.herald import Herald
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed
@@ -29,10 +29,10 @@ class Departure:
 
     Args:
         core: of the agent.
-        herald: asks whether a peer is alive.
+        head_gossip: asks whether a peer is alive.
         links: to the peers, by node id.
         gone: whether a peer is known to have left.
-        bequeath: lets the core hand over to a peer, and its links carry it.
+        hand_off: lets the core hand over to a peer, and its links carry it.
 
     Attributes:
         begun: no cycle begins any more, and the vault is not asked.
@@ -43,18 +43,18 @@ class Departure:
         self,
         *,
         core: Core,
-        herald: Herald,
+        head_gossip: LedgerHeadGossip,
         links: Mapping[str, Link],
         gone: Callable[[str], bool],
-        bequeath: Callable[[str], Awaitable[None]],
+        hand_off: Callable[[str], Awaitable[None]],
     ) -> None:
         self.begun = False
         self.closed = False
         self._core = core
-        self._herald = herald
+        self._head_gossip = head_gossip
         self._links = links
         self._gone = gone
-        self._bequeath = bequeath
+        self._hand_off = hand_off
         self._moved = asyncio.Event()
         self._ended: asyncio.Future[dict[str, Any]] | None = None
 
@@ -76,7 +76,7 @@ class Departure:
             told: others have been told, so that they will soon send nothing more. It is taken, until nobody has sent
                 for a second, or for three seconds. Where nobody has been told, nothing is.
         """
-        if not self._core.bequeaths:
+        if not self._core.hands_off:
             return
         loop = asyncio.get_running_loop()
         until = loop.time() + (_TAKING_SECONDS if told else 0.0)
@@ -86,7 +86,7 @@ class Departure:
                     self._moved.clear()
                     self.closed = self.closed or loop.time() >= until
                     if self._core.holds and (heir := await self._living()) is not None:
-                        await self._bequeath(heir)
+                        await self._hand_off(heir)
                     moves = await self._moves()
                     if self._left() is None:
                         if self.closed:
@@ -106,7 +106,7 @@ class Departure:
 
     def _left(self) -> str | None:
         """What was not handed over, in words; None if all was."""
-        unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.bequeaths else []
+        unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.hands_off else []
         if self._core.holds:
             return "no peer took over this device's push-sum share"
         if unconfirmed:
@@ -119,7 +119,7 @@ class Departure:
         for node, link in sorted(self._links.items(), key=lambda item: item[1].failures):
             if node not in waiting and not self._gone(node):
                 with contextlib.suppress(DeliveryFailed, MessageRefused):
-                    await self._herald.tell(link.peer)
+                    await self._head_gossip.tell(link.peer)
                     return node
         return None
 

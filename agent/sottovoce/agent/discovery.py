@@ -18,7 +18,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, NetworkError
 from sottovoce.identity import Identity
-from sottovoce.observe import Seldom
+from sottovoce.observe import RateLimitedLog
 from sottovoce.transport import Transport
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Discovery:
         self._enough = enough
         self._dice = dice
         self._stopping = asyncio.Event()
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
         self.looks = {source.name: Looks() for source in sources}
 
     async def run(

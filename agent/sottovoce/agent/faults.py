@@ -17,7 +17,7 @@ from typing import Any
 from sottovoce.agent.notify import supervised, tell
 from sottovoce.durable import read_only, sqlite_code
 from sottovoce.errors import ClockError, DiskReadOnly, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
-from sottovoce.observe import Seldom
+from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.5  # seconds
@@ -155,7 +155,7 @@ class Patience:
     def __init__(self, longest: float) -> None:
         self._longest = max(_FIRST_PAUSE, longest)
         self._pause = 0.0
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
 
     def renewed(self) -> None:
         """What there was is over: the next pause is a first one."""

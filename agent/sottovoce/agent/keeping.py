@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection
 
-from sottovoce.agent.witness import Witness
+from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.vault import Keeper, VaultFront
@@ -32,7 +32,7 @@ class Keeping:
 
     Args:
         vault: whose ledger it is.
-        witness: judges what they answer.
+        detector: judges what they answer.
         tell: tells a peer the present head and hears what it knew; raises DeliveryFailed or MessageRefused.
         dns_name: of a node.
     """
@@ -40,20 +40,20 @@ class Keeping:
     def __init__(
         self,
         vault: VaultFront,
-        witness: Witness,
+        detector: RollbackDetector,
         tell: Callable[[Peer], Awaitable[None]],
         dns_name: Callable[[str], str],
     ) -> None:
         self.keepers = vault.keepers()
         self._vault = vault
-        self._witness = witness
+        self._detector = detector
         self._tell = tell
         self._dns_name = dns_name
         self._peers: Callable[[], list[Peer]] = list
         self._left: Callable[[str], bool] = lambda node: False
         self._turn = 0
         self._failing: dict[str, float] = {}
-        witness.keepers = self.nodes
+        detector.keepers = self.nodes
 
     def attend(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
         """From now on: whom this device knows, and who has left the fleet or is shut out of it."""
@@ -79,7 +79,7 @@ class Keeping:
     @property
     def knowing(self) -> int:
         """How many of them were told a head since this start, and have answered."""
-        return sum(self._witness.told(keeper.node) is not None for keeper in self.keepers)
+        return sum(self._detector.told(keeper.node) is not None for keeper in self.keepers)
 
     async def appoint(self, due: Callable[[str], bool]) -> None:
         """While there are too few, or some are gone, tell others, and name those that have answered.
@@ -97,13 +97,13 @@ class Keeping:
         asked = random.sample(others, min(KEEPERS - len(held), len(others)))
         chosen = [Keeper(peer.id, (peer.address, *peer.others)) for peer in asked]
         await asyncio.gather(*(self._told(keeper) for keeper in chosen if due(keeper.node)))
-        new = [keeper for keeper in chosen if self._witness.told(keeper.node) is not None]
+        new = [keeper for keeper in chosen if self._detector.told(keeper.node) is not None]
         if not new:
             return
         keepers = (*held, *new)
         await asyncio.get_running_loop().run_in_executor(None, self._vault.appoint, keepers)
         self.keepers, self._turn = keepers, len(held)
-        self._witness.keepers = self.nodes
+        self._detector.keepers = self.nodes
 
     def heard(self, node: str) -> None:
         """This node has answered, whoever asked."""
@@ -119,7 +119,7 @@ class Keeping:
             await self._tell(self._peer(keeper))
         except (DeliveryFailed, MessageRefused):
             self._failing.setdefault(keeper.node, time.monotonic())
-            self._witness.missed(keeper.node)
+            self._detector.missed(keeper.node)
 
     def _peer(self, keeper: Keeper) -> Peer:
         """How to reach it: as it is known now, or as it was when it was named."""

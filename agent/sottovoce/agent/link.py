@@ -13,7 +13,7 @@ from typing import Protocol
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.observe import Counters, Seldom
+from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.transport import DeliveryFailed, Peer, Transport
 from sottovoce.wire import decode_receipt
 
@@ -22,7 +22,7 @@ _LOOK_EVERY_SECONDS = 30.0
 
 
 class Telling(Protocol):
-    """What a link needs of sottovoce.agent.herald.Herald."""
+    """What a link needs of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip."""
 
     def due(self, peer: str) -> bool:
         """Whether this peer has yet to be told the present ledger head, or was told it long ago."""
@@ -39,7 +39,7 @@ class Link:
     Args:
         peer: the recipient.
         transport: carries the bytes.
-        herald: tells the peer this device's ledger head.
+        head_gossip: tells the peer this device's ledger head.
         confirmed: called once the recipient has made a share durable.
         missed: called with the peer's id after each attempt that failed.
         counters: counts attempts and failures.
@@ -54,7 +54,7 @@ class Link:
         *,
         peer: Peer,
         transport: Transport,
-        herald: Telling,
+        head_gossip: Telling,
         confirmed: Callable[[Outgoing], Awaitable[None]],
         missed: Callable[[str], None],
         counters: Counters,
@@ -67,7 +67,7 @@ class Link:
         self.failures = 0
         self.last_failure = ""
         self._transport = transport
-        self._herald = herald
+        self._head_gossip = head_gossip
         self._confirmed = confirmed
         self._missed = missed
         self._counters = counters
@@ -79,7 +79,7 @@ class Link:
         self._delivering = False
         self._stopping = asyncio.Event()
         self._awake = asyncio.Event()
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
 
     def offer(self, outgoing: Outgoing) -> None:
         """Take a share to deliver; the core offers the next one only after this one is confirmed."""
@@ -125,9 +125,9 @@ class Link:
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
             try:
-                if self._herald.due(self.peer.id):
+                if self._head_gossip.due(self.peer.id):
                     self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
-                    await self._herald.tell(self.peer)
+                    await self._head_gossip.tell(self.peer)
                 if outgoing is not None:
                     self._waits.begin(name, f"{self.peer.address} to confirm share {outgoing.sequence}", self._timeout)
                     handed_over += 1

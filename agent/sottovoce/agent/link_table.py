@@ -1,4 +1,4 @@
-"""The links of a device: opened, offered to and forgotten as its peers come and go."""
+"""The links of a device: opened, offered to and forgot as its peers come and go."""
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable
@@ -19,7 +19,7 @@ class LinkTable:
         spawn: runs something beside.
         known: a peer by its node id, of whatever is known beside the links; None for one that nobody knows.
         refused: whether nothing is sent to a node any more.
-        forgotten: is told of a node without a link.
+        forgot: is told of a node without a link.
 
     Attributes:
         links: by node id.
@@ -32,14 +32,14 @@ class LinkTable:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         known: Callable[[str], Peer | None],
         refused: Callable[[str], bool],
-        forgotten: Callable[[str], None],
+        forgot: Callable[[str], None],
     ) -> None:
         self.links: dict[str, Link] = {}
         self._made = made
         self._spawn = spawn
         self._known = known
         self._refused = refused
-        self._forgotten = forgotten
+        self._forgot = forgot
 
     def open(self, peer: Peer) -> Link:
         """A link to a peer, at work."""
@@ -80,4 +80,4 @@ class LinkTable:
         """Stop the link after the attempt in progress; another begins if the peer comes back."""
         if (link := self.links.pop(recipient, None)) is not None:
             link.stop()
-            self._forgotten(recipient)
+            self._forgot(recipient)

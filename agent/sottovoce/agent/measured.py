@@ -83,7 +83,7 @@ def _learning(agent: Reported) -> Values:
 
 
 def _privacy(agent: Reported) -> Values:
-    statement, spending, witness = agent.vault.statement, agent.spending, agent.herald.witness
+    statement, spending, detector = agent.vault.statement, agent.spending, agent.head_gossip.detector
     return {
         "sottovoce_privacy_info": {statement.status: 1},
         "sottovoce_privacy_epsilon_spent": spending.promised_epsilon,
@@ -95,8 +95,8 @@ def _privacy(agent: Reported) -> Values:
         "sottovoce_ledger_bytes": _ledger_bytes(agent) if agent.config.vault.socket is None else None,
         "sottovoce_ledger_written_today_bytes": spending.written_today,
         "sottovoce_ledger_written_today_limit_bytes": agent.config.ledger.bytes_per_day,
-        "sottovoce_ledger_echoes": witness.agreeing,
-        "sottovoce_ledger_echoes_needed": 0 if witness.alone else witness.needed,
+        "sottovoce_ledger_echoes": detector.agreeing,
+        "sottovoce_ledger_echoes_needed": 0 if detector.alone else detector.needed,
     }
 
 
@@ -108,7 +108,7 @@ def _ledger_bytes(agent: Reported) -> int:
 
 def _traffic(agent: Reported) -> Values:
     counters, listener = agent.counters, agent.transport.listener()
-    duplicates = listener.duplicates + (0 if agent.overlay is None else agent.overlay.duplicates)
+    duplicates = listener.duplicates + (0 if agent.peer_sampling is None else agent.peer_sampling.duplicates)
     return {
         "sottovoce_messages_sent_total": counters.messages,
         "sottovoce_messages_retried_total": counters.retries,
@@ -128,22 +128,22 @@ def _traffic(agent: Reported) -> Values:
 
 
 def _company(agent: Reported) -> Values:
-    overlay, identity = agent.overlay, agent.identity
+    peer_sampling, identity = agent.peer_sampling, agent.identity
     view = (
         {}
-        if overlay is None
+        if peer_sampling is None
         else {
-            "sottovoce_view_exchanges_total": _filled(OUTCOMES, overlay.membership.traffic),
-            "sottovoce_view_records_refused_total": _filled(RECORD_REASONS, overlay.membership.refused),
+            "sottovoce_view_exchanges_total": _filled(OUTCOMES, peer_sampling.membership.traffic),
+            "sottovoce_view_records_refused_total": _filled(RECORD_REASONS, peer_sampling.membership.refused),
         }
     )
     return {
-        "sottovoce_peers_known": len(agent.links) if overlay is None else len(overlay.membership.view),
+        "sottovoce_peers_known": len(agent.links) if peer_sampling is None else len(peer_sampling.membership.view),
         "sottovoce_peers_linked": len(agent.links),
         "sottovoce_peers_failing": sum(bool(link.failures) for link in agent.links.values()),
         **view,
-        "sottovoce_revocation_version": agent.crier.version,
-        "sottovoce_revoked_devices": len(agent.crier.revoked),
+        "sottovoce_revocation_version": agent.revocations.version,
+        "sottovoce_revoked_devices": len(agent.revocations.revoked),
         "sottovoce_certificate_expires_timestamp_seconds": identity.not_after.timestamp(),
         "sottovoce_certificate_renewal_timestamp_seconds": renewal_due(identity).timestamp(),
     }

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from sottovoce.agent.herald import Herald
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.rest import Rest
 from sottovoce.agent.waits import Waits
 from sottovoce.door import Answer, Query, Refused
@@ -19,7 +19,7 @@ class Questions:
 
     Args:
         vault: is asked.
-        herald: knows whether this device may release.
+        head_gossip: knows whether this device may release.
         waits: told what is waited for.
         rest: waits while the ledger's share of the disk's wear is used up.
         leaving: whether the device leaves, so that nothing is asked any more.
@@ -29,11 +29,11 @@ class Questions:
     """
 
     def __init__(
-        self, vault: VaultFront, herald: Herald, waits: Waits, rest: Rest, leaving: Callable[[], bool]
+        self, vault: VaultFront, head_gossip: LedgerHeadGossip, waits: Waits, rest: Rest, leaving: Callable[[], bool]
     ) -> None:
         self.spending = vault.spending()
         self._vault = vault
-        self._herald = herald
+        self._head_gossip = head_gossip
         self._waits = waits
         self._rest = rest
         self._leaving = leaving
@@ -44,10 +44,10 @@ class Questions:
 
         Raises:
             PrivacyError: the terms are not those of the vault.
-            LedgerError: see Herald.permission.
+            LedgerError: see LedgerHeadGossip.permission.
             TimeoutError: the vault does not answer.
         """
-        if not await self._herald.permission() or not await self._rest.taken():
+        if not await self._head_gossip.permission() or not await self._rest.taken():
             return None
         async with self._one:
             if self._leaving():
@@ -63,7 +63,7 @@ class Questions:
                 )
             loop = asyncio.get_running_loop()
             self.spending, tip = await loop.run_in_executor(None, lambda: (self._vault.spending(), self._vault.tip()))
-            await self._herald.advance(tip)
+            await self._head_gossip.advance(tip)
         return answer
 
     async def quiet(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sottovoce.errors import MessageRefused
-from sottovoce.observe import Counters, Seldom
+from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Refusals:
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
 
     def note(self, sender: str, refusal: MessageRefused) -> None:
         """One more."""

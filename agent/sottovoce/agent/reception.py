@@ -3,10 +3,10 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from sottovoce.agent.herald import Herald
-from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
+from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.quota import Refusals
-from sottovoce.agent.revocation import Crier
+from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.identity import Trust
 from sottovoce.learners import Message
@@ -22,9 +22,9 @@ class Reception:
 
     Args:
         trust: who this device is, and who is refused.
-        crier: answers about revoked devices.
-        herald: answers about ledger heads.
-        overlay: answers exchanges of views; None where peers are listed.
+        revocations: answers about revoked devices.
+        head_gossip: answers about ledger heads.
+        peer_sampling: answers exchanges of views; None where peers are listed.
         counters: counts messages and refusals.
         apply: has the core apply a message of (sender, envelope, message), durably; whether it is a duplicate.
         failed: told when this device fails at one for good.
@@ -34,17 +34,17 @@ class Reception:
         self,
         *,
         trust: Trust,
-        crier: Crier,
-        herald: Herald,
-        overlay: Overlay | None,
+        revocations: RevocationGossip,
+        head_gossip: LedgerHeadGossip,
+        peer_sampling: PeerSampling | None,
         counters: Counters,
         apply: Callable[[str, Opened, Message], Awaitable[bool]],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._trust = trust
-        self._crier = crier
-        self._herald = herald
-        self._overlay = overlay
+        self._revocation_gossip = revocations
+        self._head_gossip = head_gossip
+        self._peer_sampling = peer_sampling
         self._counters = counters
         self._apply = apply
         self._failed = failed
@@ -55,7 +55,7 @@ class Reception:
         try:
             opened = self._opened(sender, raw)
             if opened.payload_type == REVOCATIONS:
-                return await self._crier.receive(sender, opened.payload)
+                return await self._revocation_gossip.receive(sender, opened.payload)
             if self._trust.refuses(sender):
                 raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
             if opened.payload_type == PEER_EXCHANGE:
@@ -90,15 +90,15 @@ class Reception:
 
     def _exchanged(self, sender: str, payload: bytes) -> bytes:
         """Answer a peer that exchanges views."""
-        if self._overlay is None:
+        if self._peer_sampling is None:
             raise MessageRefused("membership", "this device keeps to the peers of its configuration")
-        reply = self._overlay.receive(sender, payload)
+        reply = self._peer_sampling.receive(sender, payload)
         self._counters.wire_bytes += len(reply)
         return reply
 
     async def _witnessed(self, sender: str, payload: bytes) -> bytes:
         """Answer a peer that tells its ledger head: also one that is not kept, so that its device learns why."""
-        answer, refusal = await self._herald.receive(sender, payload)
+        answer, refusal = await self._head_gossip.receive(sender, payload)
         if refusal is not None:
             self._refusals.note(sender, refusal)
         return answer

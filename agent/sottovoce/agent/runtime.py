@@ -21,19 +21,19 @@ from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.departure import LEAVE_SECONDS, Departure
 from sottovoce.agent.heap import give_back
-from sottovoce.agent.herald import Herald
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.agent.link_table import LinkTable
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.notify import attend
-from sottovoce.agent.overlay import Door, Overlay
+from sottovoce.agent.peer_sampling import Door, PeerSampling
 from sottovoce.agent.questions import Questions
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.rest import Today, of_all_files, of_the_ledger
-from sottovoce.agent.revocation import Crier
+from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.waits import Waits
@@ -42,7 +42,7 @@ from sottovoce.door import Query
 from sottovoce.errors import ExitCode, MessageRefused, SottovoceError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, Message, PublishModel, SetTimer, Shelve
-from sottovoce.observe import Counters, Seldom
+from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.observe.machine import written_bytes
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
@@ -73,12 +73,12 @@ class Agent:
         peers: list[Peer],
         counters: Counters,
         sealed: Callable[[str, str, bytes], bytes],
-        herald: Herald,
-        crier: Crier,
+        head_gossip: LedgerHeadGossip,
+        revocations: RevocationGossip,
         renewal: Renewal,
         quota: Quota,
         book: RecordBook | None = None,
-        overlay: Overlay | None = None,
+        peer_sampling: PeerSampling | None = None,
         waits: Waits | None = None,
     ) -> None:
         self.config = config
@@ -87,22 +87,22 @@ class Agent:
         self.vault = vault
         self.transport = transport
         self.counters = counters
-        self.herald = herald
-        self.crier = crier
+        self.head_gossip = head_gossip
+        self.revocations = revocations
         self._renewal = renewal
         self._quota = quota
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
         self._table = LinkTable(
-            made=self._link, spawn=self._spawn, known=self._heard_of, refused=trust.refuses, forgotten=herald.forget
+            made=self._link, spawn=self._spawn, known=self._heard_of, refused=trust.refuses, forgot=head_gossip.forget
         )
         self.links = self._table.links
         self._peers = [peer for peer in peers if not trust.refuses(peer.id)]
         self._store = store
         self._book = book
         self._sealed = sealed
-        self.overlay = overlay
+        self.peer_sampling = peer_sampling
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
@@ -112,27 +112,27 @@ class Agent:
         self.written_today = Today(written_bytes)
         most, written = config.ledger.bytes_per_day, lambda: self.spending.written_today
         ledger_rest = of_the_ledger(most, written, self.waits, self._stopping)
-        self._questions = Questions(vault, herald, self.waits, ledger_rest, lambda: self._departure.begun)
+        self._questions = Questions(vault, head_gossip, self.waits, ledger_rest, lambda: self._departure.begun)
         self._rest = of_all_files(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
         self._interrupted = False
         self.worked = False
-        self.lives = Seldom(_log)
+        self.lives = RateLimitedLog(_log)
         self._reception = Reception(
             trust=trust,
-            crier=crier,
-            herald=herald,
-            overlay=overlay,
+            revocations=revocations,
+            head_gossip=head_gossip,
+            peer_sampling=peer_sampling,
             counters=counters,
             apply=self._apply,
             failed=self._fail,
         )
         self._departure = Departure(
             core=core,
-            herald=herald,
+            head_gossip=head_gossip,
             links=self.links,
             gone=self._gone,
-            bequeath=lambda heir: self.serially(lambda: self.core.bequeath(heir)),
+            hand_off=lambda heir: self.serially(lambda: self.core.hand_off(heir)),
         )
 
     async def run(self) -> ExitCode:
@@ -149,22 +149,22 @@ class Agent:
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
-        self.herald.attend(
+        self.head_gossip.attend(
             self._core_thread,
             lambda: [link.peer for link in self.links.values()],
             lambda node: self._gone(node) or self.trust.refuses(node),
         )
-        self.crier.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
+        self.revocations.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
         try:
             await self.transport.start(self._reception.receive)
             await control.start()
             for peer in self._peers:
                 self._table.open(peer)
             await self.serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
-            if self.overlay is not None:
+            if self.peer_sampling is not None:
                 door = Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
-                self._spawn(self.overlay.run(door))
-            self._spawn(self.crier.run())
+                self._spawn(self.peer_sampling.run(door))
+            self._spawn(self.revocations.run())
             self._spawn(self._renewal.run())
             at_work = f"device {self.identity.node_id} is at work"
             self._spawn(attend(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
@@ -206,18 +206,18 @@ class Agent:
     async def _depart(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        self.herald.stop()
+        self.head_gossip.stop()
         self.waits.begin("leave", "a peer to take over what the others would miss", 2 * LEAVE_SECONDS)
         with contextlib.suppress(TimeoutError):  # an answer that is on its way belongs to what is handed over
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._questions.quiet()
-        if self.overlay is not None:
-            await self.overlay.leave()
-        await self._departure.hand_over(self._stopping, told=self.overlay is not None)
+        if self.peer_sampling is not None:
+            await self.peer_sampling.leave()
+        await self._departure.hand_over(self._stopping, told=self.peer_sampling is not None)
         self.stop()
 
     def _gone(self, peer: str) -> bool:
-        return self.overlay is not None and self.overlay.membership.has_left(peer)
+        return self.peer_sampling is not None and self.peer_sampling.membership.has_left(peer)
 
     def status(self) -> dict[str, Any]:
         """The document of `agent status --json`."""
@@ -232,9 +232,9 @@ class Agent:
         return Link(
             peer=peer,
             transport=self.transport,
-            herald=self.herald,
+            head_gossip=self.head_gossip,
             confirmed=self._confirmed,
-            missed=(lambda _: None) if self.overlay is None else self.overlay.missed,
+            missed=(lambda _: None) if self.peer_sampling is None else self.peer_sampling.missed,
             counters=self.counters,
             waits=self.waits,
             timeout=transport.timeout,
@@ -247,7 +247,7 @@ class Agent:
         return Peer(contact.node_id, first, peer_dns_name(contact.node_id, self.identity.fleet), tuple(others))
 
     def _heard_of(self, node: str) -> Peer | None:
-        contact = None if self.overlay is None else self.overlay.membership.find(node)
+        contact = None if self.peer_sampling is None else self.peer_sampling.membership.find(node)
         return None if contact is None else self._peer(contact)
 
     async def _meet(self, peers: list[Peer]) -> None:
@@ -294,8 +294,8 @@ class Agent:
         revoked = self.trust.revoked
         for node in revoked & self.links.keys():
             self._table.forget(node)
-        if self.overlay is not None:
-            self.overlay.expel(revoked)
+        if self.peer_sampling is not None:
+            self.peer_sampling.expel(revoked)
         elif not self._stopping.is_set():
             self._spawn(self.serially(lambda: self.core.meet(tuple(self.links), self._loop.time())))
 
@@ -319,12 +319,12 @@ class Agent:
         answer = await self._questions.ask(query)
         if answer is None:
             return
-        self._spawn(self.herald.inform())
+        self._spawn(self.head_gossip.inform())
         await self.serially(lambda: self.core.answer(answer, self._loop.time()))
 
     async def _confirmed(self, outgoing: Outgoing) -> None:
-        if self.overlay is not None:
-            self.overlay.reached(outgoing.recipient)
+        if self.peer_sampling is not None:
+            self.peer_sampling.reached(outgoing.recipient)
         await self.serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.moved()
 
@@ -367,7 +367,7 @@ class Agent:
     async def _close(self, control: ControlServer) -> None:
         """No new work, let what is in progress end, make everything durable; whatever fails, close the rest."""
         async with contextlib.AsyncExitStack() as stack:
-            for file in (self._store, self.herald, self._book, self.overlay):
+            for file in (self._store, self.head_gossip, self._book, self.peer_sampling):
                 if file is not None:
                     stack.callback(file.close)
             stack.callback(self._flush)
@@ -388,12 +388,12 @@ class Agent:
             timer.cancel()
         for link in self.links.values():
             link.stop()
-        self.herald.stop()
-        self.crier.stop()
+        self.head_gossip.stop()
+        self.revocations.stop()
         self._renewal.stop()
-        if self.overlay is not None:
-            self.overlay.stop()
-            await self.overlay.leave()
+        if self.peer_sampling is not None:
+            self.peer_sampling.stop()
+            await self.peer_sampling.leave()
         await self.transport.stop(_GRACE_SECONDS)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from sottovoce.agent.core import Core
-from sottovoce.agent.herald import Herald
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
-from sottovoce.agent.overlay import Overlay
+from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.rest import Today
-from sottovoce.agent.revocation import Crier
+from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
@@ -27,15 +27,15 @@ class Reported(Protocol):
     """The parts of an agent that its status is made of."""
 
     config: AgentConfig
-    crier: Crier
+    revocations: RevocationGossip
     core: Core
     vault: VaultFront
     transport: Transport
     counters: Counters
     waits: Waits
-    herald: Herald
+    head_gossip: LedgerHeadGossip
     links: dict[str, Link]
-    overlay: Overlay | None
+    peer_sampling: PeerSampling | None
     written_today: Today
     cycle: int
 
@@ -73,10 +73,10 @@ def status_document(agent: Reported) -> dict[str, Any]:
             "exhausted": progress.exhausted,
         },
         "ledger": {
-            "alone": agent.herald.witness.alone,
-            "echoes": agent.herald.witness.agreeing,
-            "echoes_needed": agent.herald.witness.needed,
-            "keepers": sorted(agent.herald.keeping.nodes),
+            "alone": agent.head_gossip.detector.alone,
+            "echoes": agent.head_gossip.detector.agreeing,
+            "echoes_needed": agent.head_gossip.detector.needed,
+            "keepers": sorted(agent.head_gossip.keeping.nodes),
             "written_bytes_today": agent.spending.written_today,
             "bytes_per_day": agent.config.ledger.bytes_per_day,
         },
@@ -91,7 +91,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             for link in agent.links.values()
         ]
         + _unmet(agent),
-        "membership": _membership(agent.overlay),
+        "membership": _membership(agent.peer_sampling),
         "traffic": {
             "messages": counters.messages,
             "retries": counters.retries,
@@ -106,7 +106,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "waiting": agent.waits.document(),
         "certificate_expires": agent.identity.not_after.isoformat(),
         "certificate": _certificate(agent.identity),
-        "revocations": {"version": agent.crier.version, "devices": len(agent.crier.revoked)},
+        "revocations": {"version": agent.revocations.version, "devices": len(agent.revocations.revoked)},
         "resources": {
             "rss_mib": resident_bytes() / 2**20,
             "cpu_s": time.process_time(),
@@ -124,9 +124,9 @@ def _certificate(identity: Identity) -> dict[str, Any]:
 
 def _unmet(agent: Reported) -> list[dict[str, Any]]:
     """Contacts, from wherever, with whom no exchange succeeds: the operator wants to know why."""
-    if agent.overlay is None:
+    if agent.peer_sampling is None:
         return []
-    find = agent.overlay.membership.find
+    find = agent.peer_sampling.membership.find
     return [
         {
             "id": node,
@@ -135,22 +135,22 @@ def _unmet(agent: Reported) -> list[dict[str, Any]]:
             "failures_in_a_row": trouble.failures,
             "last_failure": trouble.last,
         }
-        for node, trouble in agent.overlay.troubles.items()
+        for node, trouble in agent.peer_sampling.troubles.items()
         if node not in agent.links and (contact := find(node)) is not None
     ]
 
 
-def _membership(overlay: Overlay | None) -> dict[str, Any]:
+def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
     """Whom this device knows of, and how its exchanges of views go."""
-    if overlay is None:
+    if peer_sampling is None:
         return {"sampling": "static"}
-    membership = overlay.membership
+    membership = peer_sampling.membership
     return {
         "sampling": "newscast",
         "view": [{"id": record.node_id, "address": record.endpoints[0]} for record in membership.view],
         "exchanges": dict(membership.traffic),
         "refused": dict(membership.refused),
         "period_s": round(membership.period, 3),
-        "duplicates": overlay.duplicates,
-        "sources": {name: asdict(looks) for name, looks in overlay.discovery.looks.items()},
+        "duplicates": peer_sampling.duplicates,
+        "sources": {name: asdict(looks) for name, looks in peer_sampling.discovery.looks.items()},
     }

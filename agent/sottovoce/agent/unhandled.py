@@ -4,10 +4,10 @@ import asyncio
 import logging
 from typing import Any
 
-from sottovoce.observe import Seldom
+from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-_seldom = Seldom(_log)
+_seldom = RateLimitedLog(_log)
 
 
 def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -14,18 +14,18 @@ from sottovoce.learners.events import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.learner import Belief, Bequeathing, Learner, Progress, Settling, State
+from sottovoce.learners.learner import Belief, HandingOff, Learner, Progress, Settling, State
 from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 
 __all__ = [
     "Ask",
     "Belief",
-    "Bequeathing",
     "Delivered",
     "Effect",
     "Event",
     "Forget",
+    "HandingOff",
     "Holding",
     "Learner",
     "Message",

@@ -104,10 +104,10 @@ class Settling(Protocol):
 
 
 @runtime_checkable
-class Bequeathing(Protocol):
+class HandingOff(Protocol):
     """A learner whose state holds what the others would miss if its device left with it."""
 
-    def bequeath(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
+    def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
         """Send to `heir`, which has confirmed everything before, as much of it as one message holds.
 
         A device that comes back goes on from what is left.

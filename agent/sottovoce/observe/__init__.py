@@ -2,6 +2,6 @@
 
 from sottovoce.observe.counters import Counters
 from sottovoce.observe.logs import log_to_stderr
-from sottovoce.observe.seldom import Seldom
+from sottovoce.observe.rate_limited_log import RateLimitedLog
 
-__all__ = ["Counters", "Seldom", "log_to_stderr"]
+__all__ = ["Counters", "RateLimitedLog", "log_to_stderr"]

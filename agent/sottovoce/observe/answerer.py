@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from sottovoce.errors import NetworkError
-from sottovoce.observe.seldom import Seldom
+from sottovoce.observe.rate_limited_log import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 _MOST_CONNECTIONS = 16
@@ -72,7 +72,7 @@ class Answerer:
         self.pages = pages
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
 
     async def start(self, host: str, port: int) -> None:
         """Listen there.

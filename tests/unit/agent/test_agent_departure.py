@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.core import Core
 from sottovoce.agent.departure import Departure
-from sottovoce.agent.herald import Herald
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
@@ -44,21 +44,21 @@ class Rig:
         self._confirms = confirms
         self.departure = Departure(
             core=self.core,
-            herald=cast(Herald, self),
+            head_gossip=cast(LedgerHeadGossip, self),
             links=cast("dict[str, Link]", {peer.peer.id: peer for peer in peers}),
             gone=gone.__contains__,
-            bequeath=self._bequeath,
+            hand_off=self._hand_off,
         )
 
     async def tell(self, peer: Peer) -> None:
-        """See Herald.tell."""
+        """See LedgerHeadGossip.tell."""
         self.asked.append(peer.id)
         if peer.id not in self._alive:
             raise DeliveryFailed("unreachable", "nobody listens there")
 
-    async def _bequeath(self, heir: str) -> None:
+    async def _hand_off(self, heir: str) -> None:
         self.heirs.append(heir)
-        self.core.bequeath(heir)
+        self.core.hand_off(heir)
         if self._confirms:
             asyncio.get_running_loop().call_later(0.01, self._confirmed, heir)
 

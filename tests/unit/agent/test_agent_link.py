@@ -60,7 +60,7 @@ class Scripted:
 
 @dataclass
 class Told:
-    """A herald that notes whom it tells; implements sottovoce.agent.link.Telling."""
+    """Ledger-head gossip that notes whom it tells; implements sottovoce.agent.link.Telling."""
 
     owes: bool = False
     failures: list[Exception] = field(default_factory=list)
@@ -87,11 +87,11 @@ class Bench:
         self.counters, self.waits = Counters(), Waits()
         self.confirmed: list[Outgoing] = []
         self.missed: list[str] = []
-        self.herald = Told(sent=self.transport.sent)
+        self.head_gossip = Told(sent=self.transport.sent)
         self.link = Link(
             peer=PEER,
             transport=self.transport,
-            herald=self.herald,
+            head_gossip=self.head_gossip,
             confirmed=self._confirmed,
             missed=self.missed.append,
             counters=self.counters,
@@ -160,7 +160,7 @@ async def test_a_retry_sends_the_same_bytes_until_one_gets_through() -> None:
 async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.observe.seldom.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.observe.rate_limited_log.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(*[failure()] * 20, *[failure("tls")] * 20)
     with caplog.at_level(logging.WARNING, logger="sottovoce"):
         async with bench.running():
@@ -174,26 +174,26 @@ async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
 
 async def test_the_ledger_head_is_told_before_a_share_whenever_it_is_due() -> None:
     bench = Bench()
-    bench.herald.owes = True
+    bench.head_gossip.owes = True
     async with bench.running():
         bench.link.offer(share(1))
         await bench.until_confirmed(1)
         bench.link.offer(share(2))
         await bench.until_confirmed(2)
-        bench.herald.owes = True
+        bench.head_gossip.owes = True
         bench.link.offer(share(3))
         await bench.until_confirmed(3)
-    assert bench.herald.told == [0, 2], "after so many shares had been sent"
+    assert bench.head_gossip.told == [0, 2], "after so many shares had been sent"
 
 
 async def test_no_share_leaves_as_long_as_the_head_cannot_be_told() -> None:
     bench = Bench()
-    bench.herald.owes = True
-    bench.herald.failures += [failure(), failure("timeout"), MessageRefused("signature", "forged")]
+    bench.head_gossip.owes = True
+    bench.head_gossip.failures += [failure(), failure("timeout"), MessageRefused("signature", "forged")]
     async with bench.running():
         bench.link.offer(share(1))
         await bench.until_confirmed(1)
-    assert (bench.herald.told, bench.transport.sent) == ([0], [b"share 1"])
+    assert (bench.head_gossip.told, bench.transport.sent) == ([0], [b"share 1"])
     assert (bench.counters.messages, bench.counters.retries) == (1, 0)
     assert bench.counters.failures == {"unreachable": 1, "timeout": 1, "other": 1}
 
@@ -203,9 +203,9 @@ async def test_an_idle_link_tells_the_head_by_itself(monkeypatch: pytest.MonkeyP
     bench = Bench()
     async with bench.running():
         await asyncio.sleep(0.01)
-        bench.herald.owes = True
+        bench.head_gossip.owes = True
         async with asyncio.timeout(PATIENCE):
-            while not bench.herald.told:  # noqa: ASYNC110 - a deadline is all that is needed
+            while not bench.head_gossip.told:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.001)
         assert bench.link.idle
     assert bench.transport.sent == []

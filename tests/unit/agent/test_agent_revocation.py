@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.herald import Voice
-from sottovoce.agent.revocation import Crier, keep_list, kept_list, revoke
+from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.revocation_gossip import RevocationGossip, keep_list, kept_list, revoke
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
@@ -22,7 +22,7 @@ Net = dict[str, "Node"]
 
 
 class Node:
-    """A crier, and a transport that calls the criers of others; what is asked of it is kept."""
+    """Revocation gossip, and a transport that reaches that of others; what is asked of it is kept."""
 
     largest = 2**20
 
@@ -34,8 +34,8 @@ class Node:
         self.shunned = 0
         self.peers: list[Peer] = []
         voice = Voice(self._sealed, self, 1.0, Counters(), Waits())
-        self.crier = Crier(trust=self.trust, state=state, voice=voice, period=period)
-        self.crier.attend(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
+        self.revocations = RevocationGossip(trust=self.trust, state=state, voice=voice, period=period)
+        self.revocations.attend(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
         net[self.identity.node_id] = self
 
     @property
@@ -58,7 +58,7 @@ class Node:
             raise DeliveryFailed("unreachable", "it is down")
         payload = unseal(message, fleet=self.identity.fleet, recipient=peer.id).payload
         other.asked.append(decode_revocations(payload))
-        return await other.crier.receive(self.id, payload)
+        return await other.revocations.receive(self.id, payload)
 
     def meet(self, *others: "Node") -> None:
         self.peers = [Peer(other.id, "a:1", "name") for other in others]
@@ -87,11 +87,11 @@ def listed(fleet: Fleet, tmp_path: Path, *nodes: Node) -> RevocationList:
 async def handed(node: Node, revoked: RevocationList) -> None:
     """As an operator does it."""
     keep_list(node.state, revoked, node.identity.authority)
-    await node.crier.reload()
+    await node.revocations.reload()
 
 
 async def all_at_work(*nodes: Node) -> list["asyncio.Task[None]"]:
-    return [asyncio.ensure_future(node.crier.run()) for node in nodes]
+    return [asyncio.ensure_future(node.revocations.run()) for node in nodes]
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def line(fleet: Fleet, tmp_path: Path, net: Net) -> Iterator[list[Node]]:
         node.meet(*nodes[max(0, number - 1) : number], *nodes[number + 1 : min(5, number + 2)])
     yield nodes
     for node in nodes:
-        node.crier.stop()
+        node.revocations.stop()
 
 
 async def turns(count: int = 200) -> None:
@@ -118,7 +118,7 @@ async def test_a_new_list_runs_through_the_links_and_each_is_given_it_once(
     await turns(5)
     assert not any(node.asked for node in line), "a fleet that has revoked nobody says nothing outside of its questions"
     await handed(others[0], listed(fleet, tmp_path, gone))
-    while not all(node.crier.version == 1 for node in others):  # noqa: ASYNC110 - pytest has a timeout
+    while not all(node.revocations.version == 1 for node in others):  # noqa: ASYNC110 - pytest has a timeout
         await asyncio.sleep(0.005)
     await turns(50)
     for node in others:
@@ -129,7 +129,7 @@ async def test_a_new_list_runs_through_the_links_and_each_is_given_it_once(
         assert kept is not None
         assert kept.version == 1
     for node in others:
-        node.crier.stop()
+        node.revocations.stop()
     await asyncio.gather(*tasks)
 
 
@@ -137,12 +137,12 @@ async def test_a_question_brings_a_list_either_way(line: list[Node], fleet: Flee
     one, two, *_, gone = line
     await handed(one, listed(fleet, tmp_path, gone))
     two.meet(one)
-    await two.crier._ask()
-    assert two.crier.version == 1, "who asks is told"
+    await two.revocations._ask()
+    assert two.revocations.version == 1, "who asks is told"
     three = line[2]
     two.meet(three)
-    await two.crier._ask()
-    assert three.crier.version == 1, "who is asked is told"
+    await two.revocations._ask()
+    assert three.revocations.version == 1, "who is asked is told"
 
 
 async def test_who_does_not_answer_is_told_later(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ async def test_who_does_not_answer_is_told_later(line: list[Node], fleet: Fleet,
     one.meet(two)
     two.down = True
     await handed(one, listed(fleet, tmp_path, gone))
-    await one.crier._tell_all()
-    assert two.crier.version == 0
+    await one.revocations._tell_all()
+    assert two.revocations.version == 0
     two.down = False
-    await one.crier._tell_all()
-    assert two.crier.version == 1
+    await one.revocations._tell_all()
+    assert two.revocations.version == 1
 
 
 async def test_a_device_that_finds_itself_in_a_list_says_so(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
@@ -162,11 +162,11 @@ async def test_a_device_that_finds_itself_in_a_list_says_so(line: list[Node], fl
     await handed(one, listed(fleet, tmp_path, gone))
     gone.meet(one)
     with pytest.raises(IdentityError, match=f"this device \\({gone.id}\\) was revoked"):
-        await gone.crier._ask()
+        await gone.revocations._ask()
     with pytest.raises(IdentityError, match="was revoked"):
-        Crier(trust=gone.trust, state=gone.state, voice=gone.crier._voice, period=1.0)
+        RevocationGossip(trust=gone.trust, state=gone.state, voice=gone.revocations._voice, period=1.0)
     with pytest.raises(MessageRefused, match="is revoked") as refused:
-        await one.crier.receive(gone.id, encode_revocations(Revocations(0, None)))
+        await one.revocations.receive(gone.id, encode_revocations(Revocations(0, None)))
     assert refused.value.reason == "revoked", "it was told already"
 
 
@@ -175,13 +175,13 @@ async def test_lists_that_do_not_hold_are_refused(line: list[Node], fleet: Fleet
     good = listed(fleet, tmp_path, two)
     forged = good.signed(two.identity.sign)
     with pytest.raises(MessageRefused) as refused:
-        await one.crier.receive(two.id, encode_revocations(Revocations(1, forged)))
+        await one.revocations.receive(two.id, encode_revocations(Revocations(1, forged)))
     assert refused.value.reason == "signature"
-    assert (one.crier.version, one.shunned, kept_list(one.state, fleet.authority)) == (0, 0, None)
+    assert (one.revocations.version, one.shunned, kept_list(one.state, fleet.authority)) == (0, 0, None)
     await handed(one, listed(fleet, tmp_path, line[5]))
-    assert one.crier.version == 2
-    await one.crier.receive(line[2].id, encode_revocations(Revocations(1, good)))
-    assert one.crier.version == 2, "an older one changes nothing"
+    assert one.revocations.version == 2
+    await one.revocations.receive(line[2].id, encode_revocations(Revocations(1, good)))
+    assert one.revocations.version == 2, "an older one changes nothing"
 
 
 def test_each_list_of_a_fleet_has_all_that_were_revoked_before(fleet: Fleet, tmp_path: Path, net: Net) -> None:

@@ -6,12 +6,12 @@ import logging
 
 import pytest
 from sottovoce.agent import unhandled
-from sottovoce.observe import Seldom
+from sottovoce.observe import RateLimitedLog
 
 
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
-    monkeypatch.setattr(unhandled, "_seldom", Seldom(logging.getLogger("sottovoce.agent.unhandled")))
+    monkeypatch.setattr(unhandled, "_seldom", RateLimitedLog(logging.getLogger("sottovoce.agent.unhandled")))
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(unhandled.handle)
     return loop

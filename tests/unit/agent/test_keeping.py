@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import herald as module
 from sottovoce.agent import keeping
-from sottovoce.agent.herald import Herald
+from sottovoce.agent import ledger_head_gossip as module
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
 from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.transport import Peer
 from sottovoce.vault import Budget, Keeper, Ledger
 
-from tests.support.heads import Past, at, herald
+from tests.support.heads import Past, at, head_gossip
 from tests.support.waiting import PATIENCE
 
 
@@ -30,15 +30,15 @@ class Fleet:
 
     def __init__(self, identities: list[Identity], directory: Path) -> None:
         self.device, *self.others = identities
-        self.village: dict[str, Herald] = {}
-        self.away: dict[str, Herald] = {}
-        self.opened: list[Herald] = []
+        self.village: dict[str, LedgerHeadGossip] = {}
+        self.away: dict[str, LedgerHeadGossip] = {}
+        self.opened: list[LedgerHeadGossip] = []
         self.gone: set[str] = set()
         self.directory = directory
         for number, other in enumerate(self.others):
             self.village[f"at-{number}"] = self._open(other, Past(), f"peer-{number}")
 
-    def start(self, past: Past, needed: int = 1) -> Herald:
+    def start(self, past: Past, needed: int = 1) -> LedgerHeadGossip:
         made = self._open(self.device, past, f"device-{len(self.opened)}", needed=needed)
         made.attend(None, self.peers, lambda node: node in self.gone)  # type: ignore[arg-type]
         return made
@@ -55,7 +55,7 @@ class Fleet:
         self.village |= self.away
         self.away.clear()
 
-    async def live(self, device: Herald, past: Past, charges: int) -> None:
+    async def live(self, device: LedgerHeadGossip, past: Past, charges: int) -> None:
         """It charges and releases so often, as an agent does."""
         for _ in range(charges):
             assert await asyncio.wait_for(device.permission(), PATIENCE)
@@ -63,8 +63,8 @@ class Fleet:
             await device.advance(past.tip())
             await device.inform()
 
-    def _open(self, who: Identity, past: Past, book: str, needed: int = 1) -> Herald:
-        made = herald(self.village, who, past, self.directory / book, needed=needed)
+    def _open(self, who: Identity, past: Past, book: str, needed: int = 1) -> LedgerHeadGossip:
+        made = head_gossip(self.village, who, past, self.directory / book, needed=needed)
         self.opened.append(made)
         return made
 
@@ -82,7 +82,7 @@ def fleet(identities: list[Identity], tmp_path: Path) -> Iterator[Fleet]:
         one.close()
 
 
-async def first(fleet: Fleet, device: Herald) -> None:
+async def first(fleet: Fleet, device: LedgerHeadGossip) -> None:
     """At a first start any peer's answer will do."""
     await device.tell(fleet.peers()[0])
 
@@ -94,7 +94,7 @@ async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(flee
     assert await device.permission()
     assert len(past.named) == keeping.KEEPERS
     await fleet.live(device, past, 20)
-    told = [device.witness.told(keeper.node) for keeper in past.named]
+    told = [device.detector.told(keeper.node) for keeper in past.named]
     assert sum(head == device.head for head in told) >= keeping.TOLD_AT_ONCE
     assert min(head.charges for head in told if head) >= 20 - keeping.KEEPERS, "all of them by turns"
 
@@ -156,7 +156,7 @@ async def test_keepers_that_left_are_replaced_and_the_new_ones_know(fleet: Fleet
     await fleet.live(device, past, 2)
     assert not left & {keeper.node for keeper in past.named}
     assert len(past.named) == keeping.KEEPERS
-    assert all(device.witness.told(keeper.node) for keeper in past.named[-2:])
+    assert all(device.detector.told(keeper.node) for keeper in past.named[-2:])
 
 
 async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ async def test_what_a_peer_was_told_since_the_start_is_no_witness(fleet: Fleet) 
     device = fleet.start(Past(8))
     for _ in range(3):
         await device.tell(fleet.peers()[0])
-    assert not device.witness.enough
+    assert not device.detector.enough
 
 
 async def test_a_small_fleet_has_as_many_keepers_as_there_are(fleet: Fleet) -> None:

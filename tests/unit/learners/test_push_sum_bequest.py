@@ -11,7 +11,7 @@ from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState, Schedule
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
-from sottovoce.learners import Ask, Bequeathing, Effect, PeersChanged, Received, Send, SetTimer, Timer
+from sottovoce.learners import Ask, Effect, HandingOff, PeersChanged, Received, Send, SetTimer, Timer
 
 SIZE = 5
 SCHEDULE = Schedule(
@@ -39,22 +39,22 @@ def test_everything_goes_and_adds_up_to_the_last_bit(weight: int) -> None:
     core = _core(state)
     shares = 0
     while core.holds:
-        (share,) = _sent(core.bequeath("b"))
+        (share,) = _sent(core.hand_off("b"))
         assert 0 < share.weight <= MAX_WEIGHT
-        assert _sent(core.bequeath("b")) == [], "one share at a time is on its way to a peer"
+        assert _sent(core.hand_off("b")) == [], "one share at a time is on its way to a peer"
         numerator, given, shares = numerator + share.numerator, given + share.weight, shares + 1
         core.confirm("b", shares, 0.0)
     assert shares == -(-weight // MAX_WEIGHT)
     assert (given, numerator.tolist()) == (weight, state.numerator.tolist())
     assert (core.state.weight, core.state.numerator.tolist()) == (0, [0] * SIZE)
     assert core.outbox == ()
-    assert _sent(core.bequeath("b")) == []
+    assert _sent(core.hand_off("b")) == []
 
 
 def test_the_heir_holds_what_both_had_and_the_same_share_twice_changes_nothing() -> None:
     leaving, heir = _core(_state(1, WEIGHT_ONE)), _core(_state(2, 3 * WEIGHT_ONE))
     total = leaving.state.numerator + heir.state.numerator
-    (share,) = _sent(leaving.bequeath("b"))
+    (share,) = _sent(leaving.hand_off("b"))
     for duplicate in (False, True):
         assert heir.receive("a", 1, 1, share, 0.0)[0] is duplicate
     assert (heir.state.weight, heir.state.numerator.tolist()) == (4 * WEIGHT_ONE, total.tolist())
@@ -67,7 +67,7 @@ def test_until_it_is_confirmed_the_share_outlives_a_crash_and_then_nothing_comes
         return Core(learner=PushSum(SCHEDULE), store=store, seal=lambda to, sequence, message: message)
 
     core = started()
-    (share,) = _sent(core.bequeath("b"))
+    (share,) = _sent(core.hand_off("b"))
     again = started()
     assert not again.holds
     assert _sent(again.start(("b",), 0.0)) == [share]
@@ -80,7 +80,7 @@ def test_until_it_is_confirmed_the_share_outlives_a_crash_and_then_nothing_comes
 
 def test_a_device_that_comes_back_with_nothing_only_receives_until_it_has_weight() -> None:
     learner = PushSum(SCHEDULE)
-    state, _ = learner.bequeath(_state(4, WEIGHT_ONE), "b")
+    state, _ = learner.hand_off(_state(4, WEIGHT_ONE), "b")
     state, _ = learner.start(state, 0.0)
     state, effects = learner.on(state, Timer("cycle"), 0.0)
     assert [type(effect) for effect in effects] == [SetTimer], "it sends nothing, and asks its vault nothing"
@@ -112,13 +112,13 @@ def test_the_mass_of_those_who_stay_is_the_mass_of_all(seed: int) -> None:
         leaver, heir = fate.sample(sorted(states), 2)
         left = states.pop(leaver)
         while learner.holds(left):
-            left, effects = learner.bequeath(left, heir)
+            left, effects = learner.hand_off(left, heir)
             carry(effects)
     (last,) = states.values()
     assert last.weight == 10 * WEIGHT_ONE
     assert last.numerator.tolist() == np.asarray(total).tolist()
 
 
-def test_only_learners_with_mass_bequeath() -> None:
-    assert isinstance(PushSum(SCHEDULE), Bequeathing)
-    assert not issubclass(GradientWalk, Bequeathing)
+def test_only_learners_with_mass_hand_off() -> None:
+    assert isinstance(PushSum(SCHEDULE), HandingOff)
+    assert not issubclass(GradientWalk, HandingOff)

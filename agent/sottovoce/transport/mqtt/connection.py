@@ -13,7 +13,7 @@ from aiomqtt import Client, MqttCodeError, MqttError
 from paho.mqtt.packettypes import PacketTypes
 
 from sottovoce.errors import SottovoceError
-from sottovoce.observe import Seldom
+from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_client
 
 _T = TypeVar("_T")
@@ -75,7 +75,7 @@ class Connection:
         self._arrived = arrived
         self._lost = lost
         self._waiting = waiting
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
         self._topics: dict[str, None] = {}
         self._client: Client | None = None
         self._over = asyncio.Event()

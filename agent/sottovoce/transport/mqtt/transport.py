@@ -13,7 +13,7 @@ from typing import Any
 
 from sottovoce.errors import IdentityError, InternalError, MessageRefused, SottovoceError
 from sottovoce.identity.trust import Trust
-from sottovoce.observe import Seldom
+from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.acquaintances import Acquaintance, Acquaintances
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting
@@ -75,7 +75,7 @@ class MqttTransport:
         self._running: list[asyncio.Task[None]] = []
         self._again = asyncio.Event()
         self._leaving = False
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
         self._receive: Receive | None = None
         self._connection: Connection | None = None
 

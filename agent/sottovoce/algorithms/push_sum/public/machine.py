@@ -255,8 +255,8 @@ class PushSum:
         )
         return state, [Send(recipient, share) for recipient in recipients]
 
-    def bequeath(self, state: PushSumState, heir: str) -> Step:
-        """All mass to one peer, in as many shares as that takes: see Bequeathing. What is left is (0, 0).
+    def hand_off(self, state: PushSumState, heir: str) -> Step:
+        """All mass to one peer, in as many shares as that takes: see HandingOff. What is left is (0, 0).
 
         A device that comes back with that sends nothing until others have sent to it, as after a loss of its state.
         """
@@ -274,7 +274,7 @@ class PushSum:
         return state, [Send(heir, PushSumShare(numerator, weight, state.simulated))]
 
     def holds(self, state: PushSumState) -> bool:
-        """See Bequeathing. A numerator without weight, of an answer that came too late, waits for weight to come."""
+        """See HandingOff. A numerator without weight, of an answer that came too late, waits for weight to come."""
         return state.weight > 0
 
     def _receive(self, state: PushSumState, share: Message) -> Step:

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from sottovoce.agent.head_book import NAME, HeadBook
 from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping, named
+from sottovoce.agent.rollback_detector import RollbackDetector, check
 from sottovoce.agent.waits import Waits
-from sottovoce.agent.witness import Witness, check
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.observe import Counters
@@ -39,7 +39,7 @@ _MOST_UNFITTING, _MOST_EARLIER = 64, 512
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """How a herald reaches others.
+    """How ledger-head gossip reaches others.
 
     Attributes:
         seal: makes the envelope of a payload for (recipient, payload type, payload).
@@ -56,14 +56,14 @@ class Voice:
     waits: Waits
 
 
-class Herald:
+class LedgerHeadGossip:
     """One device's part in watching over ledgers, its own and others'.
 
     Args:
         identity: signs the heads.
         vault: whose ledger it is.
         book: where heads are remembered.
-        witness: judges what peers know.
+        detector: judges what peers know.
         voice: how to reach them.
         contacts: whether the configuration names any peer, or a way to find some.
 
@@ -78,11 +78,11 @@ class Herald:
         identity: Identity,
         vault: VaultFront,
         book: HeadBook,
-        witness: Witness,
+        detector: RollbackDetector,
         voice: Voice,
         contacts: bool,
     ) -> None:
-        self.witness = witness
+        self.detector = detector
         self._identity = identity
         self._vault = vault
         self._book = book
@@ -97,8 +97,8 @@ class Herald:
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
         self.head = self._signed(vault.tip())
-        witness.charged = self.head.charges > 0
-        self.keeping = Keeping(vault, witness, self.tell, lambda node: peer_dns_name(node, identity.fleet))
+        detector.charged = self.head.charges > 0
+        self.keeping = Keeping(vault, detector, self.tell, lambda node: peer_dns_name(node, identity.fleet))
         self._permitted = False
         self._informed = float("-inf")
         known = book.known(identity.node_id)
@@ -132,7 +132,7 @@ class Herald:
         since, pause = time.monotonic(), _FIRST_PAUSE
         while not self._stopping:
             self._changed.clear()
-            if self.witness.enough:
+            if self.detector.enough:
                 await self.keeping.appoint(self.due)
                 if self._kept:
                     break
@@ -147,11 +147,11 @@ class Herald:
     @property
     def _kept(self) -> bool:
         """Whether the next start will find a peer that knows this ledger."""
-        return self.witness.alone or self.witness.charged or self.keeping.knowing >= self.witness.needed
+        return self.detector.alone or self.detector.charged or self.keeping.knowing >= self.detector.needed
 
     def _lags(self, peer: str) -> bool:
         """Whether a peer does not know the present head."""
-        return self.witness.told(peer) != self.head
+        return self.detector.told(peer) != self.head
 
     def stop(self) -> None:
         """Let whoever waits go."""
@@ -183,7 +183,7 @@ class Herald:
     def due(self, peer: str) -> bool:
         """Whether this peer has yet to be told the present head, or was told it a minute ago."""
         stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
-        return stale or self.witness.told(peer) != self.head
+        return stale or self.detector.told(peer) != self.head
 
     async def tell(self, peer: Peer) -> None:
         """Tell a peer the present head, and hear what it knew.
@@ -199,13 +199,13 @@ class Herald:
         voice.counters.wire_bytes += len(raw)
         answer = decode_heads(await voice.transport.deliver(peer, raw, voice.timeout))
         await self._hear(peer.id, answer.known)
-        self.witness.answered(peer.id, head, answer.known)
+        self.detector.answered(peer.id, head, answer.known)
         self.keeping.heard(peer.id)
         self._told_at[peer.id] = time.monotonic()
 
     def forget(self, peer: str) -> None:
         """Nothing goes to this peer any more."""
-        self.witness.forget(peer)
+        self.detector.forget(peer)
         self._told_at.pop(peer, None)
 
     async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
@@ -263,7 +263,7 @@ class Herald:
                 raise MessageRefused("head", f"{peer} gave back a ledger head of another device")
             known.verify(self._identity.fleet)
             mark = own.mark if known == own else await self._mark(known)
-        self.witness.hear(peer, own, known, mark)
+        self.detector.hear(peer, own, known, mark)
         self._changed.set()
 
     async def _mark(self, known: SignedHead) -> bytes | None:
@@ -279,8 +279,8 @@ class Herald:
         )
 
     def _lacking(self) -> str:
-        have, needed, peers = self.witness.agreeing, self.witness.needed, len(self._peers())
-        if self.witness.charged and self.keeping.nodes:
+        have, needed, peers = self.detector.agreeing, self.detector.needed, len(self._peers())
+        if self.detector.charged and self.keeping.nodes:
             return (
                 f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to say that it is "
                 f"the newest, before anything is released ({named(self.keeping.nodes)} are asked again and again; "
@@ -288,7 +288,7 @@ class Herald:
             )
         lonely = not self._contacts and not peers
         way_out = "; without any, set ledger.alone = true" if lonely else ""
-        if self.witness.enough:
+        if self.detector.enough:
             return (
                 f"{needed - self.keeping.knowing} of {needed} peers to take the head of this ledger, before anything "
                 f"is released ({peers} peers are asked again and again{way_out})"

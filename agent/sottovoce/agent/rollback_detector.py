@@ -29,7 +29,7 @@ class _Peer:
 
 
 @dataclass(slots=True)
-class Witness:
+class RollbackDetector:
     """Judges what peers know.
 
     Attributes:

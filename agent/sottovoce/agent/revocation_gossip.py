@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from pathlib import Path
 
-from sottovoce.agent.herald import Voice
+from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, Trust
 from sottovoce.identity.authority import Authority
@@ -107,7 +107,7 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
     return revoked
 
 
-class Crier:
+class RevocationGossip:
     """One device's part in spreading its fleet's revocations.
 
     Args:

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import herald as module
-from sottovoce.agent.herald import Herald
+from sottovoce.agent import ledger_head_gossip as module
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import DataError, LedgerError, MessageRefused
 from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import Heads, decode_heads, encode_heads
 
-from tests.support.heads import Past, at, head, herald
+from tests.support.heads import Past, at, head, head_gossip
 from tests.support.waiting import PATIENCE
 
 OLDER = "older than what this device has already told others"
@@ -32,28 +32,28 @@ class Fleet:
     """A device, its copies, and its peers."""
 
     def __init__(self, identities: list[Identity], directory: Path) -> None:
-        self.village: dict[str, Herald] = {}
-        self.opened: list[Herald] = []
+        self.village: dict[str, LedgerHeadGossip] = {}
+        self.opened: list[LedgerHeadGossip] = []
         self.device, *self.peers = identities
         self._directory = directory
         for i, peer in enumerate(self.peers):
             self.village[str(i)] = self._open(peer, Past(), f"peer-{i}")
 
-    def start(self, past: Past, *, book: str | None = None, needed: int = 1, alone: bool = False) -> Herald:
+    def start(self, past: Past, *, book: str | None = None, needed: int = 1, alone: bool = False) -> LedgerHeadGossip:
         """The device, with this ledger; with a book of its own unless one is named."""
         return self._open(self.device, past, book or f"device-{len(self.opened)}", needed=needed, alone=alone)
 
-    async def tell(self, device: Herald, peer: int = 0) -> None:
+    async def tell(self, device: LedgerHeadGossip, peer: int = 0) -> None:
         await device.tell(at(str(peer), self.peers[peer]))
 
-    async def release(self, device: Herald, past: Past, peer: int = 0) -> None:
+    async def release(self, device: LedgerHeadGossip, past: Past, peer: int = 0) -> None:
         """It charges, releases, and tells a peer."""
         past.charges += 1
         await device.advance(past.tip())
         await self.tell(device, peer)
 
-    def _open(self, who: Identity, past: Past, book: str, *, needed: int = 1, alone: bool = False) -> Herald:
-        made = herald(self.village, who, past, self._directory / book, needed=needed, alone=alone)
+    def _open(self, who: Identity, past: Past, book: str, *, needed: int = 1, alone: bool = False) -> LedgerHeadGossip:
+        made = head_gossip(self.village, who, past, self._directory / book, needed=needed, alone=alone)
         made.attend(None, self.known, lambda node: False)  # type: ignore[arg-type]
         self.opened.append(made)
         return made
@@ -75,7 +75,7 @@ async def test_nothing_is_released_before_enough_peers_have_answered(fleet: Flee
     waiting = asyncio.create_task(device.permission())
     await fleet.tell(device)
     await fleet.tell(device)
-    assert device.witness.agreeing == 1, "the same peer counts once"
+    assert device.detector.agreeing == 1, "the same peer counts once"
     await asyncio.sleep(0.01)
     assert not waiting.done()
     await fleet.tell(device, 1)
@@ -101,7 +101,7 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     fleet.village["device"] = device = fleet.start(past)
     waiting = asyncio.create_task(device.permission())
     await answering.tell(at("device", identities[0]))
-    assert device.witness.enough
+    assert device.detector.enough
     await asyncio.sleep(0.05)
     assert (waiting.done(), past.named) == (False, ())
     assert "1 of 1 peers to take the head of this ledger" in device._lacking()
@@ -123,7 +123,7 @@ async def test_a_lost_answer_silences_no_keeper(
     device = fleet.start(past)
     await fleet.village["0"].receive(identities[0].node_id, encode_heads(Heads(device.head, None)))  # no answer comes
     await fleet.tell(device)
-    assert device.witness.enough
+    assert device.detector.enough
     monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
     for _ in range(5):
         await fleet.tell(device)
@@ -147,7 +147,7 @@ async def test_to_be_alone_is_offered_to_those_without_any_contact(
     identities: list[Identity], tmp_path: Path, contacts: bool, offered: bool
 ) -> None:
     waits = Waits()
-    device = herald({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
+    device = head_gossip({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
     waiting = asyncio.create_task(device.permission())
     await asyncio.sleep(0)
     (wait,) = waits.document()
@@ -164,7 +164,7 @@ async def test_after_a_restart_it_goes_on(fleet: Fleet) -> None:
     await fleet.release(before, past)
     after = fleet.start(past)
     await fleet.tell(after)
-    assert after.witness.enough
+    assert after.detector.enough
     for _ in range(5):
         await fleet.release(after, past)
 
@@ -174,7 +174,7 @@ async def test_a_peer_that_hears_first_tells_what_it_knows(fleet: Fleet, identit
     await fleet.tell(fleet.start(Past(57)))
     fleet.village["device"] = device = fleet.start(Past(57))
     await fleet.village["0"].tell(at("device", identities[0]))
-    assert device.witness.enough
+    assert device.detector.enough
     fleet.village["device"] = fleet.start(Past(41))
     with pytest.raises(LedgerError, match="charge 57"):
         await fleet.village["0"].tell(at("device", identities[0]))
@@ -187,7 +187,7 @@ async def test_a_restored_copy_is_named_whatever_it_did_since(fleet: Fleet, char
     restored = fleet.start(Past(charges, "copy", common=41))
     with pytest.raises(LedgerError, match=words):
         await fleet.tell(restored)
-    assert not restored.witness.enough
+    assert not restored.detector.enough
 
 
 async def test_its_own_book_names_a_restored_ledger(fleet: Fleet) -> None:
@@ -266,7 +266,7 @@ async def test_what_a_peer_forges_is_refused_and_counts_for_nothing(
     with pytest.raises(MessageRefused) as refused:
         await device.receive(liar.node_id, encode_heads(Heads(head(liar, 0), known)))
     assert refused.value.reason in {"signature", "head"}
-    assert not device.witness.enough
+    assert not device.detector.enough
 
 
 async def test_nobody_speaks_for_another(fleet: Fleet, identities: list[Identity]) -> None:
@@ -298,7 +298,7 @@ async def test_a_peer_that_is_away_is_told_later(fleet: Fleet, identities: list[
     with pytest.raises(DeliveryFailed):
         await device.tell(at("nowhere", identities[1]))
     assert device.due(identities[1].node_id)
-    assert not device.witness.enough
+    assert not device.detector.enough
 
 
 async def test_a_full_disk_is_named(fleet: Fleet) -> None:

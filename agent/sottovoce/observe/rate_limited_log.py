@@ -7,7 +7,7 @@ from collections.abc import Hashable
 _EVERY_SECONDS = 60.0
 
 
-class Seldom:
+class RateLimitedLog:
     """Lines of a log, each cause at most once a minute.
 
     Args:

@@ -26,7 +26,7 @@ from sottovoce_bootstrap import (
 from sottovoce.agent.discovery import Discovery
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import DataError, MessageRefused
-from sottovoce.observe import Counters, Seldom
+from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.transport import DeliveryFailed, Peer, Transport
 from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
 
@@ -38,7 +38,7 @@ _MOST_TROUBLES = 64
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What the overlay needs of its agent.
+    """What peer sampling needs of its agent.
 
     Attributes:
         seal: makes the envelope of a payload for (recipient, payload type, payload).
@@ -70,7 +70,7 @@ class Trouble:
     last: str = ""
 
 
-class Overlay:
+class PeerSampling:
     """Drives one device's membership.
 
     Args:
@@ -113,7 +113,7 @@ class Overlay:
         self.troubles: OrderedDict[str, Trouble] = OrderedDict()
         self._expelled: frozenset[str] = frozenset()
         self.duplicates = 0
-        self._seldom = Seldom(_log)
+        self._seldom = RateLimitedLog(_log)
 
     async def run(self, door: Door) -> None:
         """Exchange views, period by period, until stopped."""

@@ -1,0 +1,50 @@
+"""Peer sampling: whom it counts as trouble."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed
+
+GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyncio.Event]:
+    """Peer sampling whose question to a peer fails once the event is set."""
+    monkeypatch.setattr("sottovoce.agent.peer_sampling.encode_exchange", lambda _: b"")
+    fail = asyncio.Event()
+
+    async def deliver(*_: Any) -> bytes:
+        await fail.wait()
+        raise DeliveryFailed("unreachable", "nobody listens there")
+
+    membership = MagicMock()
+    membership.warm.return_value = ()
+    transport = SimpleNamespace(deliver=deliver)
+    parts: dict[str, Any] = dict.fromkeys(("book", "boots", "discovery"), MagicMock())
+    peer_sampling = PeerSampling(membership=membership, transport=transport, counters=Counters(), timeout=1.0, **parts)
+    peer_sampling._door = MagicMock(seal=lambda *_: b"")
+    peer_sampling._loop = MagicMock()
+    return peer_sampling, fail
+
+
+async def test_a_peer_that_does_not_answer_is_trouble(asked: tuple[PeerSampling, asyncio.Event]) -> None:
+    peer_sampling, fail = asked
+    fail.set()
+    await peer_sampling._request(GONE)  # type: ignore[arg-type]
+    assert peer_sampling.troubles["gone"].failures == 1
+
+
+async def test_a_peer_that_was_expelled_while_it_was_asked_is_none(asked: tuple[PeerSampling, asyncio.Event]) -> None:
+    peer_sampling, fail = asked
+    request = asyncio.create_task(peer_sampling._request(GONE))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    peer_sampling.expel({"gone"})
+    fail.set()
+    await request
+    assert not peer_sampling.troubles
