@@ -8,13 +8,13 @@ from contextlib import closing
 from typing import Any
 
 from sottovoce.agent.home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
-from sottovoce.agent.home.ending import ended
 from sottovoce.agent.home.listener import Listener
 from sottovoce.agent.home.panel import Panel
 from sottovoce.agent.home.pauses import Pauses
 from sottovoce.agent.home.sources import broker_settings, sources
 from sottovoce.config import AgentConfig
 from sottovoce.data.feed import Meter, WindowStore
+from sottovoce.ending import ended
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from aiomqtt import Client, MqttCodeError, MqttError
 from paho.mqtt.packettypes import PacketTypes
 
+from sottovoce.ending import ended
 from sottovoce.errors import SottovoceError
 from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_client
@@ -96,10 +97,7 @@ class Connection:
                 session = asyncio.ensure_future(self._session())
                 await asyncio.wait({session, closing}, return_when=asyncio.FIRST_COMPLETED)
                 if not session.done():
-                    session.cancel()
-                    await asyncio.wait({session}, timeout=_GOODBYE_SECONDS)
-                    session.cancel()
-                    await asyncio.wait({session})
+                    await ended({session}, _GOODBYE_SECONDS)
                     return
                 if (defect := session.exception()) is not None:
                     self.problem = "report this defect, which is in the log"

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from sottovoce.agent.home.ending import ended
+from sottovoce.ending import ended
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
