@@ -27,7 +27,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_path: Path) -> None:
     device = device_on(disk, new_fleet(tmp_path / "fleet"), tmp_path)
-    device.configure(learner={"steps": 400, "period": 0.1})
+    device.configure(learner={"steps": 400, "period": 1.0})  # it waits as long for a fault, and answers meanwhile
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] >= 5, "some steps are done")
         filler = fill(disk)
