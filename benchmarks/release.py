@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build, calibrate
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler

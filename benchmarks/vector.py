@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from sottovoce.kernels import RULES
+from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.simulate.vector import Engine, TravellingModels
 
 FEATURES = 57

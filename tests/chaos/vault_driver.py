@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, Vault, build
 from sottovoce.vault.rooms.gradients import GradientTerms
 

@@ -14,7 +14,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, Pu
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.simulate import Device, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.vault.rooms.gradients import GradientTerms

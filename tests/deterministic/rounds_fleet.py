@@ -17,8 +17,8 @@ from sottovoce.algorithms.rounds.public import (
     Weighing,
 )
 from sottovoce.data import Records
-from sottovoce.kernels import Softmax
 from sottovoce.kernels.decentralised.coalitions import AccuracyGame
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.simulate import Device
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.rooms.gradients import GradientTerms

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, load
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.simulate import Faults
 from sottovoce.testbed import memory
 from sottovoce.testbed.options import Options

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounded
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.data import Records
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.numbering import blocks_of, numbered

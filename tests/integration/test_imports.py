@@ -23,7 +23,8 @@ main()
 """
 _HEAVY = {
     "onnx", "onnxruntime", "scipy", "sklearn", "pandas", "rich", "pydantic", "tomlkit", "pygments", "torch",
-    "matplotlib", "hypothesis", "pytest", "dp_accounting", "markdown_it", "attr", "prometheus_client",
+    "matplotlib", "dask", "distributed", "hypothesis", "pytest", "dp_accounting", "markdown_it", "attr",
+    "prometheus_client",
 }  # fmt: skip
 _OWN_HEAVY = {"sottovoce.testbed", "sottovoce.simulate", "sottovoce.models", "sottovoce.kernels.onnx"}
 

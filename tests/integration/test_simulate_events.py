@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.data import load
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 
 from tests.support.command import here
 from tests.support.processes import document

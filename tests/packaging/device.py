@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import apply
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 
 from tests.packaging.machines import Machine, StepFailed
 from tests.support.waiting import until

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sottovoce.data import DataSet, Records
 from sottovoce.data.forecast import HALF_HOURS, LAGS, forecast_dataset
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import LeastSquares
+from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import exact
 from sottovoce.vault.rooms.gradients import GradientTerms

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import exact
 from sottovoce.vault.rooms.gradients import GradientTerms

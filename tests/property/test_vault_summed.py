@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
-from sottovoce.kernels import MOST_SUMMED, Softmax
+from sottovoce.kernels import MOST_SUMMED
 from sottovoce.kernels.per_example import PerExample
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import DiscreteGaussian, calibrate
 from sottovoce.vault.programs.gradient import GradientSum

@@ -13,7 +13,7 @@ from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.join import join
 from sottovoce.data import apply, width
 from sottovoce.identity import Fleet, Identity, Validity
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membership, Settings, Verifier
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
@@ -19,7 +20,6 @@ from sottovoce.agent.pace import Pace
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.quota import Quota
-from sottovoce.agent.record_book import NAME, RecordBook
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation_gossip import NAME as REVOKED
 from sottovoce.agent.revocation_gossip import RevocationGossip
@@ -43,6 +43,9 @@ from sottovoce.observe import Counters
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Ledger, VaultFront
 from sottovoce.wire import encode, seal
+
+if TYPE_CHECKING:
+    from sottovoce.agent.record_book import RecordBook
 
 _log = logging.getLogger(__name__)
 IDENTITY = "identity"
@@ -108,11 +111,17 @@ def _vault(config: AgentConfig, family: Family, identity: Identity, waits: Waits
     return RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
 
 
+def _book(state: Path) -> "RecordBook":
+    from sottovoce.agent.record_book import NAME, RecordBook  # which only learners of published records have
+
+    return RecordBook(state / NAME)
+
+
 def _with_vault(
     config: AgentConfig, identity: Identity, family: Family, vault: VaultFront, waits: Waits, variant: Variant
 ) -> Agent:
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
-    book = RecordBook(config.agent.state / NAME) if family.keeps_records else None
+    book = _book(config.agent.state) if family.keeps_records else None
     kept = () if book is None else book.load()
     provenance, trust = FleetProvenance(identity), Trust(identity)
     trust.subscribe(lambda: provenance.renew(trust.identity))

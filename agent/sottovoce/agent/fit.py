@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.golf.public.machine import moments_of
 from sottovoce.errors import DataError
-from sottovoce.kernels import RULES, ridge
+from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.ridge import ridge
 from sottovoce.learners import Perturbation, PublishedRecord
 from sottovoce.perturbation import Scheme, scheme
 

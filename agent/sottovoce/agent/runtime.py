@@ -10,7 +10,7 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from sottovoce.agent.peer_sampling import Door, PeerSampling
 from sottovoce.agent.questions import Questions
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.reception import Reception
-from sottovoce.agent.record_book import RecordBook
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.rest import Today, of_all_files, of_the_ledger
 from sottovoce.agent.revocation_gossip import RevocationGossip
@@ -47,6 +46,9 @@ from sottovoce.observe.machine import written_bytes
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import Opened
+
+if TYPE_CHECKING:  # only learners of published records have a book
+    from sottovoce.agent.record_book import RecordBook
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
@@ -77,7 +79,7 @@ class Agent:
         revocations: RevocationGossip,
         renewal: Renewal,
         quota: Quota,
-        book: RecordBook | None = None,
+        book: "RecordBook | None" = None,
         peer_sampling: PeerSampling | None = None,
         waits: Waits | None = None,
     ) -> None:
@@ -370,17 +372,13 @@ class Agent:
             for file in (self._store, self.head_gossip, self._book, self.peer_sampling):
                 if file is not None:
                     stack.callback(file.close)
-            stack.callback(self._flush)
+            stack.callback(lambda: None if self._failure else self.core.flush())
             stack.push_async_callback(asyncio.to_thread, self.vault.close)
             stack.push_async_callback(asyncio.to_thread, self._core_thread.shutdown)
             stack.push_async_callback(control.stop)
             await self._still()
         node, charges = self.identity.node_id, self.spending.charges
         self.lives.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
-
-    def _flush(self) -> None:
-        if self._failure is None:
-            self.core.flush()
 
     async def _still(self) -> None:
         """No new work, and what is in progress has ended."""

@@ -22,6 +22,6 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a configuration."""
-    from sottovoce.config import json_schema
+    from sottovoce.config.json_schema import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))

@@ -92,7 +92,7 @@ def fit(
 
 def _accuracy(weights: NDArray[np.float64], classes: int, test: str, transform: TransformName) -> float:
     from sottovoce.data import apply, load
-    from sottovoce.kernels import OneVsAll
+    from sottovoce.kernels.linear import OneVsAll
 
     found = load(test)
     if found.classes == 1:

@@ -2,7 +2,6 @@
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, filled
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.json_schema import json_schema
 from sottovoce.config.loading import checked, learner_settings, load
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
@@ -37,7 +36,6 @@ __all__ = [
     "address_of",
     "checked",
     "filled",
-    "json_schema",
     "learner_settings",
     "load",
 ]

@@ -22,7 +22,7 @@ from sottovoce.data import (
 from sottovoce.errors import UsageError
 from sottovoce.experiments.seeds import Stream, child, generator
 from sottovoce.experiments.settings import Settings
-from sottovoce.kernels import copies, targets
+from sottovoce.kernels.one_vs_all import copies, targets
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
 from sottovoce.simulate.vector import MOST_STORES
 from sottovoce.vault.simulated_records import simulate

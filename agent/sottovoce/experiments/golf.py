@@ -12,7 +12,7 @@ from sottovoce.experiments.models import Fitted, Models, Travelling
 from sottovoce.experiments.report import SIMULATED, charged, point, report
 from sottovoce.experiments.seeds import Stream, child
 from sottovoce.experiments.statement import statement_of
-from sottovoce.kernels import RULES
+from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.simulate.vector import Engine, RecordStores, Tracer, TravellingModels
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import Traffic

@@ -15,7 +15,8 @@ from sottovoce.experiments.report import SIMULATED, charged, point, report
 from sottovoce.experiments.seeds import Stream, child, generator
 from sottovoce.experiments.settings import Settings
 from sottovoce.experiments.statement import statement_of
-from sottovoce.kernels import SLOPES, targets
+from sottovoce.kernels.gossip_rules import SLOPES
+from sottovoce.kernels.one_vs_all import targets
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.simulate.vector import GradientWalk
 from sottovoce.testbed.progress import Moment, Watcher

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.experiments.fleet import Fleet
-from sottovoce.kernels import OneVsAll
+from sottovoce.kernels.linear import OneVsAll
 from sottovoce.testbed.measure import Measures
 
 _CURVE_RECORDS = 2000

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels import ridge
+from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme
 from sottovoce.simulate.vector import RecordStores, TravellingModels
 

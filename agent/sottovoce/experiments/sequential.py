@@ -11,7 +11,7 @@ from sottovoce.experiments.measuring import Meter
 from sottovoce.experiments.report import SIMULATED, charged, point, report
 from sottovoce.experiments.seeds import Stream, child, generator
 from sottovoce.experiments.statement import statement_of
-from sottovoce.kernels import RULES
+from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.simulate.vector import SequentialDescent
 from sottovoce.testbed.progress import Moment, Watcher
 from sottovoce.testbed.report import Traffic

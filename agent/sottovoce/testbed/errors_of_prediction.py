@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data import Records, Target
-from sottovoce.kernels import LeastSquares
+from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.testbed.measure import CURVE_MODELS, CURVE_RECORDS, PredictionErrors
 
 _CHUNK = 2**20  # predictions at a time

@@ -17,7 +17,9 @@ import math
 from dataclasses import dataclass
 
 from sottovoce.errors import PrivacyError
-from sottovoce.kernels import Kernel, Softmax, copies
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.one_vs_all import copies
+from sottovoce.kernels.softmax import Softmax
 
 LARGEST = 2.0**12  # of a weight that a chain may start from
 MOST_STEPS = 2**12

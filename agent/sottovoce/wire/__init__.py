@@ -6,7 +6,6 @@ from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_he
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
 from sottovoce.wire.parts import Assembly, Cut, decode_part, is_part
-from sottovoce.wire.published import from_wire, to_wire
 
 __all__ = [
     "LEDGER_HEAD",
@@ -26,9 +25,7 @@ __all__ = [
     "encode_exchange",
     "encode_heads",
     "encode_receipt",
-    "from_wire",
     "is_part",
     "seal",
-    "to_wire",
     "unseal",
 ]

@@ -18,7 +18,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.config.loading import checked
 from sottovoce.errors import NetworkError
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 
 from tests.support.waiting import PATIENCE
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels import LAMBDA, RULES, descend, descents, merge
-from sottovoce.kernels.gossip_rules import SLOPES, logistic, pegasos
+from sottovoce.kernels.gossip_rules import LAMBDA, RULES, SLOPES, logistic, merge, pegasos
+from sottovoce.kernels.gradient_walk import descend, descents
 
 LONG = 200  # numbers in a row: several blocks of any vectorised sum
 

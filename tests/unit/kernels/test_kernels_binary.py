@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from sottovoce.kernels import OneVsAll, kernel_named
+from sottovoce.kernels import kernel_named
+from sottovoce.kernels.linear import OneVsAll
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from sottovoce.errors import ConfigError
-from sottovoce.kernels import Kernel, LeastSquares, kernel_named
+from sottovoce.kernels import Kernel, kernel_named
+from sottovoce.kernels.least_squares import LeastSquares
 
 NONE = np.zeros(8, dtype=np.int64)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

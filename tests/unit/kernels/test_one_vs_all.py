@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce.kernels import copies, predict, targets
+from sottovoce.kernels.one_vs_all import copies, predict, targets
 
 
 def test_two_classes_are_one_model() -> None:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import DataError, InternalError
-from sottovoce.kernels import MOST_SUMMED, SAFETY, Kernel, LeastSquares, Softmax
+from sottovoce.kernels import MOST_SUMMED, SAFETY, Kernel
+from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.kernels.onnx.kernel import OnnxKernel
 from sottovoce.kernels.onnx.session import GraphSession
+from sottovoce.kernels.softmax import Softmax
 
 from tests.support.graphs import checked, graph
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels import predict, ridge, targets
+from sottovoce.kernels.one_vs_all import predict, targets
+from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Moments, scheme
 from sottovoce.vault.simulated_records import simulate
 

@@ -11,7 +11,8 @@ from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import MessageRefused
-from sottovoce.kernels import RULES, ridge
+from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.ridge import ridge
 from sottovoce.learners import (
     Ask,
     Delivered,

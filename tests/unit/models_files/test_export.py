@@ -10,7 +10,8 @@ from sottovoce.data import apply, width
 from sottovoce.data.bounds import Bounds
 from sottovoce.data.transform import parsed
 from sottovoce.errors import ConfigError
-from sottovoce.kernels import LeastSquares, kernel_named
+from sottovoce.kernels import kernel_named
+from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.models.build import build
 from sottovoce.models.checks import forward_bytes
 from sottovoce.models.declaration import parse_declaration

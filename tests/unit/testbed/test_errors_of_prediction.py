@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.data import Records, Target
-from sottovoce.kernels import LeastSquares
+from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.testbed.errors_of_prediction import PredictionMeter, least_squares
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from sottovoce.data import Records
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.testbed.ends import left_behind, unfinished
 from sottovoce.testbed.measure import Meter
 

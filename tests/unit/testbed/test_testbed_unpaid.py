@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.testbed.errors_of_mean import ErrorMeter
 from sottovoce.testbed.gradient_bound import longest_gradient
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.data import Records
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.rooms.gradients import GradientTerms

@@ -13,7 +13,7 @@ from sottovoce.accounting.events import Event, GaussianSum
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.errors import LedgerError, PrivacyError
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import exact

@@ -13,8 +13,10 @@ from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.kernels import Kernel, OneVsAll, Softmax
+from sottovoce.kernels import Kernel
 from sottovoce.kernels.binary import Logistic
+from sottovoce.kernels.linear import OneVsAll
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.bounded_point import calibrate_point
 from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth

@@ -5,8 +5,8 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import PrivacyError
-from sottovoce.kernels import Softmax
 from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.normalised import NormalisedTerms

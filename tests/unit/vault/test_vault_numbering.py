@@ -12,7 +12,7 @@ from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, identified
 from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import InternalError
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 from sottovoce.vault.account import account_of

@@ -7,7 +7,7 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import InternalError
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, build
 from sottovoce.vault.rooms.gradients import GradientTerms
 

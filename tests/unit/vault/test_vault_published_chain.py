@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Status
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.kernels import Softmax
 from sottovoce.kernels.binary import Logistic
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.lemmas import Smooth, chain_sensitivity
 from sottovoce.vault.programs.chain_steps import StepSizes

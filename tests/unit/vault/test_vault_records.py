@@ -14,7 +14,7 @@ from sottovoce.accounting.events import RecordReleased
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release, Status
 from sottovoce.errors import DataError, InternalError, LedgerError, PrivacyError
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, RandomisedLabel, Scheme, scheme
 from sottovoce.perturbation.cap import _tail
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels import RULES
+from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.simulate.vector import Engine, LogNormal, Network, RecordStores, Tracer, TravellingModels
 
 Places = NDArray[np.int64]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels import RULES, SLOPES
+from sottovoce.kernels.gossip_rules import RULES, SLOPES
 from sottovoce.simulate.vector import GradientWalk, SequentialDescent
 
 

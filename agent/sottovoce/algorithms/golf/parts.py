@@ -6,7 +6,9 @@ from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings
 from sottovoce.algorithms.golf.settings import GolfSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
-from sottovoce.kernels import RULES, OneVsAll, ridge
+from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.linear import OneVsAll
+from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
 from sottovoce.vault.rooms.records import RecordTerms
 

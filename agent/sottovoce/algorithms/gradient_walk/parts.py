@@ -6,7 +6,8 @@ from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings
 from sottovoce.algorithms.gradient_walk.settings import GradientWalkSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
-from sottovoce.kernels import OneVsAll, copies
+from sottovoce.kernels.linear import OneVsAll
+from sottovoce.kernels.one_vs_all import copies
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault.rooms.walks import WalkTerms
 

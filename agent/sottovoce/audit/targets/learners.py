@@ -16,8 +16,10 @@ from sottovoce.algorithms.push_sum.public.thresholds import THRESHOLD_RATE, Thre
 from sottovoce.audit.subject import AUDITED, Floats, Sighting, Watch
 from sottovoce.audit.wiretap import Frame, overheard
 from sottovoce.errors import InternalError, PrivacyError
-from sottovoce.kernels import LAMBDA, RULES, copies, ridge
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
+from sottovoce.kernels.gossip_rules import LAMBDA, RULES
+from sottovoce.kernels.one_vs_all import copies
+from sottovoce.kernels.ridge import ridge
 from sottovoce.learners import PublishedRecord
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import Vault

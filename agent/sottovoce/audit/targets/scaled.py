@@ -14,7 +14,7 @@ from sottovoce.audit.subject import AUDITED, Sighting
 from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.rooms.published import Claim, PublishedTerms
 

@@ -19,7 +19,7 @@ from sottovoce.audit.targets.walks import VisitSums
 from sottovoce.audit.wiretap import PEERS
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import InternalError
-from sottovoce.kernels import Softmax
+from sottovoce.kernels.softmax import Softmax
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.means import MeanTerms

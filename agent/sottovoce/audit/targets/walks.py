@@ -13,7 +13,7 @@ from sottovoce.audit.targets.asking import answers
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.errors import InternalError
-from sottovoce.kernels import copies, targets
+from sottovoce.kernels.one_vs_all import copies, targets
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.rooms.walks import WalkTerms
 

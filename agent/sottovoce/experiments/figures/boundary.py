@@ -16,7 +16,7 @@ from sottovoce.experiments.fleet import Fleet, assembled
 from sottovoce.experiments.measuring import Meter
 from sottovoce.experiments.seeds import Stream, child, generator
 from sottovoce.experiments.settings import settings
-from sottovoce.kernels import RULES
+from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.simulate.vector import Engine, TravellingModels
 
 _MOST_POINTS = 500

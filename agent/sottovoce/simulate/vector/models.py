@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels import UpdateRule, merge
+from sottovoce.kernels.gossip_rules import UpdateRule, merge
 from sottovoce.simulate.vector.engine import Parcel, Places
 
 _CHUNK_NUMBERS = 2**18  # 1 MiB of float32: what a chunk needs fits a processor's cache

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels import Slope, UpdateRule, descend, descents
+from sottovoce.kernels.gossip_rules import Slope, UpdateRule
+from sottovoce.kernels.gradient_walk import descend, descents
 
 _GRID = 2.0**-30
 _BLOCK_NUMBERS = 2**20  # noise drawn at a time

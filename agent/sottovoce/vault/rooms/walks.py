@@ -9,7 +9,9 @@ from typing import Literal
 from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import DataError, PrivacyError
-from sottovoce.kernels import SLOPES, Kernel, copies
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.gossip_rules import SLOPES
+from sottovoce.kernels.one_vs_all import copies
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
 from sottovoce.vault.ledger import Ledger

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
-from sottovoce.kernels import UpdateRule, merge
+from sottovoce.kernels.gossip_rules import UpdateRule, merge
 from sottovoce.learners.events import (
     Ask,
     Delivered,
