@@ -88,8 +88,10 @@ class _Vaults:
         terms, budget = plan.family.terms, plan.options.budget
         kernel = plan.family.kernel
         held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
-        if not isinstance(terms, GradientTerms) or terms.sampling == "blocks" or kernel is None:
-            raise _without(f"learner.clipping of {config.learner.name} other than constant")
+        if config.learner.fidelity == "paper":
+            raise _without("fidelity = paper")
+        if not isinstance(terms, GradientTerms) or kernel is None:
+            raise _without("a threshold that moves, which learner.clipping = constant would keep")
         if budget.unit != "record" or summed(kernel, budget, held[0]):
             raise _without("a unit other than record, or a model whose graph clips and sums")
         if plan.options.faults.others_than("loss"):
