@@ -1,0 +1,201 @@
+"""The lives that two worlds of neighbours live: their files, their settings, their questions, their deaths."""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sottovoce.algorithms.family import family_of
+from sottovoce.door import Query
+from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
+from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.rooms.streams import StreamTerms
+from sottovoce.vault.rooms.walks import WalkTerms
+
+from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
+from tests.neighbours.world import CRASHES, Row
+
+_SCALES = (0.0, 1e-9, 0.3, 1.0, 50.0, 1e9)
+_SMALL = {"batch": (2, 3, 5, 8, 11), "expected_records": (8, 16, 24, 40), "passes": (1, 2), "steps": (1, 3, 48),
+          "transform": ("none", "unit", "centred-unit")}  # fmt: skip
+
+
+@dataclass
+class Life:
+    """From one start to the next.
+
+    Attributes:
+        sides: the file of each world.
+        changed: settings that are not the case's own.
+        queries: what is asked, and after which step the device dies while answering.
+    """
+
+    sides: tuple[list[Row], list[Row]]
+    changed: dict[str, Any]
+    queries: list[tuple[Query, str | None]]
+
+
+def lives(case: Case, dice: random.Random) -> list[Life]:
+    """One to four lives of two neighbouring devices."""
+    file, one, other = _files(case, dice)
+    made, edited = [], 0
+    for number in range(dice.choice((1, 1, 2, 2, 3, 4))):
+        changed: dict[str, Any] = {"transform": "none"} if dice.random() < 0.5 else {}
+        if number and dice.random() < 0.7:
+            for key in dice.sample(list(_SMALL), dice.randint(1, 2)):
+                changed[key] = dice.choice(_SMALL[key])
+        changed = _accepted(case, changed)
+        if number:
+            file, edited = _edited(case, file, [*one, *other], dice), edited + 1
+        left, right = _sides(file, one, other)
+        if number == 0 and case.neighbouring == "add-remove":
+            dice.shuffle(right)
+        made.append(Life((left, right), changed, _questions(case, changed, len(left), dice)))
+    # Equal records that are numbered one by one are told apart by their order alone: see vault/numbering.py.
+    return made[:1] if case.enrolled and _coincide(made) else made
+
+
+def _coincide(made: list[Life]) -> bool:
+    """Whether the record that differs equals another one, at any time."""
+    rows = [row for life in made for side in life.sides for row in side]
+    differing = {(row.features, row.label) for row in rows if row.differs}
+    return any((row.features, row.label) in differing for row in rows if not row.differs)
+
+
+def _files(case: Case, dice: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
+    """A file that both share, with a gap for each record that differs; and what stands there in each world."""
+    shared: list[Row | None] = [_row(dice) for _ in range(dice.choice((0, 1, 4, 12, 23)))]
+    window = dice.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
+    several = 1 if case.unit == "record" else dice.choice((1, 2, 5))
+    one = [replace(_row(dice), window=window, differs=True) for _ in range(several)]
+    if case.unit == "device":
+        shared = []
+    if case.unit == "window":
+        shared = [row for row in shared if row is not None and row.window != window]
+    if case.neighbouring == "add-remove":
+        other: list[Row] = []
+    else:
+        other = [_opposed(row, dice) for row in one]
+    if dice.random() < 0.2 and shared and case.unit == "record":  # equal records
+        twin = replace(one[0], differs=False)
+        shared += [twin] * dice.choice((1, 2))
+    for _ in one:
+        shared.insert(dice.randint(0, len(shared)), None)
+    if case.neighbouring == "add-remove" and dice.random() < 0.5:
+        one, other = other, one
+    return shared, one, other
+
+
+def _opposed(row: Row, dice: random.Random) -> Row:
+    """Another record: as far away as it can be, more often than not."""
+    match dice.choice(("label", "sign", "new", "zero")):
+        case "label":
+            return replace(row, label=(row.label + 1) % CLASSES)
+        case "sign":
+            return replace(row, features=tuple(0.0 - number for number in row.features))
+        case "zero":
+            return replace(row, features=(0.0,) * FEATURES)
+    return replace(_row(dice), window=row.window, differs=True)
+
+
+def _row(dice: random.Random) -> Row:
+    scale, chosen = dice.choice(_SCALES), dice.randrange(FEATURES)
+    if dice.random() < 0.3:
+        features = tuple(scale if place == chosen else 0.0 for place in range(FEATURES))
+    else:
+        features = tuple(scale * dice.gauss(0, 1) + 0.0 for _ in range(FEATURES))
+    return Row(features, dice.randrange(CLASSES), dice.randint(WINDOWS[0] - 1, WINDOWS[1] + 1))
+
+
+def _sides(file: list[Row | None], one: list[Row], other: list[Row]) -> tuple[list[Row], list[Row]]:
+    sides = []
+    for differing in (one, other):
+        rest = iter(differing)
+        sides.append([row for place in file if (row := next(rest, None) if place is None else place) is not None])
+    return sides[0], sides[1]
+
+
+def _edited(case: Case, file: list[Row | None], differing: list[Row], dice: random.Random) -> list[Row | None]:
+    """The same file later: records put before, between and behind, others removed, edited or moved; now and then the
+    record that differs is gone, or another one is edited to what it is in one of the worlds.
+    """
+    if case.unit == "device":
+        return file
+    window = None
+    if case.unit == "window":
+        held = {row.window for row in file if row is not None}
+        window = dice.choice(sorted(held)) if held else None
+    later = list(file)
+    for _ in range(dice.choice((0, 1, 3))):
+        match dice.choice(("first", "anywhere", "remove", "edit", "shuffle", "gone")):
+            case "first" if case.unit == "record":
+                later[:0] = [_row(dice) for _ in range(dice.choice((1, 10)))]
+            case "anywhere" if case.unit == "record" or window is not None:
+                new = _row(dice)
+                new = new if window is None else replace(new, window=window)
+                later.insert(dice.randint(0, len(later)), new)
+            case "remove" if any(row is not None for row in later):
+                del later[dice.choice([place for place, row in enumerate(later) if row is not None])]
+            case "edit" if case.unit == "record" and any(row is not None for row in later):
+                twin = replace(dice.choice(differing), differs=False)
+                new = dice.choice((_row(dice), _row(dice), twin))
+                later[dice.choice([place for place, row in enumerate(later) if row is not None])] = new
+            case "shuffle":
+                dice.shuffle(later)
+            case "gone" if case.unit == "record" and dice.random() < 0.2:
+                edited = replace(dice.choice(differing), differs=False)
+                later = [row or edited for row in later if row is not None or dice.random() < 0.5]
+    return later
+
+
+def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
+    """The changes that the configuration takes."""
+    try:
+        family_of(case.config(**changed))
+    except Exception as error:
+        if type(error).__module__ != "sottovoce.errors":
+            raise
+        return {}
+    return changed
+
+
+def _questions(case: Case, changed: dict[str, Any], held: int, dice: random.Random) -> list[tuple[Query, str | None]]:
+    """Slots in any order, some twice, at points that anybody might choose."""
+    terms: Any = case.terms() or family_of(case.config(**changed)).terms
+    size, kind, slots = _asked(case, changed, terms, held)
+    queries = []
+    chosen = [dice.choice(slots) for _ in range(dice.choice((1, 2, 4, 7)))]
+    for slot in slots if isinstance(terms, StreamTerms) and dice.random() < 0.5 else chosen:
+        point = np.array([dice.choice((0.0, 1.0, 30.0)) * dice.gauss(0, 1) for _ in range(size)])
+        if isinstance(terms, NormalisedTerms):
+            point = np.append(point * dice.choice((0.0, 1.0)), dice.choice((0.05, 0.5, 7.0)))
+        elif dice.random() < 0.5:
+            point *= 0.0
+        queries.append((Query(terms.learner, kind, slot, point), dice.choice((None,) * 12 + CRASHES)))
+    return queries
+
+
+def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[int, str, list[int]]:
+    """Numbers in a point, the kind of query, and slots worth asking for."""
+    family = family_of(case.config(**changed))
+    size = family.model.size
+    match terms:
+        case GradientTerms():
+            blocks = terms.of // terms.batch if terms.sampling == "blocks" else 1
+            return size, "gradient", list(range(min(30, terms.releases * max(1, blocks) + 1)))
+        case NormalisedTerms():
+            return size, "gradient", list(range(min(30, terms.sums.releases + 1)))
+        case ChainTerms():
+            return 2 * size, "chain", list(range(max(1, terms.passes * (held // (terms.batch * terms.period))) + 1))
+        case RecordTerms():
+            return 0, "record", list(range(held + 2))
+        case WalkTerms():
+            return size, "gradient", list(range(len(terms.epsilons) + 1))
+        case MeanTerms():
+            return 0, "mean", [0, 1]
+        case StreamTerms():
+            return 0, "total", list(range(WINDOWS[0] - 1, WINDOWS[1] + 2))
+    raise NotImplementedError(f"nobody here knows how to ask for {type(terms).__name__}: teach the neighbours")
