@@ -1,5 +1,7 @@
 """The figures that define the public transform."""
 
+import math
+
 import numpy as np
 import pytest
 from sottovoce.data import BIAS, TransformName, apply, centred_unit, uniform_bounds, width
@@ -18,7 +20,7 @@ def test_a_worked_record() -> None:
 def test_without_bounds_features_are_compressed_with_their_sign() -> None:
     # e-1 and 1-e become 1 and -1, 0 stays 0.
     root = np.sqrt(0.5)
-    row = centred_unit(np.array([[np.e - 1, 0.0, 1 - np.e]]), None)
+    row = centred_unit(np.array([[math.e - 1, 0.0, 1 - math.e]]), None)
     np.testing.assert_allclose(row, [[root, 0.0, -root, BIAS]], atol=1e-15)
 
 
