@@ -1,6 +1,7 @@
 """Model steps as pure functions over arrays whose leading axis is the node.
 
-What every vault needs is here, and the usual model; another model's own arithmetic is imported from where it stands, by what uses it.
+What every vault needs is here, and the usual model; another model's own arithmetic is imported from where it stands, by
+what uses it.
 """
 
 from sottovoce.kernels.kernel import MOST_SUMMED, SAFETY, Kernel, Model
