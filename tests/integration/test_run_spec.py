@@ -53,8 +53,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f'data = "npz:{path}"\n'
 
 
+def sets(*settings: str) -> tuple[str, ...]:
+    """As the command line has them."""
+    return tuple(word for one in settings for word in ("--set", one))
+
+
 def reported(file: Path, *settings: str) -> dict[str, Any]:
-    ended = sottovoce("run", file, *(word for one in settings for word in ("--set", one)), "--json", seconds=300)
+    ended = sottovoce("run", file, *sets(*settings), "--json", seconds=300)
     assert ended.returncode == 0, ended.stderr
     return document(ended.stdout)
 
@@ -109,8 +114,8 @@ def test_what_an_engine_cannot_do_names_the_one_that_can(
 ) -> None:
     file = tmp_path / "run.toml"
     file.write_text(PUSH_SUM + data)
-    engine = () if words[0].startswith("engine") else ("--set", "engine=vector")
-    ended = here("run", file, *engine, *(word for one in words for word in ("--set", one)))
+    engine = () if words[0].startswith("engine") else ("engine=vector",)
+    ended = here("run", file, *sets(*engine, *words))
     assert (ended.code, says in ended.err) == (code, True), ended.err
 
 
@@ -118,8 +123,7 @@ SWEEP = ("epsilon=1,2,4,8", "seed=0,1,2,3,4", "cycles=8", "engine=vector")
 
 
 def swept(file: Path, kept: Path, *more: object) -> Any:
-    words = [word for one in SWEEP for word in ("--set", one)]
-    ended = sottovoce("run", file, *words, "--kept", kept, "--json", *more, seconds=300)
+    ended = sottovoce("run", file, *sets(*SWEEP), "--kept", kept, "--json", *more, seconds=300)
     assert ended.returncode == 0, ended.stderr
     return document(ended.stdout)
 
@@ -134,7 +138,7 @@ def test_a_sweep_goes_on_where_it_was_cut_off(data: str, tmp_path: Path) -> None
     kept.write_text("\n".join(lines[:7]) + "\n" + lines[7][:40])
     assert swept(file, kept) == whole
     assert kept.read_text().splitlines()[:7] == lines[:7]
-    table = here("run", file, *(word for one in SWEEP for word in ("--set", one)), "--kept", kept)
+    table = here("run", file, *sets(*SWEEP), "--kept", kept)
     assert table.code == 0
     assert table.out.count("proved") == 20
     assert "always the majority" in table.out
@@ -168,14 +172,13 @@ def test_a_cluster_comes_to_the_same_and_outlives_a_worker(
     address, workers = cluster
     file, kept = tmp_path / "run.toml", tmp_path / "there.jsonl"
     file.write_text(PUSH_SUM + data)
-    words = [word for one in SWEEP for word in ("--set", one)]
     command = [
         sys.executable,
         "-m",
         "sottovoce",
         "run",
         str(file),
-        *words,
+        *sets(*SWEEP),
         "--kept",
         str(kept),
         "--json",

@@ -34,7 +34,7 @@ def run_run(
     from sottovoce.cli.table import ConsoleWatcher
     from sottovoce.experiments import from_assignments, named
     from sottovoce.experiments.engines import run
-    from sottovoce.experiments.run_spec import assigned_over, run_spec, swept
+    from sottovoce.testbed.run_spec import assigned_over, run_spec, swept
 
     typed = from_assignments(set_ or [], None)
     values = assigned_over(named(file, None), typed)

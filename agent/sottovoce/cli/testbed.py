@@ -1,7 +1,6 @@
 """`sottovoce testbed`: a fleet on this machine."""
 
 import json
-import math
 import signal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -76,32 +75,28 @@ def run_testbed(
         one_blas_thread()
     from sottovoce.cli.output import check_writable, write
     from sottovoce.cli.table import ConsoleWatcher
-    from sottovoce.registry import ALGORITHMS
-    from sottovoce.simulate import NEWSCAST, Faults, Trace
+    from sottovoce.simulate import Trace
     from sottovoce.testbed import memory, processes
-    from sottovoce.testbed.options import Options, settings, topology_of
+    from sottovoce.testbed.options import settings
     from sottovoce.testbed.plan import plan
+    from sottovoce.testbed.run_spec import RunSpec
 
-    if epsilon is None:
-        epsilon = math.inf if learner in ALGORITHMS and ALGORITHMS[learner].noiseless else 2.0
-    words = fault or []
-    options = Options(
+    options = RunSpec(
+        engine=transport,
         agents=agents,
         learner=learner,
         fidelity=fidelity,
         model=model,
         data=data,
-        transport=transport,
-        epsilon=None if epsilon == math.inf else epsilon,
+        epsilon=epsilon,
         delta=delta,
         cycles=cycles,
         period=period,
-        topology=topology or (NEWSCAST if transport == "mixed" else topology_of(learner)),
+        topology=topology,
         seed=seed,
-        faults=Faults.parse(words),
-        fault_words=words,
+        faults=tuple(fault or ()),
         settings=settings(set_ or []),
-    )
+    ).options()
     if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):
         raise UsageError(f"--trace is for --transport memory and at most {_LARGEST_TRACE} agents times cycles")
     for option, path in (("--report", report), ("--trace", trace)):

@@ -7,19 +7,20 @@ import numpy as np
 from sottovoce.algorithms.family import records_of, settings_of
 from sottovoce.algorithms.golf.parts import scheme_of
 from sottovoce.algorithms.golf.settings import GolfSettings
-from sottovoce.config import AgentConfig
+from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import ConfigError, UsageError
 from sottovoce.experiments import push_sum
 from sottovoce.experiments.fleet import Fleet
 from sottovoce.experiments.run import run_fleet
-from sottovoce.experiments.run_spec import RunSpec
 from sottovoce.experiments.settings import Settings, settings
 from sottovoce.simulate.faults import Sessions
 from sottovoce.simulate.vector import PEERS
 from sottovoce.testbed import memory
+from sottovoce.testbed.measure import majority
 from sottovoce.testbed.plan import Plan, plan
 from sottovoce.testbed.progress import Watcher
+from sottovoce.testbed.run_spec import RunSpec
 
 
 def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
 
             document = processes.run(planned, watcher).document()
     if planned.classes > 1 and len(planned.test):
-        document["run"]["majority_class"] = float(np.bincount(planned.test.labels).max() / len(planned.test))
+        document["run"]["majority_class"] = majority(planned.test)
     document["run"]["engine"] = spec.engine
     document["run"]["spec"] = _told(spec)
     return document
@@ -61,19 +62,19 @@ def _told(spec: RunSpec) -> dict[str, Any]:
 
 
 def _by_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
-    config = planned.config
-    if push_sum.learns(config):
-        return push_sum.run(planned, config, watcher)
-    if isinstance(config.learner, GolfSettings):
-        document, _ = run_fleet(_of_one_record(planned, config), watcher)
+    learner = planned.config.learner
+    if isinstance(learner, PushSumSettings):
+        return push_sum.run(planned, watcher)
+    if isinstance(learner, GolfSettings):
+        document, _ = run_fleet(_of_one_record(planned), watcher)
         return document
     raise UsageError(
-        f"engine = vector: has arithmetic for push-sum's learners and golf, and none for {config.learner.name}: "
+        f"engine = vector: has arithmetic for push-sum's learners and golf, and none for {learner.name}: "
         "write engine = events"
     )
 
 
-def _of_one_record(planned: Plan, config: AgentConfig) -> Fleet:
+def _of_one_record(planned: Plan) -> Fleet:
     """The fleet that the plan has, as the vector engine knows it."""
     options = planned.options
     if any(len(raw) != 1 for raw in planned.raw):
@@ -88,20 +89,20 @@ def _of_one_record(planned: Plan, config: AgentConfig) -> Fleet:
         )
     held = [records_of(raw, planned.transform, planned.bounds) for raw in planned.raw]
     return Fleet(
-        settings=_settings(planned, config),
+        settings=_settings(planned),
         name=planned.name,
         records=Records(np.concatenate([own.features for own in held]), np.concatenate([own.labels for own in held])),
         test=planned.test,
         classes=planned.classes,
         model=planned.model,
-        scheme=scheme_of(config),
+        scheme=scheme_of(planned.config),
         transform=planned.transform,
         training_bounds=options.ranges_from_training,
     )
 
 
-def _settings(planned: Plan, config: AgentConfig) -> Settings:
-    options, learner = planned.options, settings_of(config, GolfSettings)
+def _settings(planned: Plan) -> Settings:
+    options, learner = planned.options, settings_of(planned.config, GolfSettings)
     faults = options.faults
     if faults.others_than("loss", "delay", "delay_spread", "churn") or isinstance(faults.churn, tuple):
         raise UsageError("engine = vector: knows the faults loss, delay and churn=lognormal(…): write engine = events")

@@ -1,6 +1,6 @@
 """Real agents under the virtual clock, asked for by the same keys as a vector run: `simulate --engine events`.
 
-An experiment file is a description of a run: see run_spec.py.
+An experiment file is a description of a run: see sottovoce.testbed.run_spec.
 """
 
 from collections.abc import Collection, Mapping
@@ -8,12 +8,12 @@ from typing import Any
 
 from sottovoce.data import DataSet
 from sottovoce.errors import ConfigError, UsageError
-from sottovoce.experiments.run_spec import run_spec
 from sottovoce.simulate import Trace
 from sottovoce.testbed import memory
 from sottovoce.testbed.options import Options
 from sottovoce.testbed.plan import plan
 from sottovoce.testbed.progress import Watcher
+from sottovoce.testbed.run_spec import run_spec
 
 LARGEST_TRACE = 2000
 """Agents times cycles of a run of which every state and message is written down."""

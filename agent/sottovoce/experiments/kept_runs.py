@@ -7,13 +7,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
 import sottovoce
+from sottovoce.data import DataSet, load
 from sottovoce.errors import UsageError
 
+_PATIENCE = 10.0  # seconds to wait for a scheduler
+
+_GUARANTEE = ("epsilon", "delta", "status", "spent_epsilon_max", "neighbouring", "unit", "reason", "mechanism")
 Keys = Mapping[str, Any]
 Outcome = dict[str, Any]
 
@@ -36,6 +41,17 @@ def kept(file: Path) -> dict[str, Outcome]:
         except (ValueError, KeyError):
             continue
     return found
+
+
+def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report promises."""
+    return {name: report["privacy"][name] for name in _GUARANTEE}
+
+
+@lru_cache(maxsize=1)
+def loaded(source: str) -> DataSet:
+    """A data set, which runs that follow one another in a process often share."""
+    return load(source)
 
 
 def new(
@@ -100,7 +116,3 @@ def cluster(address: str) -> Iterator[Executor]:
         yield client.get_executor(pure=False)
     finally:
         client.close()
-
-
-_PATIENCE = 10.0
-"""Seconds to wait for a scheduler."""

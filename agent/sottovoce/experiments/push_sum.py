@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.family import records_of
 from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, schedule_of
-from sottovoce.algorithms.push_sum.settings import PushSumSettings
-from sottovoce.config import AgentConfig
 from sottovoce.errors import UsageError
 from sottovoce.experiments.report import SIMULATED
 from sottovoce.experiments.seeds import Stream, child
@@ -27,12 +25,11 @@ from sottovoce.vault.simulated_sums import simulate_sums
 _BYTES_PER_NUMBER = 8
 
 
-def run(plan: Plan, config: AgentConfig, watcher: Watcher) -> dict[str, Any]:
+def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     """Run a fleet to its end.
 
     Args:
         plan: who holds what, and who sends to whom.
-        config: of every device.
         watcher: is shown how it goes.
 
     Returns:
@@ -42,10 +39,10 @@ def run(plan: Plan, config: AgentConfig, watcher: Watcher) -> dict[str, Any]:
         UsageError: the engine has no arithmetic for it; the message names the engine that has.
     """
     began, options = time.monotonic(), plan.options
-    vaults = _Vaults(plan, config)
+    vaults = _Vaults(plan)
     kernel = vaults.kernel
     fleet = PushSumFleet(
-        schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED), plan.peers, vaults.released,
+        schedule_of(plan.config, kernel.size), kernel.initial(INITIAL_SEED), plan.peers, vaults.released,
         loss=options.faults.loss, seed=child(options.seed, Stream.ENGINE),
     )  # fmt: skip
     meter = Meter(kernel, plan.test, options.seed)
@@ -84,11 +81,11 @@ def run(plan: Plan, config: AgentConfig, watcher: Watcher) -> dict[str, Any]:
 class _Vaults:
     """The vaults of the whole fleet: one mechanism, and one ledger that stands for all, which are charged alike."""
 
-    def __init__(self, plan: Plan, config: AgentConfig) -> None:
+    def __init__(self, plan: Plan) -> None:
         terms, budget = plan.family.terms, plan.options.budget
         kernel = plan.family.kernel
         held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
-        if config.learner.fidelity == "paper":
+        if plan.config.learner.fidelity == "paper":
             raise _without("fidelity = paper")
         if not isinstance(terms, GradientTerms) or kernel is None:
             raise _without("a threshold that moves, which learner.clipping = constant would keep")
@@ -135,8 +132,3 @@ class _Vaults:
 
 def _without(what: str) -> UsageError:
     return UsageError(f"engine = vector: has no arithmetic for {what}: write engine = events")
-
-
-def learns(config: AgentConfig) -> bool:
-    """Whether this is an algorithm of push-sum SGD."""
-    return isinstance(config.learner, PushSumSettings)

@@ -1,19 +1,16 @@
 """All runs of a sweep, each kept as soon as it is done, and what they come to."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sottovoce.data import DataSet, load
 from sottovoce.experiments import kept_runs
 from sottovoce.experiments.engines import run
 from sottovoce.experiments.figures.sweep import Silent
 from sottovoce.experiments.kept_runs import Outcome, digest
-from sottovoce.experiments.run_spec import combinations, run_spec, swept
+from sottovoce.testbed.run_spec import combinations, run_spec, swept
 
 SCHEMA = "sottovoce.sweep/1"
-_PRIVACY = ("epsilon", "delta", "status", "spent_epsilon_max", "neighbouring", "unit", "reason", "mechanism")
 _ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes has this machine for itself
 
 
@@ -36,14 +33,15 @@ def sweep(
         SottovoceError: a run cannot be made; those that were done are kept.
     """
     runs = combinations(values)
-    for keys in runs:
-        run_spec(keys, origin).options()  # what cannot be run is said before anything runs
     wanted = {digest(keys): keys for keys in runs}
+    specs = {key: run_spec(keys, origin) for key, keys in wanted.items()}
+    for spec in specs.values():
+        spec.options()  # what cannot be run is said before anything runs
     done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}
     left = {key: keys for key, keys in wanted.items() if key not in done}
     told(len(done), len(wanted), "")
     if left:
-        alone = any(run_spec(keys, origin).engine in _ONE_AT_A_TIME for keys in left.values())
+        alone = any(specs[key].engine in _ONE_AT_A_TIME for key in left)
         place = kept_runs.processes(1 if alone else len(left)) if on is None else kept_runs.cluster(on)
         with place as pool:
             for key, outcome, _ in kept_runs.new(left, one, file, pool):
@@ -59,11 +57,11 @@ def sweep(
 def one(keys: Mapping[str, Any]) -> Outcome:
     """One run in this process: what does not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
-    report = run(spec, Silent(), _loaded(spec.data))
+    report = run(spec, Silent(), kept_runs.loaded(spec.data))
     return {
         "final": report["final"],
         "majority_class": report["run"].get("majority_class"),
-        "privacy": {key: report["privacy"][key] for key in _PRIVACY},
+        "privacy": kept_runs.guarantee(report),
         "warnings": report["warnings"],
     }
 
@@ -71,8 +69,3 @@ def one(keys: Mapping[str, Any]) -> Outcome:
 def name(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """The keys of one run that others have otherwise."""
     return ", ".join(f"{key} = {keys[key]}" for key in swept(values)[1])
-
-
-@lru_cache(maxsize=1)
-def _loaded(source: str) -> DataSet:
-    return load(source)

@@ -84,6 +84,11 @@ Quality = Measures | Errors | PredictionErrors
 """Of all models, at one moment."""
 
 
+def majority(test: Records) -> float:
+    """The accuracy of always saying the most frequent class; 0 without records."""
+    return float(np.bincount(test.labels).max() / len(test)) if len(test) else 0.0
+
+
 class Meter:
     """Measures models on the test set.
 
@@ -103,7 +108,7 @@ class Meter:
     @property
     def majority(self) -> float:
         """The accuracy of always saying the most frequent class of the test set."""
-        return float(np.bincount(self._test.labels).max() / max(1, len(self._test))) if len(self._test) else 0.0
+        return majority(self._test)
 
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
         """On at most 100 models and 2,000 records, for the curve of a run."""

@@ -176,7 +176,9 @@ class Options:
         algorithm, table = self.algorithm, {"name": self.learner, "fidelity": self.fidelity}
         if algorithm.relation is None:
             return algorithm.neighbouring
-        own = {key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if _OF_LEARNER in key}
+        own = {
+            key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if key.startswith(_OF_LEARNER)
+        }
         return algorithm.relation(learner_settings({**table, **own}, "--set"))
 
     @property

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sottovoce.data import DataSet, load
 from sottovoce.experiments import events, kept_runs
 from sottovoce.experiments.figures.sweep import Silent, anchored
 from sottovoce.experiments.kept_runs import Outcome, digest, new
@@ -82,21 +81,14 @@ def conducted(
 def one(keys: Mapping[str, Any], measure: str) -> Outcome:
     """One run in this process."""
     options = events.options(keys, "study")
-    report, _ = events.run(options, Silent(), data=_loaded(options.data))
-    privacy = report["privacy"]
-    told = ("epsilon", "delta", "status", "spent_epsilon_max", "neighbouring", "unit", "reason", "mechanism")
+    report, _ = events.run(options, Silent(), data=kept_runs.loaded(options.data))
     return {
         "measure": report["final"][measure],
         "curve": [[point["cycle"], point.get(measure, point["accuracy_mean"])] for point in report["curve"]],
-        "privacy": {name: privacy[name] for name in told},
+        "privacy": kept_runs.guarantee(report),
         "wall_s": report["run"]["wall_s"],
         "warnings": report["warnings"],
     }
-
-
-@lru_cache(maxsize=1)
-def _loaded(source: str) -> DataSet:
-    return load(source)
 
 
 def _told(place: Place, outcome: Outcome) -> str:
