@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli import services
 from sottovoce.errors import NetworkError, UsageError
 
 _LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
@@ -20,15 +21,7 @@ State = Annotated[Path | None, typer.Option("--state", help="Its state directory
 @app.command()
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]) -> int:
     """Run the agent in the foreground until SIGTERM, Ctrl-C or `sottovoce agent stop`."""
-    from sottovoce.agent import endurance
-    from sottovoce.agent.faults import shown
-    from sottovoce.config import load
-    from sottovoce.observe import log_to_stderr
-
-    with shown():
-        settings = load(config)
-        log_to_stderr(settings.agent.log_level, settings.agent.log_format)
-        return endurance.run(settings)
+    return services.agent(config)
 
 
 @app.command()

@@ -1,19 +1,16 @@
-"""The command: every error ends with its documented exit code and one message on standard error."""
+"""The parts of the command line, and its words."""
 
-import errno
 import sys
-import traceback
 from importlib import import_module
 from typing import Annotated
 
 import typer
 
 import sottovoce
-from sottovoce.errors import ExitCode, SottovoceError
+from sottovoce.errors import ExitCode, UsageError
 
 _COMMANDS = ("run", "testbed", "simulate", "reproduce", "doctor", "top", "report")
 _GROUPS = ("agent", "fleet", "ledger", "model", "privacy", "config", "vault", "feed")
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def command_line(first: str | None = None) -> typer.Typer:
@@ -54,29 +51,21 @@ def _options(
     del version
 
 
-def run() -> int:
-    """Run the command; returns its exit code, and has said why if that is not 0."""
+def run() -> object:
+    """Parse the words of the command line, and do what they say.
+
+    Returns:
+        What the command returns: its exit code, if that is not 0.
+
+    Raises:
+        UsageError: they say nothing that there is.
+        SottovoceError: of the command.
+    """
     try:
-        code = command_line(*sys.argv[1:2])(standalone_mode=False, prog_name="sottovoce")
-        return _interrupted() if code == ExitCode.INTERRUPTED else code if isinstance(code, int) else ExitCode.DONE
-    except SottovoceError as error:
-        typer.echo(f"sottovoce: {error}", err=True)
-        return error.exit_code
+        return command_line(*sys.argv[1:2])(standalone_mode=False, prog_name="sottovoce")
     except typer.Abort:
-        return _interrupted()
-    except Exception as error:  # noqa: BLE001 - the outermost supervisor: anything else is a defect
-        if hasattr(error, "format_message"):  # a usage error found while parsing the command line
-            typer.echo(f"sottovoce: {error.format_message()} Try --help.", err=True)
-            return ExitCode.USAGE
-        if isinstance(error, OSError) and error.errno in _FULL:
-            typer.echo(f"sottovoce: {error.strerror}: make room where this command prints or writes", err=True)
-            return ExitCode.DATA
-        traceback.print_exc()
-        typer.echo("sottovoce: internal error: this is a defect; please report the lines above", err=True)
-        return ExitCode.INTERNAL
-
-
-def _interrupted() -> ExitCode:
-    """Typer catches KeyboardInterrupt itself, and makes this code of it."""
-    typer.echo("sottovoce: interrupted", err=True)
-    return ExitCode.INTERRUPTED
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        if hasattr(error, "format_message"):  # found while parsing the command line
+            raise UsageError(f"{error.format_message()} Try --help.") from error
+        raise

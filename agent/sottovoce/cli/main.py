@@ -3,7 +3,8 @@
 import io
 import sys
 
-from sottovoce.errors import ExitCode
+from sottovoce.cli.outcome import outcome
+from sottovoce.cli.services import asked_for
 
 
 def main() -> None:
@@ -11,11 +12,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε gets a question mark, not a traceback
-    try:
-        from sottovoce.cli.command import run
+    sys.exit(outcome(asked_for(sys.argv[1:]) or _parsed))
 
-        code = run()
-    except KeyboardInterrupt:
-        sys.stderr.write("sottovoce: interrupted\n")
-        code = ExitCode.INTERRUPTED
-    sys.exit(code)
+
+def _parsed() -> object:
+    from sottovoce.cli.command import run
+
+    return run()

@@ -1,0 +1,45 @@
+"""The commands that run for years, in the words of units, containers and testbeds.
+
+They are known without the parser of command lines, 2 MiB that would stay in a device's memory.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+
+def agent(config: Path) -> int:
+    """Run the agent of a configuration file until it is stopped."""
+    from sottovoce.agent import endurance
+    from sottovoce.agent.faults import shown
+    from sottovoce.config import load
+    from sottovoce.observe import log_to_stderr
+
+    with shown():
+        settings = load(config)
+        log_to_stderr(settings.agent.log_level, settings.agent.log_format)
+        return endurance.run(settings)
+
+
+def vault(config: Path) -> int:
+    """Serve the records and the ledger of a configuration file to its agent until it is stopped."""
+    from sottovoce.agent.faults import shown
+    from sottovoce.agent.vault_process import keep
+    from sottovoce.config import load
+    from sottovoce.observe import log_to_stderr
+
+    with shown():
+        settings = load(config)
+        log_to_stderr(settings.agent.log_level, settings.agent.log_format)
+        return keep(settings, config)
+
+
+_SERVICES = {"agent": agent, "vault": vault}
+
+
+def asked_for(words: list[str]) -> Callable[[], int] | None:
+    """The service of `agent run --config FILE` or `vault run --config FILE`; None for any other words."""
+    match words:
+        case [name, "run", "--config", file] if name in _SERVICES:
+            return partial(_SERVICES[name], Path(file))
+    return None
