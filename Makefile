@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 QUICK ?= --quick
 PAIRS ?= 10000
-TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap tests benchmarks .ci/docs)
+TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap lab/sottovoce_lab tests benchmarks .ci/docs)
 
 .PHONY: help
 help:  ## list the targets
@@ -20,7 +20,7 @@ demo: setup  ## the main job: a fleet of real processes learns on this machine
 .PHONY: setup
 setup: $(STAMP)  ## .venv with everything for development; quick when current
 
-$(STAMP): .ci/setup locks/dev.txt pyproject.toml
+$(STAMP): .ci/setup locks/dev.txt pyproject.toml lab/pyproject.toml
 	@.ci/setup
 	@touch $@
 

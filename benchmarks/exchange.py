@@ -26,10 +26,10 @@ from pathlib import Path
 import grpc
 import grpc.aio
 from sottovoce.identity import create_fleet, enrol
-from sottovoce.simulate import Faults
-from sottovoce.testbed.fleet import ProcessFleet
-from sottovoce.testbed.options import Options
-from sottovoce.testbed.plan import plan
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed.fleet import ProcessFleet
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import plan
 
 AGENTS = 8
 PERIODS = (0.1, 0.001)

@@ -15,9 +15,9 @@ from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.simulate import Device, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce_lab.simulate import Device, out_peers
 
 KERNEL = Softmax(2, 2)
 LEARNER = "clipd2p"

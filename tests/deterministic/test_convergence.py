@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
-from sottovoce.simulate import Faults, Simulation
+from sottovoce_lab.simulate import Faults, Simulation
 
 from tests.deterministic.fleet import Fleet, fleet
 

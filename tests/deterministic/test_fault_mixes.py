@@ -6,10 +6,10 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
-from sottovoce.simulate import Faults, Simulation
-from sottovoce.simulate.absences import Absence
-from sottovoce.simulate.fate import Fate
-from sottovoce.simulate.faults import AtCycle, Partition, Sessions
+from sottovoce_lab.simulate import Faults, Simulation
+from sottovoce_lab.simulate.absences import Absence
+from sottovoce_lab.simulate.fate import Fate
+from sottovoce_lab.simulate.faults import AtCycle, Partition, Sessions
 
 from tests.deterministic.fleet import fleet
 

@@ -13,11 +13,11 @@ from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.errors import InternalError
 from sottovoce.learners import Message
-from sottovoce.simulate import Device, Faults, Simulation
-from sottovoce.simulate import simulation as engine
-from sottovoce.simulate.invariants import AppliedOnce, Invariants
 from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce_lab.simulate import Device, Faults, Simulation
+from sottovoce_lab.simulate import simulation as engine
+from sottovoce_lab.simulate.invariants import AppliedOnce, Invariants
 
 from tests.deterministic.fleet import KERNEL, LEARNER, Fleet, fleet
 

@@ -7,11 +7,11 @@ import pytest
 from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, load
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.simulate import Faults
-from sottovoce.testbed import memory
-from sottovoce.testbed.options import Options
-from sottovoce.testbed.plan import Plan, plan
-from sottovoce.testbed.progress import Moment
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import Plan, plan
+from sottovoce_lab.testbed.progress import Moment
 
 AGENTS, CYCLES, STEPS = 8, 30, 24
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from sottovoce.data import apply
-from sottovoce.simulate import Faults
-from sottovoce.testbed import memory
-from sottovoce.testbed.measure import Measures
-from sottovoce.testbed.options import Options
-from sottovoce.testbed.plan import plan
-from sottovoce.testbed.progress import Moment
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.measure import Measures
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.progress import Moment
 
 AGENTS, CYCLES, BATCH, RATE, DECAY, CLIP = 8, 60, 64, 30.0, 0.9, 0.5
 

@@ -13,11 +13,11 @@ from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounde
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.numbering import blocks_of, numbered
 from sottovoce.vault.rooms.chains import ChainTerms
 from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce_lab.simulate import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 

@@ -2,7 +2,7 @@
 
 import json
 
-from sottovoce.simulate import Faults, Simulation, Trace
+from sottovoce_lab.simulate import Faults, Simulation, Trace
 
 from tests.deterministic.fleet import fleet
 

@@ -10,9 +10,9 @@ from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, Grad
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.data import Records
 from sottovoce.perturbation import visit_epsilons
-from sottovoce.simulate import Device, Faults, Simulation, Trace, out_peers
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce_lab.simulate import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 

@@ -9,9 +9,9 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from sottovoce.testbed.containers.asked import Asked
-from sottovoce.testbed.containers.prepare import prepare
-from sottovoce.testbed.containers.results import results
+from sottovoce_lab.testbed.containers.asked import Asked
+from sottovoce_lab.testbed.containers.prepare import prepare
+from sottovoce_lab.testbed.containers.results import results
 
 from tests.support.devices import free_port, some_records
 from tests.support.mosquitto import MOSQUITTO
@@ -25,7 +25,7 @@ pytestmark = [
 _DEVICE = """
 import sys
 from pathlib import Path
-from sottovoce.testbed.containers.device import run
+from sottovoce_lab.testbed.containers.device import run
 sys.exit(run(Path(sys.argv[1]), sys.argv[3:], sys.argv[2], "127.0.0.1"))
 """
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.simulate import Faults
-from sottovoce.testbed import memory
-from sottovoce.testbed.options import Options
-from sottovoce.testbed.plan import plan
-from sottovoce.testbed.progress import Moment
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.progress import Moment
 
 from tests.support.command import here
 from tests.support.devices import some_records

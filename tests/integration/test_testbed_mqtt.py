@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.identity import create_fleet
-from sottovoce.testbed import broker
-from sottovoce.testbed.broker import Own, broker_for
+from sottovoce_lab.testbed import broker
+from sottovoce_lab.testbed.broker import Own, broker_for
 
 from tests.support.devices import free_port, some_records
 from tests.support.mosquitto import MOSQUITTO, Broker

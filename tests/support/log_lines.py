@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ("agent/sottovoce", "coordinator-free-bootstrap/sottovoce_bootstrap")
+from tests.support.sources import ROOT, sources
+
 _LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
 
 
@@ -29,8 +29,7 @@ class LogLine:
 @cache
 def log_lines() -> tuple[LogLine, ...]:
     """Every one of them."""
-    files = [file for source in SOURCES for file in sorted((ROOT / source).rglob("*.py"))]
-    return tuple(line for file in files for line in _of(file))
+    return tuple(line for file in sources() for line in _of(file))
 
 
 def _of(file: Path) -> Iterator[LogLine]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.log_lines import ROOT
+from tests.support.sources import ROOT
 from tests.support.waiting import PATIENCE
 
 PROMETHEUS = ROOT / "deploy/prometheus"

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 import sottovoce
+from sottovoce.cli import lab
 from sottovoce.errors import ExitCode, UsageError
 
-_COMMANDS = ("run", "testbed", "simulate", "reproduce", "doctor", "top", "report")
+_COMMANDS = ("doctor", "top", "report")
+_OF_THE_LAB = ("run", "testbed", "simulate", "reproduce")
 _GROUPS = ("agent", "fleet", "ledger", "model", "privacy", "config", "vault", "feed")
 
 
@@ -27,7 +29,10 @@ def command_line(first: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    everything = first not in _COMMANDS + _GROUPS
+    everything = first not in _OF_THE_LAB + _COMMANDS + _GROUPS
+    for name in _OF_THE_LAB:
+        if everything or first == name:
+            lab.add(app, name)
     for name in _COMMANDS:
         if everything or first == name:
             app.command(name)(getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}"))

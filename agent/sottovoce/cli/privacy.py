@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sottovoce.cli.privacy_audit import run_audit
+from sottovoce.cli import lab
 from sottovoce.cli.privacy_compose import compose
 from sottovoce.cli.privacy_dossier import dossier
 from sottovoce.cli.privacy_explain import explain
@@ -14,7 +14,7 @@ from sottovoce.cli.privacy_views import views
 from sottovoce.errors import PrivacyError, UsageError
 
 app = typer.Typer(help="Calibrate noise, compose releases, compare views.", no_args_is_help=True)
-app.command("audit")(run_audit)
+lab.add(app, "audit")
 app.command("compose")(compose)
 app.command("dossier")(dossier)
 app.command("explain")(explain)

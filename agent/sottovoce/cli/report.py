@@ -21,8 +21,8 @@ def run_report(
     if (run is None) == (state is None):
         raise UsageError("give a report, RUN.json, or the --state directory of a device, and not both")
     from sottovoce.cli.output import check_writable, write
-    from sottovoce.experiments.figures.plots import pyplot
     from sottovoce.observe.pages.plots import Plotter
+    from sottovoce.observe.pages.pyplot import pyplot
 
     path = out or (run.with_suffix(".html") if run is not None else Path(f"{(state or Path()).absolute().name}.html"))
     if run is not None and path.absolute() == run.absolute():

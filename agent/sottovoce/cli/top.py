@@ -68,8 +68,8 @@ def _on_terminal() -> bool:
 
 def _devices(directory: Path | None, config: Path | None, state: Path | None, testbed: bool) -> "Devices":
     """What is to be looked at."""
+    from sottovoce.cli.testbeds import newest, states
     from sottovoce.cli.top_devices import Devices
-    from sottovoce.testbed.showing import newest, states
 
     if directory is not None and not testbed:
         raise UsageError(f"{directory}: a directory goes with --testbed; name a device with --config or --state")

@@ -10,8 +10,8 @@ from typing import Any
 
 from sottovoce.agent.control import ask
 from sottovoce.agent.status import SCHEMA as STATUS
+from sottovoce.cli.testbeds import read_progress
 from sottovoce.errors import NetworkError
-from sottovoce.testbed.showing import read_progress
 
 SCHEMA = "sottovoce.top/1"
 _ANSWERS_SECONDS = 2.0

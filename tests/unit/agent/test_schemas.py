@@ -17,10 +17,10 @@ from sottovoce.data.feed import store as feed_store
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema
 
+from tests.support.sources import sources
 from tests.unit.learners.support import push_sum
 
 LEARNER = push_sum("a", "b", size=3)
-_ROOT = Path(__file__).parents[3]
 
 
 def _state(path: Path) -> sqlite_store.SqliteStore:
@@ -116,8 +116,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 
 
 def test_all_that_keep_a_database_are_here() -> None:
-    sources = [*_ROOT.glob("agent/sottovoce/**/*.py"), *_ROOT.glob("coordinator-free-bootstrap/**/*.py")]
-    keeping = {path for path in sources if re.search(r"^SCHEMA = Schema\(", path.read_text(), re.MULTILINE)}
+    keeping = {path for path in sources() if re.search(r"^SCHEMA = Schema\(", path.read_text(), re.MULTILINE)}
     assert keeping == {Path(str(kept.module.__file__)).resolve() for kept in KEPT}
-    versioned = {path.name for path in sources if "user_version" in path.read_text()}
+    versioned = {path.name for path in sources() if "user_version" in path.read_text()}
     assert versioned == {"schema.py", "ledger_file.py"}

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from sottovoce.audit import LEARNERS, MECHANISMS, audit
-from sottovoce.audit.games import canaries
-from sottovoce.audit.subject import fresh
-from sottovoce.audit.targets.scaled import ScaledNoiseSums
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Ledger
+from sottovoce_lab.audit import LEARNERS, MECHANISMS, audit
+from sottovoce_lab.audit.games import canaries
+from sottovoce_lab.audit.subject import fresh
+from sottovoce_lab.audit.targets.scaled import ScaledNoiseSums
 
 from tests.mutations import mutants
 from tests.support.command import here

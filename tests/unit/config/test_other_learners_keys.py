@@ -8,10 +8,10 @@ from sottovoce.config import load
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.registry import ALGORITHMS, COMMON_KEYS
-from sottovoce.testbed.options import settings
+from sottovoce_lab.testbed.options import settings
 
 from tests.support.command import here
-from tests.support.log_lines import ROOT
+from tests.support.sources import ROOT
 
 HEAD = '[agent]\nstate = "state"\n[data]\nsource = "npz:x.npz"\nfeatures = 2\nclasses = 2\nexpected_records = 9\n'
 VALUES = {

@@ -6,28 +6,29 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-import sottovoce
-from sottovoce import registry
+from sottovoce import algorithms, registry
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, of_another, unknown
 
-HOME = Path(sottovoce.__file__).parent
+from tests.support.sources import shown, sources
+
+FOLDERS = Path(algorithms.__file__).parent
 OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means something else
-    "accounting/sampled.py": {"without-replacement"},  # how a batch is drawn
-    "cli/release_notation.py": {"without-replacement"},
-    "simulate/mixing.py": {"push-sum"},  # whose weights
-    "audit/targets/__init__.py": {"adad2p"},  # a mechanism
-    "registry.py": {DEFAULT},
+    "sottovoce/accounting/sampled.py": {"without-replacement"},  # how a batch is drawn
+    "sottovoce/cli/release_notation.py": {"without-replacement"},
+    "sottovoce_lab/simulate/mixing.py": {"push-sum"},  # whose weights
+    "sottovoce_lab/audit/targets/__init__.py": {"adad2p"},  # a mechanism
+    "sottovoce/registry.py": {DEFAULT},
     # The vector engine has arithmetic of its own for two of them.
-    "cli/simulate.py": {"golf", "gradient-walk"},
-    "experiments/settings.py": {"golf", "gradient-walk"},
-    "experiments/report.py": {"gradient-walk"},
-    "experiments/statement.py": {"gradient-walk"},
-    "experiments/run.py": {"golf", "gradient-walk"},
-    "experiments/fleet.py": {"golf", "gradient-walk"},
-    "experiments/figures/sweep.py": {"gradient-walk"},
-    "experiments/figures/boundary.py": {"golf"},
+    "sottovoce_lab/cli/simulate.py": {"golf", "gradient-walk"},
+    "sottovoce_lab/experiments/settings.py": {"golf", "gradient-walk"},
+    "sottovoce_lab/experiments/report.py": {"gradient-walk"},
+    "sottovoce_lab/experiments/statement.py": {"gradient-walk"},
+    "sottovoce_lab/experiments/run.py": {"golf", "gradient-walk"},
+    "sottovoce_lab/experiments/fleet.py": {"golf", "gradient-walk"},
+    "sottovoce_lab/experiments/figures/sweep.py": {"gradient-walk"},
+    "sottovoce_lab/experiments/figures/boundary.py": {"golf"},
 }
 
 
@@ -39,11 +40,7 @@ def named(file: Path) -> set[str]:
 
 
 def test_no_algorithm_is_named_outside_its_folder() -> None:
-    found = {
-        str(file.relative_to(HOME)): names
-        for file in HOME.rglob("*.py")
-        if file.relative_to(HOME).parts[0] != "algorithms" and (names := named(file))
-    }
+    found = {shown(file): names for file in sources() if not file.is_relative_to(FOLDERS) and (names := named(file))}
     assert found == OTHERWISE_MEANT
 
 
@@ -99,7 +96,7 @@ def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.Mon
     [
         ("nowhere:ALGORITHM", "cannot be loaded"),
         (f"{__name__}:MISNAMED", "is no Algorithm of that name"),
-        (f"{__name__}:HOME", "is no Algorithm of that name"),
+        (f"{__name__}:FOLDERS", "is no Algorithm of that name"),
     ],
 )
 def test_a_broken_one_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:

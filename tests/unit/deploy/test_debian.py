@@ -43,6 +43,8 @@ def test_the_manual_page_has_every_command(monkeypatch: pytest.MonkeyPatch) -> N
         assert f'.SH "{name.upper()}"' in page
     for name in ("agent run", "fleet join", "privacy calibrate"):
         assert f'.SS "{name}"' in page
+    for name in cli._OF_THE_LAB:
+        assert f'.SH "{name.upper()}"' not in page, "a device does not have it"
     assert "\\-\\-neighbouring" in page
     assert all(len(line) < 1000 for line in page.splitlines())
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from sottovoce.testbed.containers import __main__ as parts
-from sottovoce.testbed.containers.asked import Asked
-from sottovoce.testbed.containers.prepare import BROKER, BROKER_HOME, BROKER_PORT, METRICS_PORT
+from sottovoce_lab.testbed.containers import __main__ as parts
+from sottovoce_lab.testbed.containers.asked import Asked
+from sottovoce_lab.testbed.containers.prepare import BROKER, BROKER_HOME, BROKER_PORT, METRICS_PORT
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = ROOT / "deploy/compose"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sottovoce.door import Status
 from sottovoce.errors import DataError, PrivacyError, UsageError
-from sottovoce.experiments import settings
-from sottovoce.experiments.fleet import Fleet, assembled
-from sottovoce.experiments.statement import statement_of
+from sottovoce_lab.experiments import settings
+from sottovoce_lab.experiments.fleet import Fleet, assembled
+from sottovoce_lab.experiments.statement import statement_of
 
 
 def fleet(**values: Any) -> Fleet:

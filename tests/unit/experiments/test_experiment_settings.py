@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, SottovoceError, UsageError
-from sottovoce.experiments import KEYS, events, from_assignments, from_file, named, names, settings
-from sottovoce.simulate.vector import LogNormal, Network
+from sottovoce_lab.experiments import KEYS, events, from_assignments, from_file, named, names, settings
+from sottovoce_lab.simulate.vector import LogNormal, Network
 
 
 def assigned(*assignments: str) -> Any:

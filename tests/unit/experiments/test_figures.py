@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.errors import DataError, UsageError
-from sottovoce.experiments.figures import figure_named, figure_names, plots, regenerate
-from sottovoce.experiments.figures.findings import checked, surface
-from sottovoce.experiments.figures.specification import Claim, Extent, FigureSpec, Series
-from sottovoce.experiments.figures.sweep import Cell, Cells, Place, anchored, sweep
-from sottovoce.experiments.figures.tables import markdown
-from sottovoce.experiments.settings import KEYS, settings
+from sottovoce_lab.experiments.figures import figure_named, figure_names, plots, regenerate
+from sottovoce_lab.experiments.figures.findings import checked, surface
+from sottovoce_lab.experiments.figures.specification import Claim, Extent, FigureSpec, Series
+from sottovoce_lab.experiments.figures.sweep import Cell, Cells, Place, anchored, sweep
+from sottovoce_lab.experiments.figures.tables import markdown
+from sottovoce_lab.experiments.settings import KEYS, settings
 
 INF = float("inf")
 WALK = {"learner": "gradient-walk", "learner.budget": "k-times"}
@@ -148,7 +148,7 @@ def test_without_matplotlib_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch, 
 def test_without_any_data_set_there_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(plots, "pyplot", lambda: None)
     monkeypatch.setattr(
-        "sottovoce.experiments.figures.output.figure_named",
+        "sottovoce_lab.experiments.figures.output.figure_named",
         lambda name: spec(data={"absent": {"data.source": "idx:mnist"}}),
     )
     with pytest.raises(DataError, match="name the folder that has them with --data"):
@@ -159,7 +159,7 @@ def test_a_figure_is_regenerated_into_three_files(monkeypatch: pytest.MonkeyPatc
     pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
     for kind in ("grid", "curves"):
         monkeypatch.setattr(
-            "sottovoce.experiments.figures.output.figure_named", lambda name, kind=kind: spec(kind=kind)
+            "sottovoce_lab.experiments.figures.output.figure_named", lambda name, kind=kind: spec(kind=kind)
         )
         regenerate(kind, quick=True, folder=tmp_path, out=tmp_path, say=lambda text: None)
         assert {path.suffix for path in tmp_path.glob(f"{kind}.*")} == {".json", ".md", ".svg"}

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce.experiments import events, kept_runs
-from sottovoce.experiments.kept_runs import Outcome
-from sottovoce.experiments.studies import output, studies, study_named
-from sottovoce.experiments.studies.cells import Cells, cells, half_interval
-from sottovoce.experiments.studies.findings import checked
-from sottovoce.experiments.studies.page import markdown
-from sottovoce.experiments.studies.runs import Place, asked, conducted
-from sottovoce.experiments.studies.specification import Claim, Extent, Part, StudySpec
+from sottovoce_lab.experiments import events, kept_runs
+from sottovoce_lab.experiments.kept_runs import Outcome
+from sottovoce_lab.experiments.studies import output, studies, study_named
+from sottovoce_lab.experiments.studies.cells import Cells, cells, half_interval
+from sottovoce_lab.experiments.studies.findings import checked
+from sottovoce_lab.experiments.studies.page import markdown
+from sottovoce_lab.experiments.studies.runs import Place, asked, conducted
+from sottovoce_lab.experiments.studies.specification import Claim, Extent, Part, StudySpec
 
 PRIVACY = {
     "epsilon": 1.0, "delta": 1e-5, "status": "proved", "reason": "so it is", "unit": "record", "mechanism": "noise",

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.support.log_lines import ROOT
 from tests.support.monitoring import PROMETHEUS, alerts, expressions, panels
+from tests.support.sources import ROOT
 
 
 def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:

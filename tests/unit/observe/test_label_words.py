@@ -4,7 +4,7 @@ import re
 
 from sottovoce.agent.measured import CAUSES, REASONS, RECORD_REASONS, WAITS
 
-from tests.support.log_lines import ROOT
+from tests.support.sources import ROOT
 
 _AGENT = ROOT / "agent/sottovoce"
 _BOOTSTRAP = ROOT / "coordinator-free-bootstrap/sottovoce_bootstrap"

@@ -2,7 +2,8 @@
 
 import re
 
-from tests.support.log_lines import ROOT, log_lines
+from tests.support.log_lines import log_lines
+from tests.support.sources import ROOT
 
 _ROW = re.compile(r"^\| `([a-z-]+)` \| (debug|info|warning|error) \| .+ \|$", re.MULTILINE)
 _ONE_THAT_PASSES_IT_ON = "agent/sottovoce/vault/server.py"

@@ -6,7 +6,7 @@ from sottovoce.agent.faults import FOR_A_PERSON, KINDS
 from sottovoce.agent.measured import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
 from sottovoce.observe.metrics import CATALOGUE
 
-from tests.support.log_lines import ROOT
+from tests.support.sources import ROOT
 
 _PAGE = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(sottovoce_\w+)` \| (counter|gauge) \| (?:`(\w+)`)? ?\| .+ \|$", re.MULTILINE)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce.simulate import Faults, on_messages
-from sottovoce.simulate import faults as module
-from sottovoce.simulate.absences import Absence
-from sottovoce.simulate.faults import AtCycle, Partition, Sessions
+from sottovoce_lab.simulate import Faults, on_messages
+from sottovoce_lab.simulate import faults as module
+from sottovoce_lab.simulate.absences import Absence
+from sottovoce_lab.simulate.faults import AtCycle, Partition, Sessions
 
 
 @pytest.mark.parametrize(

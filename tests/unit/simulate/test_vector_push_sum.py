@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, Schedule
 from sottovoce.learners import Ask, PeersChanged, Received, Send
-from sottovoce.simulate import out_peers
-from sottovoce.simulate.vector.push_sum import PushSumFleet
+from sottovoce_lab.simulate import out_peers
+from sottovoce_lab.simulate.vector.push_sum import PushSumFleet
 
 from tests.unit.learners.support import TICK, FakeRelease
 

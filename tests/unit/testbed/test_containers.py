@@ -10,14 +10,14 @@ from sottovoce.agent.assemble import Variant
 from sottovoce.config import load
 from sottovoce.errors import ExitCode, IdentityError, NetworkError, UsageError
 from sottovoce.identity.invitation import read_bundle
-from sottovoce.testbed.containers import __main__ as parts
-from sottovoce.testbed.containers.asked import Asked, faults_of
-from sottovoce.testbed.containers.device import settle, variant_of
-from sottovoce.testbed.containers.fleet import ContainerFleet
-from sottovoce.testbed.containers.places import claim, make_ready, places, wait_until_ready
-from sottovoce.testbed.containers.prepare import prepare
-from sottovoce.testbed.faulty_transport import FaultyTransport
 from sottovoce.transport.memory import Exchange, MemoryTransport
+from sottovoce_lab.testbed.containers import __main__ as parts
+from sottovoce_lab.testbed.containers.asked import Asked, faults_of
+from sottovoce_lab.testbed.containers.device import settle, variant_of
+from sottovoce_lab.testbed.containers.fleet import ContainerFleet
+from sottovoce_lab.testbed.containers.places import claim, make_ready, places, wait_until_ready
+from sottovoce_lab.testbed.containers.prepare import prepare
+from sottovoce_lab.testbed.faulty_transport import FaultyTransport
 
 from tests.support.devices import some_records
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sottovoce.data import Records, Target
 from sottovoce.kernels.least_squares import LeastSquares
-from sottovoce.testbed.errors_of_prediction import PredictionMeter, least_squares
+from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, least_squares
 
 
 def records(*rows: tuple[float, float]) -> Records:

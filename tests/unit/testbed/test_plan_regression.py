@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.errors import ConfigError
-from sottovoce.simulate import Faults
-from sottovoce.testbed.options import Options
-from sottovoce.testbed.plan import Plan, plan
-from sottovoce.testbed.run_facts import shared_records, unpaid
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import Plan, plan
+from sottovoce_lab.testbed.run_facts import shared_records, unpaid
 
 from tests.support.loads import meters_file
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, UsageError
-from sottovoce.testbed.run_spec import ENGINES, assigned_over, combinations, run_spec
+from sottovoce_lab.testbed.run_spec import ENGINES, assigned_over, combinations, run_spec
 
 
 def test_what_is_not_said_is_the_learners() -> None:

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from sottovoce.cli.testbeds import newest, read_progress, states
 from sottovoce.errors import NetworkError
-from sottovoce.testbed.measure import Measures
-from sottovoce.testbed.options import Options
-from sottovoce.testbed.progress import Moment
-from sottovoce.testbed.showing import Showing, newest, read_progress, states
+from sottovoce_lab.testbed.measure import Measures
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.showing import Showing
 
 
 class _Seen:
@@ -36,7 +37,7 @@ def test_the_newest_one_that_runs_is_found_by_its_processes(tmp_path: Path) -> N
         (tmp_path / name / "agent-00").mkdir(parents=True)
     os.utime(tmp_path / "newer")
     processes = tmp_path / "proc"
-    run = ("python", "-m", "sottovoce.testbed.process")
+    run = ("python", "-m", "sottovoce_lab.testbed.process")
     _process(processes, 7, *run, f"{tmp_path}/older/agent-00/agent.toml", "0")
     _process(processes, 8, *run, f"{tmp_path}/newer/agent-00/agent.toml", "0")
     _process(processes, 9, *run, f"{tmp_path}/removed/agent-00/agent.toml", "0")

@@ -3,8 +3,8 @@
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.testbed.ends import left_behind, unfinished
-from sottovoce.testbed.measure import Meter
+from sottovoce_lab.testbed.ends import left_behind, unfinished
+from sottovoce_lab.testbed.measure import Meter
 
 KERNEL = Softmax(2, 2)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, PrivacyError, SottovoceError, UsageError
-from sottovoce.simulate import Faults
-from sottovoce.testbed.options import Options, settings
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed.options import Options, settings
 
 from tests.support.command import here
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.simulate import Faults
-from sottovoce.testbed import process
-from sottovoce.testbed.faulty_transport import FaultyTransport, Reach
-from sottovoce.testbed.measure import Measures
-from sottovoce.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.vault import Budget, Ledger
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed import process
+from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
+from sottovoce_lab.testbed.measure import Measures
+from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet

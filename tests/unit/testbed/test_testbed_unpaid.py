@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.testbed.errors_of_mean import ErrorMeter
-from sottovoce.testbed.gradient_bound import longest_gradient
+from sottovoce_lab.testbed.errors_of_mean import ErrorMeter
+from sottovoce_lab.testbed.gradient_bound import longest_gradient
 
 
 def test_errors_are_against_the_true_mean_of_all_vectors() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sottovoce
 from numpy.typing import NDArray
 from sottovoce.accounting.events import Event, GaussianSum
 from sottovoce.data import Records
@@ -21,6 +20,8 @@ from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.vault import Room
+
+from tests.support.sources import shown, sources
 
 OWNER = "meter-17"
 SIZE = 12
@@ -345,10 +346,9 @@ def test_the_statement_says_what_holds(make_vault: MakeVault) -> None:
 
 def test_only_the_vault_seals_releases() -> None:
     """By name: nothing else in the package so much as mentions the class; in each process, one function calls it."""
-    root = Path(sottovoce.__file__).parent
     mentions, calls = set(), []
-    for source in sorted(root.rglob("*.py")):
-        name = source.relative_to(root).as_posix()
+    for source in sources():
+        name = shown(source)
         for node in ast.walk(ast.parse(source.read_text())):
             match node:
                 case (
@@ -359,8 +359,10 @@ def test_only_the_vault_seals_releases() -> None:
                     mentions.add(name)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "SealedRelease":
                 calls.append(name)
-    assert mentions == {"vault/release.py", "vault/remote.py", "vault/vault.py"}
-    assert calls == ["vault/remote.py", "vault/vault.py"], "the vault's front in another process says what it was told"
+    assert mentions == {f"sottovoce/vault/{name}.py" for name in ("release", "remote", "vault")}
+    assert calls == ["sottovoce/vault/remote.py", "sottovoce/vault/vault.py"], (
+        "the vault's front in another process says what it was told"
+    )
 
 
 def test_a_stored_release_is_bytes_of_a_fixed_order(path: Path, make_vault: MakeVault) -> None:

@@ -1,0 +1,57 @@
+"""Testbeds that run on this machine: where they are, and what they have measured last."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import NetworkError
+
+PROGRESS = "progress.json"
+"""Where a testbed writes it, in its directory."""
+
+_ALWAYS = {"learner", "data", "cycles", "cycle"}
+_AGENT = b"sottovoce_lab.testbed.process"  # what runs its agents
+
+
+def read_progress(directory: Path) -> dict[str, Any] | None:
+    """What a testbed has measured last; None before it has, and where another program's file has that name."""
+    try:
+        document = json.loads((directory / PROGRESS).read_text())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and document.keys() >= _ALWAYS else None
+
+
+def states(directory: Path) -> list[Path]:
+    """The state directories of a testbed's agents, in order."""
+    return sorted(config.parent for config in directory.glob("agent-*/agent.toml"))
+
+
+def newest(processes: Path = Path("/proc")) -> Path:
+    """The directory of the testbed that this user started last, of those that run on this machine.
+
+    Args:
+        processes: where the kernel lists them.
+
+    Raises:
+        NetworkError: there is none.
+    """
+    found = [directory for directory in _directories(processes) if directory.is_dir()]
+    if not found:
+        raise NetworkError(
+            "no testbed of yours is running here: start one with `sottovoce testbed`, or name its directory"
+        )
+    return max(found, key=lambda directory: directory.stat().st_ctime)
+
+
+def _directories(processes: Path) -> Iterator[Path]:
+    """Of every agent process of a testbed of this user: its command line names its configuration file."""
+    for process in processes.glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if _AGENT in words and process.stat().st_uid == os.getuid():
+                yield Path(os.fsdecode(words[words.index(_AGENT) + 1])).parent.parent
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile

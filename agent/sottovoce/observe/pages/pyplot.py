@@ -1,0 +1,23 @@
+"""matplotlib, which is imported when something is drawn and not before."""
+
+import importlib
+from typing import Any
+
+from sottovoce.errors import UsageError
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, drawing into files.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        matplotlib = importlib.import_module("matplotlib")
+    except ImportError as error:
+        raise UsageError(
+            "plots are drawn by matplotlib, which is not installed: run pip install 'sottovoce[experiments]'"
+        ) from error
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "sottovoce"
+    return importlib.import_module("matplotlib.pyplot")

@@ -1,0 +1,97 @@
+"""Learners as they ship: all that is not in `Algorithm.audit` is what a device has whose owner says nothing."""
+
+import math
+from typing import Any, cast
+
+from sottovoce.algorithms.family import Family, budget_of, family_of
+from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
+from sottovoce.algorithms.push_sum.public.machine import PushSum
+from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
+from sottovoce.algorithms.rounds.public import Rounds
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.config import AgentConfig, checked
+from sottovoce.errors import InternalError
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.registry import ALGORITHMS
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.rooms.normalised import NormalisedTerms
+from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.rooms.walks import WalkTerms
+
+from sottovoce_lab.audit.subject import Subject, Watch
+from sottovoce_lab.audit.targets import learners, rounds, shared_model
+from sottovoce_lab.audit.targets.means import Means
+from sottovoce_lab.audit.targets.normalised import NormalisedSums
+from sottovoce_lab.audit.targets.records import PublishedRecords
+from sottovoce_lab.audit.targets.sums import GaussianSums
+from sottovoce_lab.audit.targets.walks import VisitSums
+from sottovoce_lab.audit.wiretap import PEERS
+
+_RECORDS = 256.0
+
+
+def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
+    """A learner's shipped default for this budget; one that adds no noise, for none.
+
+    Raises:
+        PrivacyError: the budget allows no such release.
+    """
+    config = _config(name, fidelity, epsilon, delta)
+    family, budget = family_of(config), budget_of(config)
+    match family.terms:
+        case GradientTerms() as terms:
+            kernel = cast(Softmax, family.kernel)
+            return GaussianSums(terms, budget, kernel, _watch(config, family, terms, kernel.size))
+        case NormalisedTerms(sums, rule):
+            kernel = cast(Softmax, family.kernel)
+            return NormalisedSums(
+                sums, budget, kernel, learners.push_sum(sums, kernel.size, _thresholds(config, kernel.size)), rule
+            )
+        case RecordTerms() as terms:
+            return PublishedRecords(terms.scheme, budget, learners.golf(terms.scheme))
+        case WalkTerms() as terms:
+            watch = learners.gradient_walk(terms.features, terms.classes)
+            return VisitSums(terms.law, budget, watch, terms.features)
+        case MeanTerms() as terms:
+            return Means(terms, budget, learners.average(terms.features))
+    raise InternalError(f"no audit of what learner `{name}` asks of a vault: report this")
+
+
+def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
+    known = ALGORITHMS[name]
+    chosen: dict[str, dict[str, Any]] = {
+        "data": {"source": "digits", "features": 256, "classes": 2, "expected_records": _RECORDS},
+        "learner": {"name": name, "fidelity": fidelity},
+    }
+    for key, value in known.audit.items():
+        table, _, own = key.partition(".")
+        chosen[table][own] = value
+    settings = {
+        "agent": {"state": "."},
+        **chosen,
+        "privacy": {"epsilon": math.inf if known.noiseless else epsilon, "delta": delta},
+        "membership": {"sampling": "static"},
+        "transport": {"peers": [{"id": 32 * ear[-1], "address": f"{ear}.invalid:1"} for ear in PEERS]},
+    }
+    return checked(settings, "audit")
+
+
+def _watch(config: AgentConfig, family: Family, terms: GradientTerms, size: int) -> Watch:
+    """What undoes a learner of sums of gradients."""
+    made, _ = family.learner("audited", learners.Unchecked(), ())
+    match made:
+        case PushSum():
+            return learners.push_sum(terms, size)
+        case Rounds():
+            return rounds.watch(terms, size, made.algorithm)
+        case SharedModel():
+            return shared_model.watch(made.schedule, size)
+    raise InternalError(f"no audit of what learner `{config.learner.name}` sends: report this")
+
+
+def _thresholds(config: AgentConfig, size: int) -> Thresholds:
+    schedule = push_sum_schedule(config, size)
+    if schedule.thresholds is None:
+        raise InternalError("sums in units of a threshold need one: report this")
+    return schedule.thresholds

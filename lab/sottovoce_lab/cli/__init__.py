@@ -1,0 +1,1 @@
+"""The lab's commands, which `sottovoce` finds where the lab is installed."""

@@ -1,0 +1,64 @@
+"""`sottovoce privacy audit`: does what leaves a device keep its promise."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from sottovoce.errors import PrivacyError, UsageError
+
+if TYPE_CHECKING:
+    from sottovoce_lab.audit import Audit
+
+
+def run_audit(
+    mechanism: Annotated[str | None, typer.Option(help="A mechanism of the vault.")] = None,
+    learner: Annotated[str | None, typer.Option(help="A learner, by its messages.")] = None,
+    fidelity: Annotated[Literal["sound", "paper"], typer.Option(help="Of the learner.")] = "sound",
+    epsilon: Annotated[float, typer.Option(help="ε of a device's budget.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="δ of the same.")] = 1e-5,
+    trials: Annotated[int | None, typer.Option(min=1, help="Canaries to tell apart; else what takes seconds.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the auditor's coins; a device's noise is never seeded.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Try to refute the stated ε from what a peer sees, and print how far that went. Ends with code 5 when it did."""
+    from sottovoce_lab.audit import audit
+
+    if (mechanism is None) == (learner is None):
+        raise UsageError("name what to audit, by one of --mechanism and --learner")
+    if mechanism is not None and fidelity != "sound":
+        raise UsageError("--fidelity is a learner's: a mechanism is what its name says")
+    if seed < 0:
+        raise UsageError(f"--seed {seed}: choose 0 or more")
+    outcome = audit(
+        "mechanism" if learner is None else "learner",
+        mechanism or learner or "",
+        fidelity=fidelity,
+        epsilon=epsilon,
+        delta=delta,
+        trials=trials,
+        seed=seed,
+        progress=lambda line: typer.echo(f"playing: {line}", err=True),
+    )
+    typer.echo(json.dumps(outcome.as_dict()) if as_json else _text(outcome))
+    if outcome.refuted:
+        raise PrivacyError(
+            f"the claim of {outcome.kind} `{outcome.name}` does not hold: do not rely on its ε; the games above that "
+            "refuted it say why"
+        )
+
+
+def _text(outcome: "Audit") -> str:
+    stated = outcome.statement.epsilon
+    claim = "no ε" if stated is None else f"ε = {stated:g} at δ = {outcome.delta:g} ({outcome.statement.status})"
+    lines = [f"{outcome.kind} {outcome.name}, {outcome.fidelity}, seen: {outcome.seen}; stated: {claim}"]
+    for finding in outcome.findings:
+        words = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _shown(name, fact))
+        lines.append(f"  {finding.game}: {words}")
+    lines.append(f"verdict: {outcome.verdict}; with 95 % confidence ε ≥ {outcome.epsilon_lower_bound:.3f}")
+    if (size := outcome.sample_size) is not None:
+        lines.append(f"were the truth twice the claim, {size} canaries in each world would refute it")
+    return "\n".join(lines)
+
+
+def _shown(name: str, fact: object) -> bool:
+    return name not in ("name", "question") and fact is not None

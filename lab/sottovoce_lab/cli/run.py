@@ -1,0 +1,101 @@
+"""`sottovoce run`: one description of a run, on the engine that it names; lists in it are a sweep."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from sottovoce.errors import UsageError
+
+from sottovoce_lab.cli.simulate import one_blas_thread
+
+
+def run_run(
+    file: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A TOML file, or a built-in experiment: golf, …")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key, for example engine=mqtt; a list is a sweep."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
+    ] = False,
+    kept: Annotated[
+        Path | None,
+        typer.Option(help="Of a sweep: each run is kept here as soon as it is done.", show_default="FILE.runs.jsonl"),
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="Of a sweep: dask://HOST:PORT, a Dask cluster, instead of this machine.")
+    ] = None,
+) -> None:
+    """Run a description of a run, or all of a sweep, and report."""
+    one_blas_thread()
+    from sottovoce.cli.output import check_writable, write
+
+    from sottovoce_lab.cli.table import ConsoleWatcher
+    from sottovoce_lab.experiments import from_assignments, named
+    from sottovoce_lab.experiments.engines import run
+    from sottovoce_lab.testbed.run_spec import assigned_over, run_spec, swept
+
+    typed = from_assignments(set_ or [], None)
+    values = assigned_over(named(file, None), typed)
+    _, lists = swept(values)
+    if report is not None:
+        check_writable("--report", report)
+    if lists:
+        document = _swept(values, file, kept or Path(f"{Path(file).stem}.runs.jsonl"), on, as_json)
+    elif on is not None or kept is not None:
+        raise UsageError("--on and --kept are for sweeps: write a list, for example --set seed=[0,1,2]")
+    else:
+        with ConsoleWatcher(quiet=as_json) as watcher:
+            document = run(run_spec(values, file, typed), watcher)
+        if not as_json:
+            watcher.summary(document)
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if as_json:
+        typer.echo(text)
+    if report is not None:
+        write("--report", report, text)
+
+
+def _swept(values: dict[str, Any], origin: str, kept: Path, on: str | None, quiet: bool) -> dict[str, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from sottovoce.cli.output import check_writable
+
+    from sottovoce_lab.experiments.sweep import sweep
+
+    check_writable("--kept", kept)
+    console = Console(stderr=True, highlight=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("", total=None)
+
+        def told(done: int, of: int, name: str) -> None:
+            progress.update(bar, completed=done, total=of, description=name)
+            if name and not console.is_terminal:
+                console.print(f"{done} of {of}: {name}", soft_wrap=True)
+
+        document = sweep(values, origin, kept, on, told)
+    if not quiet:
+        _table(document)
+    return document
+
+
+def _table(document: dict[str, Any]) -> None:
+    """One row a run."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for key in document["keys"]:
+        table.add_column(key)
+    for column in ("accuracy", "least", "loss", "always the majority", "ε spent", "status"):
+        table.add_column(column, justify="right")
+    for run in document["runs"]:
+        final, privacy = run["final"], run["privacy"]
+        measures = (final["accuracy_mean"], final["accuracy_min"], final["loss_mean"], run["majority_class"])
+        numbers = ["–" if number is None else f"{number:.3f}" for number in measures]
+        spent = "–" if privacy["spent_epsilon_max"] is None else f"{privacy['spent_epsilon_max']:.3f}"
+        table.add_row(*(str(run["set"][key]) for key in document["keys"]), *numbers, spent, privacy["status"])
+    Console(highlight=False).print(table)

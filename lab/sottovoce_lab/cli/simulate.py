@@ -1,0 +1,91 @@
+"""`sottovoce simulate`: whole fleets in a few arrays, or agent by agent under a virtual clock."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from sottovoce.errors import UsageError
+
+VECTOR = ("golf", "gradient-walk", "sequential-sgd")
+"""Learners whose devices hold one record, so that a whole fleet is a few arrays."""
+
+
+def run_simulate(
+    experiment: Annotated[
+        str, typer.Argument(metavar="FILE|NAME", help="A TOML file, or a built-in one: golf, without-replacement, …")
+    ],
+    engine: Annotated[
+        Literal["vector", "events"] | None,
+        typer.Option(
+            help="vector: cycles over arrays, of one-record devices. events: real agents under a virtual clock.",
+            show_default="vector for golf, gradient-walk and sequential-sgd",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of an experiment file.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write every state and message of a small run here.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
+    ] = False,
+) -> None:
+    """Simulate a fleet, and report."""
+    one_blas_thread()
+    from sottovoce.cli.output import check_writable, write
+
+    from sottovoce_lab.cli.table import ConsoleWatcher
+    from sottovoce_lab.experiments import events, from_assignments, named, run, settings
+
+    values: dict[str, Any] = {**named(experiment, None), **from_assignments(set_ or [], None)}
+    by_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
+    if engine == "vector" and not by_vector:
+        raise UsageError(f"--engine vector: is for the learners {', '.join(VECTOR)}; leave --engine out here")
+    for option, path in (("--report", report), ("--trace", trace)):
+        if path is not None:
+            check_writable(option, path)
+    with ConsoleWatcher(quiet=as_json) as watcher:
+        if by_vector:
+            values = {**named(experiment), **from_assignments(set_ or [])}
+            document, steps = run(settings(values, experiment), watcher, traced=trace is not None)
+        else:
+            asked = events.options(values, experiment, from_assignments(set_ or [], None))
+            document, steps = events.run(asked, watcher, traced=trace is not None)
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if as_json:
+        typer.echo(text)
+    else:
+        summary(document) if by_vector else watcher.summary(document)
+    if report is not None:
+        write("--report", report, text)
+    if trace is not None and steps is not None:
+        write("--trace", trace, json.dumps(steps))
+
+
+def summary(report: dict[str, Any]) -> None:
+    """Print what came out."""
+    run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
+    lines = {
+        "fleet": f"{run['agents']} agents, {run['learner']}, {run['model']}, {run['data']}, {run['topology']}",
+        "accuracy": f"{final['accuracy_mean']:.3f} mean, {final['accuracy_std']:.3f} standard deviation, over "
+        f"{final['models']} models, on records that no agent holds",
+        "privacy": f"none: {privacy['reason']}"
+        if privacy["epsilon"] is None
+        else f"ε = {privacy['epsilon']:g}, {privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']}: "
+        f"{privacy['mechanism']}",
+        "traffic": f"{traffic['messages']} messages, {traffic['wire_bytes'] / 2**20:.1f} MiB",
+        "time": f"{run['wall_s']:.1f} s",
+    }
+    for name, text in [*lines.items(), *(("warning", warning) for warning in report["warnings"])]:
+        typer.echo(f"{name:<10}{text}")
+
+
+def one_blas_thread() -> None:
+    """Matrices are small here and the work is divided elsewhere; with one thread sums also come out always the same.
+
+    It has to be said before numpy is imported, hence in the environment.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")

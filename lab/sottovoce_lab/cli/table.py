@@ -1,0 +1,153 @@
+"""The live table of a run and its summary."""
+
+from typing import Any, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from sottovoce_lab.testbed.measure import Errors, PredictionErrors, Quality
+from sottovoce_lab.testbed.progress import Moment
+
+_ROWS = 12
+_MIB = 2**20
+
+
+class ConsoleWatcher:
+    """Shows a run: a live table in a terminal, a line now and then elsewhere.
+
+    Args:
+        quiet: say nothing on standard output, which belongs to the JSON report.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=quiet, highlight=False)
+        self._moments: list[Moment] = []
+        self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def note(self, text: str) -> None:
+        """Something happened."""
+        self._console.print(text)
+
+    def moment(self, moment: Moment) -> None:
+        """Another cycle is over."""
+        self._moments.append(moment)
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+        elif moment.cycle == moment.cycles or moment.cycle % max(1, moment.cycles // _ROWS) == 0:
+            self._console.print("  ".join(f"{name} {value}" for name, value in _cells(moment).items()), soft_wrap=True)
+
+    def summary(self, report: dict[str, Any]) -> None:
+        """What came out."""
+        run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
+        alive = sum(agent["alive"] for agent in report["agents"])
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column()
+        table.add_row(
+            "fleet",
+            f"{run['agents']} agents ({alive} alive at the end), {run['learner']}, {run['data']}, {run['topology']}",
+        )
+        table.add_row(*_result(final))
+        if privacy["epsilon"] is None:
+            table.add_row("privacy", f"none: {privacy['reason']}")
+        elif privacy["spent_epsilon_max"] is None:
+            table.add_row("privacy", f"ε = {privacy['epsilon']:g} is claimed; charged as infinite: {privacy['reason']}")
+        else:
+            table.add_row(
+                "privacy",
+                f"ε = {privacy['spent_epsilon_max']:.4f} spent of {privacy['epsilon']:g} at δ = {privacy['delta']:g}: "
+                f"{privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']}",
+            )
+            table.add_row("", privacy["mechanism"])
+            if run["transport"] != "memory":
+                verdict = "every one agrees with its agent" if privacy["ledgers_agree"] else "NOT all agree: see below"
+                table.add_row("ledgers", f"{run['agents']} read from disk after the run: {verdict}")
+            table.add_row("sees it", privacy["threat_model"])
+        table.add_row(
+            "traffic",
+            f"{traffic['messages']} messages, {traffic['wire_bytes'] / _MIB:.1f} MiB, "
+            f"{traffic['wire_bytes_per_agent_cycle'] / 1024:.1f} KiB an agent and cycle",
+        )
+        used = report["resources"]
+        if used["rss_mib_median"] is not None:
+            table.add_row(
+                "agents",
+                f"{used['rss_mib_median']:.0f} MiB of memory ({used['rss_mib_max']:.0f} at most), "
+                f"{used['cpu_s_per_agent']:.1f} s of processor time, ready in {used['ready_s_median']:.1f} s",
+            )
+        table.add_row("time", f"{run['wall_s']:.0f} s")
+        for warning in report["warnings"]:
+            table.add_row("warning", warning)
+        self._console.print()
+        self._console.print(table)
+
+    def _table(self) -> Table:
+        table = Table()
+        cells = [_cells(moment) for moment in self._moments[-_ROWS:]]
+        for name in cells[-1]:
+            table.add_column(name, justify="right")
+        for row in cells:
+            table.add_row(*row.values())
+        return table
+
+
+def _result(final: dict[str, Any]) -> tuple[str, str]:
+    if "mae_least_squares" in final:
+        return "error", _prediction(final)
+    if "rmse_mean" in final:
+        return "error", (
+            f"{final['rmse_mean']:.4g} root mean square, {final['rmse_max']:.4g} worst agent; noise alone "
+            f"{final['rmse_theory']:.4g}, clip alone {final['rmse_clip']:.4g}"
+        )
+    return "accuracy", (
+        f"{final['accuracy_mean']:.3f} mean, {final['accuracy_min']:.3f} least, {final['accuracy_max']:.3f} best, "
+        "on records that no agent holds"
+    )
+
+
+def _prediction(final: dict[str, Any]) -> str:
+    unit = "" if final["unit"] is None else f" {final['unit']}"
+    named = {
+        "persistence": final["mae_persistence"],
+        "same time yesterday": final["mae_same_time_yesterday"],
+        "exact fit": final["mae_least_squares"],
+    }
+    beside = ", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None)
+    return f"{final['mae_mean']:.4g}{unit} mean absolute, {final['mae_max']:.4g} worst agent; {beside}"
+
+
+def _quality(measures: Quality) -> dict[str, str]:
+    if isinstance(measures, PredictionErrors):
+        baseline = measures.mae_persistence
+        beside = {} if baseline is None else {"persistence": f"{baseline:.4g}"}
+        return {"mae": f"{measures.mae_mean:.4g}", "worst": f"{measures.mae_max:.4g}", **beside}
+    if isinstance(measures, Errors):
+        return {"error": f"{measures.rmse_mean:.4g}", "worst": f"{measures.rmse_max:.4g}"}
+    return {
+        "accuracy": f"{measures.accuracy_mean:.3f}",
+        "least": f"{measures.accuracy_min:.3f}",
+        "best": f"{measures.accuracy_max:.3f}",
+    }
+
+
+def _cells(moment: Moment) -> dict[str, str]:
+    spent = "-" if moment.epsilon_spent is None else f"{moment.epsilon_spent:.3f}"
+    return {
+        "cycle": f"{moment.cycle}",
+        "time": f"{moment.elapsed_s:.0f} s",
+        "alive": f"{moment.alive}",
+        **_quality(moment.measures),
+        "ε spent": spent,
+        "messages": f"{moment.messages}",
+        "MiB": f"{moment.wire_bytes / _MIB:.1f}",
+    }

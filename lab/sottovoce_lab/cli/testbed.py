@@ -1,0 +1,120 @@
+"""`sottovoce testbed`: a fleet on this machine."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from sottovoce.errors import UsageError
+from sottovoce.registry import DEFAULT
+
+from sottovoce_lab.cli.simulate import one_blas_thread
+
+_LARGEST_TRACE = 2000
+
+
+def run_testbed(
+    agents: Annotated[int, typer.Option(help="How many agents.")] = 12,
+    learner: Annotated[str, typer.Option(help="The algorithm: see docs/reference/learners.md.")] = DEFAULT,
+    fidelity: Annotated[
+        Literal["sound", "paper"], typer.Option(help="sound: the strongest correct variant; paper: to the letter.")
+    ] = "sound",
+    data: Annotated[
+        str,
+        typer.Option(
+            help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE, meters:FILE#task=forecast."
+        ),
+    ] = "digits",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="softmax, ridge, pegasos, logistic, mlp, mean, mnist-cnn, mnist-mlp, cifar-cnn, resnet-18, meter-tcn, "
+            "har-cnn, or a FILE.onnx.",
+            show_default="softmax; golf: ridge, or pegasos to the letter; gradient-walk: pegasos",
+        ),
+    ] = None,
+    transport: Annotated[
+        Literal["grpc", "mqtt", "mixed", "memory"],
+        typer.Option(
+            help="grpc, mqtt: processes; mixed: of each, and of both; memory: one process, virtual clock, seeded noise."
+        ),
+    ] = "grpc",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Total ε, or inf for no noise.", show_default="2; push-sum: inf")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
+    cycles: Annotated[int, typer.Option(help="Cycles of each agent.")] = 60,
+    period: Annotated[float, typer.Option(help="Seconds between cycles.")] = 0.5,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            help="exponential, ring, star, full, bipartite, random-regular(K), disconnected or newscast.",
+            show_default="exponential; rounds and shared models: full; --transport mixed: newscast",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="loss=0.3, duplicate=0.05, delay=50ms±20ms, reorder=0.2, partition=0.5@cycle:10-20, "
+            "kill=0.33@cycle:20, restart=1@cycle:30, churn=lognormal(2,1), churn=trace:FILE, broker-kill=3s@cycle:20."
+        ),
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other key.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every state and message of a small run here; memory only.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
+    ] = False,
+) -> None:
+    """Let a fleet of agents on this machine learn a data set under a privacy budget, and report."""
+    if transport == "memory":
+        one_blas_thread()
+    from sottovoce.cli.output import check_writable, write
+
+    from sottovoce_lab.cli.table import ConsoleWatcher
+    from sottovoce_lab.simulate import Trace
+    from sottovoce_lab.testbed import memory, processes
+    from sottovoce_lab.testbed.options import settings
+    from sottovoce_lab.testbed.plan import plan
+    from sottovoce_lab.testbed.run_spec import RunSpec
+
+    options = RunSpec(
+        engine=transport,
+        agents=agents,
+        learner=learner,
+        fidelity=fidelity,
+        model=model,
+        data=data,
+        epsilon=epsilon,
+        delta=delta,
+        cycles=cycles,
+        period=period,
+        topology=topology,
+        seed=seed,
+        faults=tuple(fault or ()),
+        settings=settings(set_ or []),
+    ).options()
+    if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):
+        raise UsageError(f"--trace is for --transport memory and at most {_LARGEST_TRACE} agents times cycles")
+    for option, path in (("--report", report), ("--trace", trace)):
+        if path is not None:
+            check_writable(option, path)
+    witness = None if trace is None else Trace()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or keys and records of the fleet would stay behind
+    with ConsoleWatcher(quiet=as_json) as watcher:
+        planned = plan(options)
+        result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)
+    document = result.document()
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if as_json:
+        typer.echo(text)
+    else:
+        watcher.summary(document)
+    if report is not None:
+        write("--report", report, text)
+    if trace is not None and witness is not None:
+        write("--trace", trace, json.dumps(witness.document()))

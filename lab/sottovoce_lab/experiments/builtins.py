@@ -1,0 +1,36 @@
+"""The experiments that come with the package, as TOML files."""
+
+from collections.abc import Collection
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import UsageError
+
+from sottovoce_lab.experiments.settings import KEYS, from_file
+
+_FOLDER = resources.files("sottovoce_lab.experiments") / "builtin"
+
+
+def names() -> list[str]:
+    """The names that `sottovoce simulate` knows."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _FOLDER.iterdir() if entry.name.endswith(".toml"))
+
+
+def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
+    """Dotted keys and values of a built-in experiment, or of a file.
+
+    Args:
+        name: of the experiment, or a path.
+        known: the keys that there are; None to look at that later.
+
+    Raises:
+        UsageError: there is no such experiment.
+        ConfigError: the file cannot be read, or has a key that there is not.
+    """
+    if name in names():
+        with resources.as_file(_FOLDER / f"{name}.toml") as path:
+            return from_file(path, known)
+    if not name.endswith(".toml"):
+        raise UsageError(f"{name}: no such experiment; give a file that ends in .toml, or one of {', '.join(names())}")
+    return from_file(Path(name), known)

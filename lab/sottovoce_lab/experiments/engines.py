@@ -1,0 +1,130 @@
+"""From a run's description to its report, on the engine that it names."""
+
+from typing import Any
+
+import numpy as np
+from sottovoce.algorithms.family import records_of, settings_of
+from sottovoce.algorithms.golf.parts import scheme_of
+from sottovoce.algorithms.golf.settings import GolfSettings
+from sottovoce.algorithms.push_sum.settings import PushSumSettings
+from sottovoce.data import DataSet, Records
+from sottovoce.errors import ConfigError, UsageError
+
+from sottovoce_lab.experiments import push_sum
+from sottovoce_lab.experiments.fleet import Fleet
+from sottovoce_lab.experiments.run import run_fleet
+from sottovoce_lab.experiments.settings import Settings, settings
+from sottovoce_lab.simulate.faults import Sessions
+from sottovoce_lab.simulate.vector import PEERS
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.measure import majority
+from sottovoce_lab.testbed.plan import Plan, plan
+from sottovoce_lab.testbed.progress import Watcher
+from sottovoce_lab.testbed.run_spec import RunSpec
+
+
+def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[str, Any]:
+    """Run it.
+
+    Args:
+        spec: what.
+        watcher: is shown how it goes.
+        data: what `spec.data` names, when it is loaded already.
+
+    Returns:
+        the report, `sottovoce.report/1`.
+
+    Raises:
+        SottovoceError: it cannot be run; the message says what to change.
+    """
+    options = spec.options()
+    planned = plan(options, data)
+    match spec.engine:
+        case "vector":
+            document = _by_arrays(planned, watcher)
+        case "events" | "memory":
+            document = memory.run(planned, watcher).document()
+        case _:
+            from sottovoce_lab.testbed import processes
+
+            document = processes.run(planned, watcher).document()
+    if planned.classes > 1 and len(planned.test):
+        document["run"]["majority_class"] = majority(planned.test)
+    document["run"]["engine"] = spec.engine
+    document["run"]["spec"] = _told(spec)
+    return document
+
+
+def _told(spec: RunSpec) -> dict[str, Any]:
+    """What was asked, JSON-ready: infinity, which JSON has not, as the word that a file has for it."""
+    asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
+    return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
+
+
+def _by_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
+    learner = planned.config.learner
+    if isinstance(learner, PushSumSettings):
+        return push_sum.run(planned, watcher)
+    if isinstance(learner, GolfSettings):
+        document, _ = run_fleet(_of_one_record(planned), watcher)
+        return document
+    raise UsageError(
+        f"engine = vector: has arithmetic for push-sum's learners and golf, and none for {learner.name}: "
+        "write engine = events"
+    )
+
+
+def _of_one_record(planned: Plan) -> Fleet:
+    """The fleet that the plan has, as the vector engine knows it."""
+    options = planned.options
+    if any(len(raw) != 1 for raw in planned.raw):
+        raise UsageError(
+            f"engine = vector: devices of {options.learner} hold one record each: write partition = one-record, or "
+            "engine = events"
+        )
+    if options.topology not in PEERS:
+        raise UsageError(
+            f"engine = vector: {options.learner} knows the topologies {', '.join(PEERS)}, and not {options.topology}: "
+            "choose one of them, or write engine = events"
+        )
+    held = [records_of(raw, planned.transform, planned.bounds) for raw in planned.raw]
+    return Fleet(
+        settings=_settings(planned),
+        name=planned.name,
+        records=Records(np.concatenate([own.features for own in held]), np.concatenate([own.labels for own in held])),
+        test=planned.test,
+        classes=planned.classes,
+        model=planned.model,
+        scheme=scheme_of(planned.config),
+        transform=planned.transform,
+        training_bounds=options.ranges_from_training,
+    )
+
+
+def _settings(planned: Plan) -> Settings:
+    options, learner = planned.options, settings_of(planned.config, GolfSettings)
+    faults = options.faults
+    if faults.others_than("loss", "delay", "delay_spread", "churn") or isinstance(faults.churn, tuple):
+        raise UsageError("engine = vector: knows the faults loss, delay and churn=lognormal(…): write engine = events")
+    delay = [round((faults.delay + side * faults.delay_spread) / options.period) for side in (-1, 1)]
+    churn = f"lognormal({faults.churn.mu:g},{faults.churn.sigma:g})" if isinstance(faults.churn, Sessions) else "none"
+    found: dict[str, Any] = {
+        "agents": options.agents,
+        "cycles": options.cycles,
+        "seed": options.seed,
+        "epsilon": float("inf") if options.epsilon is None else options.epsilon,
+        "fidelity": options.fidelity,
+        "topology": options.topology,
+        "data.source": options.data,
+        "learner.name": options.learner,
+        "learner.model": planned.model,
+        "learner.perturbation": learner.perturbation,
+        "faults.drop": faults.loss,
+        "faults.delay": delay,
+        "faults.churn": churn,
+        "privacy.allow_unproved": options.allows_unproved,
+    }
+    try:
+        return settings(found, "engine = vector")
+    except ConfigError as error:
+        raise UsageError(f"{error}; or write engine = events") from error

@@ -1,0 +1,65 @@
+"""Real agents under the virtual clock, asked for by the same keys as a vector run: `simulate --engine events`.
+
+An experiment file is a description of a run: see sottovoce_lab.testbed.run_spec.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sottovoce.data import DataSet
+from sottovoce.errors import ConfigError, UsageError
+
+from sottovoce_lab.simulate import Trace
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.progress import Watcher
+from sottovoce_lab.testbed.run_spec import run_spec
+
+LARGEST_TRACE = 2000
+"""Agents times cycles of a run of which every state and message is written down."""
+
+
+def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
+    """What a run is asked to do, from dotted keys.
+
+    Args:
+        values: by key.
+        origin: the experiment, to be named in an error.
+        typed: keys that were given on the command line rather than by the experiment.
+
+    Raises:
+        ConfigError: a value is impossible, or the experiment has a key that there is not; the message names it.
+        PrivacyError: no ε holds, and the values do not allow that.
+        UsageError: there is no key of that name to be typed.
+    """
+    try:
+        return run_spec(values, origin, typed).options()
+    except UsageError as error:
+        if str(error).startswith("--set"):
+            raise
+        raise ConfigError(f"{origin}: {str(error).replace('--', '')}") from error
+
+
+def run(
+    asked: Options, watcher: Watcher, traced: bool = False, data: DataSet | None = None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Run a fleet under the virtual clock.
+
+    Args:
+        asked: what to do.
+        watcher: is shown how it goes.
+        traced: whether to write every state, message and private computation down; of a small run.
+        data: what `asked.data` names, when it is loaded already.
+
+    Returns:
+        the report, and the trace if there is one.
+
+    Raises:
+        SottovoceError: it cannot be run; the message says what to change.
+    """
+    if traced and asked.agents * asked.cycles > LARGEST_TRACE:
+        raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")
+    trace = Trace() if traced else None
+    report = memory.run(plan(asked, data), watcher, trace).document()
+    return report, None if trace is None else trace.document()

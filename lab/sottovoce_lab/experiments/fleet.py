@@ -1,0 +1,202 @@
+"""A fleet of one-record devices before it starts: who holds what, how it is perturbed, and what is held back."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import (
+    Bounds,
+    DataSet,
+    Records,
+    apply,
+    holdout,
+    load,
+    one_record,
+    synthetic,
+    two_gaussians,
+    uniform_bounds,
+    width,
+)
+from sottovoce.errors import UsageError
+from sottovoce.kernels.one_vs_all import copies, targets
+from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
+from sottovoce.vault.simulated_records import simulate
+
+from sottovoce_lab.experiments.seeds import Stream, child, generator
+from sottovoce_lab.experiments.settings import Settings
+from sottovoce_lab.simulate.vector import MOST_STORES
+
+_AGENTS = 1000
+_TRAINING_SHARE = 0.9
+_CHUNK = 2**16
+_MOST_PIXELS = 256
+_FEW = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """One record a device, and what is public about all of them.
+
+    Attributes:
+        settings: as asked.
+        name: of the data set.
+        records: transformed, one a device, in the order of devices; rows are not of length 1 yet.
+        test: transformed records that no device holds.
+        classes: c.
+        model: its name.
+        scheme: how records are perturbed.
+        transform: the steps of the transform.
+        training_bounds: whether the transform looked at the training set.
+    """
+
+    settings: Settings
+    name: str
+    records: Records
+    test: Records
+    classes: int
+    model: str
+    scheme: Scheme
+    transform: str
+    training_bounds: bool
+
+    def signed(self) -> NDArray[np.float32]:
+        """What each device holds for good, float32[n,k,d]: y^(k)x with noise, or without any at length 1."""
+        n, d = self.records.features.shape
+        q = np.empty((n, copies(self.classes), d), dtype=np.float32)
+        stream = generator(self.settings.seed, Stream.NOISE)
+        for part in _chunks(n):
+            features, labels = self.records.features[part], self.records.labels[part]
+            if self.settings.noiseless:
+                q[part] = targets(labels, self.classes)[:, :, np.newaxis] * self.units(features)[:, np.newaxis]
+            else:
+                q[part] = self.scheme.decode(simulate(self.scheme, features, labels, stream))
+        return q
+
+    def released(self) -> NDArray[np.int64]:
+        """What each device publishes, int64[n, width] on the grid of the scheme; the same noise as in `signed`."""
+        values = np.empty((len(self.records), self.scheme.width), dtype=np.int64)
+        stream = generator(self.settings.seed, Stream.NOISE)
+        for part in _chunks(len(values)):
+            features, labels = self.records.features[part], self.records.labels[part]
+            values[part] = simulate(self.scheme, features, labels, stream)
+        return values
+
+    def units(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows at length 1 in the norm of the learner: L1 to the letter, else L2; zero rows stay zero."""
+        order = 1 if self.settings.fidelity == "paper" or self.settings.learner.name == "gradient-walk" else 2
+        lengths = np.linalg.norm(features, ord=order, axis=1, keepdims=True)
+        units: NDArray[np.float64] = np.divide(features, lengths, out=np.zeros_like(features), where=lengths > 0)
+        return units
+
+
+def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
+    """Load the data, hold a test set back, deal out one record each, transform.
+
+    Args:
+        settings: what to do.
+        data: what `settings.data.source` names, when it is loaded already.
+
+    The official test split is used where there is one; else all records that no device gets, or a tenth when the
+    number of agents is left open.
+
+    Raises:
+        DataError: the data cannot be read, or a transform does not fit it.
+        PrivacyError: no scheme exists for such data and ε.
+        UsageError: there are more agents than records.
+    """
+    data = _loaded(settings) if data is None else data
+    train, test, bounds = data.records, data.test, data.bounds
+    seed, agents = settings.seed, settings.agents
+    if test is None:
+        share = 1 - (_TRAINING_SHARE if agents is None else agents / len(train))
+        if share <= 0:
+            raise UsageError(
+                f"agents = {agents}: {len(train)} records give as many agents one each and leave none for testing; "
+                "take fewer agents"
+            )
+        kept, held_back = holdout(len(train), seed, share)
+        train, test = train.at(kept), train.at(held_back)
+    agents = len(train) if agents is None else agents
+    train = train.at(one_record(len(train), agents, seed))
+    training_bounds = settings.data.bounds == "training" or (
+        settings.data.bounds is None and settings.fidelity == "paper"
+    )
+    if training_bounds:
+        bounds = (train.features.min(axis=0), train.features.max(axis=0))
+    elif isinstance(settings.data.bounds, tuple):
+        bounds = uniform_bounds(*settings.data.bounds, train.features.shape[1], "data.bounds")
+    model = _model(settings, agents)
+    transform = settings.data.transform or _default_transform(settings, data)
+    return Fleet(
+        settings=settings,
+        name=data.name,
+        records=Records(_transformed(transform, train.features, bounds), train.labels),
+        test=Records(_transformed(transform, test.features, bounds), test.labels),
+        classes=data.classes,
+        model=model,
+        scheme=_scheme(settings, model, width(transform, train.features.shape[1]), data.classes),
+        transform=transform,
+        training_bounds=training_bounds,
+    )
+
+
+def _loaded(settings: Settings) -> DataSet:
+    source, agents = settings.data.source, settings.agents or _AGENTS
+    data_seed = child(settings.seed, Stream.DATA)
+    if source == "synthetic":
+        return synthetic(settings.data.features, settings.data.classes, agents, data_seed)
+    if source == "two-gaussians":
+        return two_gaussians(agents, data_seed)
+    return load(source)
+
+
+def _default_transform(settings: Settings, data: DataSet) -> str:
+    """To the letter: min-max to [0, 1]. Else by declared bounds or a logarithm, without the record's own mean.
+
+    Few features are left their mean, which is much of what they say. Large images are pooled, which takes little from a
+    linear model and three quarters from every message.
+    """
+    features = data.records.features.shape[1]
+    if settings.fidelity == "paper":
+        return "squash(1)"
+    if settings.data.source == "synthetic":
+        return "unit,bias(0.3)"
+    if features < _FEW:
+        return "squash(0.05),bias(0.3)" if data.bounds is None else "squash(1),subtract(0.5),bias(0.3)"
+    side = math.isqrt(features)
+    large_image = settings.data.source.startswith("idx:") and side * side == features > _MOST_PIXELS
+    pooled = "pool(2)," if large_image and side % 2 == 0 else ""
+    return f"squash(0.05),{pooled}centre,unit,bias(0.3)"
+
+
+def _model(settings: Settings, agents: int) -> str:
+    """As chosen; or ridge, which learns most from the same releases.
+
+    To the letter, on a walk, and in a fleet where not everybody can keep everybody's record, what the paper uses.
+    """
+    published = settings.fidelity == "paper" or settings.learner.name != "golf"
+    return settings.learner.model or ("pegasos" if published or agents > MOST_STORES else "ridge")
+
+
+def _scheme(settings: Settings, model: str, features: int, classes: int) -> Scheme:
+    if settings.noiseless:
+        return scheme("exact", features, classes, None)
+    if settings.fidelity == "paper":
+        return scheme("laplace-copies", features, classes, settings.epsilon)
+    if settings.learner.perturbation == "best":
+        choose = best_for_ridge if model == "ridge" else best
+        return choose(features, classes, settings.epsilon)
+    return scheme(settings.learner.perturbation, features, classes, settings.epsilon)
+
+
+def _transformed(transform: str, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
+    """In chunks: transforms make copies."""
+    rows = np.empty((len(features), width(transform, features.shape[1])))
+    for part in _chunks(len(features)):
+        rows[part] = apply(transform, features[part], bounds)
+    return rows
+
+
+def _chunks(count: int) -> list[slice]:
+    return [slice(start, start + _CHUNK) for start in range(0, count, _CHUNK)]

@@ -1,0 +1,114 @@
+"""One simulation of gossip learning on perturbed records, from a fleet to a report."""
+
+import resource
+import time
+from typing import Any
+
+import numpy as np
+from sottovoce.kernels.gossip_rules import RULES
+
+from sottovoce_lab.experiments.fleet import Fleet
+from sottovoce_lab.experiments.measuring import Meter, Spread
+from sottovoce_lab.experiments.models import Fitted, Models, Travelling
+from sottovoce_lab.experiments.report import SIMULATED, charged, point, report
+from sottovoce_lab.experiments.seeds import Stream, child
+from sottovoce_lab.experiments.statement import statement_of
+from sottovoce_lab.simulate.vector import Engine, RecordStores, Tracer, TravellingModels
+from sottovoce_lab.testbed.progress import Moment, Watcher
+from sottovoce_lab.testbed.report import Traffic
+
+Document = dict[str, Any]
+
+
+def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document, Document | None]:
+    """Run a fleet to its end.
+
+    Args:
+        fleet: who holds what.
+        watcher: is shown how it goes.
+        traced: whether to write every message and state down.
+
+    Returns:
+        the report, and the trace if there is one.
+
+    Raises:
+        PrivacyError: no ε holds, and the settings do not allow that.
+        UsageError: too many devices for a model that needs all records.
+    """
+    began = time.monotonic()
+    settings, statement = fleet.settings, statement_of(fleet)
+    state, models, record_bytes = _made(fleet)
+    tracer = Tracer(state.described) if traced else None
+    engine = Engine(
+        state,
+        topology=settings.topology,
+        network=settings.faults.network,
+        churn=settings.faults.sessions,
+        seed=child(settings.seed, Stream.ENGINE),
+        tracer=tracer,
+    )
+    generator = np.random.default_rng(child(settings.seed, Stream.MEASURING))
+    meter = Meter(fleet, generator)
+    curve: list[Document] = []
+    stepping = 0.0
+
+    def measured(final: bool = False) -> Spread:
+        online = np.flatnonzero(engine.online)
+        devices = generator.permutation(online if online.size else len(engine.online))[: settings.evaluate.nodes]
+        chosen = models.of(devices)
+        return meter.final(*chosen) if final else meter.quick(*chosen)
+
+    def traffic() -> Traffic:
+        payload = engine.counts.sent * state.message_bytes + round(state.copied * record_bytes)
+        return Traffic(engine.counts.sent, payload, payload)
+
+    for cycle in range(1, settings.cycles + 1):
+        before = time.monotonic()
+        engine.step()
+        stepping += time.monotonic() - before
+        if cycle % settings.evaluate.every == 0 or cycle == settings.cycles:
+            now = Moment(
+                cycle, settings.cycles, time.monotonic() - began, int(np.count_nonzero(engine.online)), measured(),
+                charged(statement), traffic().messages, traffic().wire_bytes,
+            )  # fmt: skip
+            curve.append(point(now))
+            watcher.moment(now)
+    final = measured(final=True)
+    document = report(
+        fleet,
+        statement,
+        wall=time.monotonic() - began,
+        final=final,
+        curve=curve,
+        traffic=traffic(),
+        online=engine.online.tolist(),
+        releases=1,
+        facts={
+            "updates": state.updates,
+            "updates_per_s": round(state.updates / stepping, 1),
+            "messages_dropped": engine.counts.dropped,
+            "messages_missed": engine.counts.missed,
+            "state_sha256": state.digest(),
+            "rss_mib_max": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        },
+        warnings=[] if settings.noiseless else [SIMULATED],
+    )
+    return document, None if tracer is None else tracer.document()
+
+
+def _made(fleet: Fleet) -> tuple[TravellingModels | RecordStores, Models, float]:
+    """What the devices hold, the models of it, and the bytes of one record on its way."""
+    if fleet.model != "ridge":
+        travelling = TravellingModels(fleet.signed(), RULES[fleet.model])
+        return travelling, Travelling(travelling), 0.0
+    stores, values = RecordStores(len(fleet.records)), fleet.released()
+    return stores, Fitted(stores, fleet.scheme, values), _varint_bytes(values)
+
+
+def _varint_bytes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> float:
+    """Mean bytes of a record as protobuf's zigzag varints, 7 bits a byte."""
+    total = 0
+    for row in np.array_split(values, max(1, values.size // 2**20)):
+        zigzag = (row << 1 ^ row >> 63).astype(np.uint64)
+        total += row.size + sum(int(np.count_nonzero(zigzag >> np.uint64(7 * k))) for k in range(1, 10))
+    return total / len(values)

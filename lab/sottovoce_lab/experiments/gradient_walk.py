@@ -1,0 +1,101 @@
+"""One simulation of the gradient perturbation walk, from a fleet to a report."""
+
+import resource
+import time
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.errors import UsageError
+from sottovoce.kernels.gossip_rules import SLOPES
+from sottovoce.kernels.one_vs_all import targets
+from sottovoce.perturbation import visit_epsilons
+
+from sottovoce_lab.experiments.fleet import Fleet
+from sottovoce_lab.experiments.measuring import Meter
+from sottovoce_lab.experiments.report import SIMULATED, charged, point, report
+from sottovoce_lab.experiments.seeds import Stream, child, generator
+from sottovoce_lab.experiments.settings import Settings
+from sottovoce_lab.experiments.statement import statement_of
+from sottovoce_lab.simulate.vector import GradientWalk
+from sottovoce_lab.testbed.progress import Moment, Watcher
+from sottovoce_lab.testbed.report import Traffic
+
+
+def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
+    """Walk over a fleet until every device's budget is spent, or the cycles are over.
+
+    Raises:
+        PrivacyError: no ε holds, and the settings do not allow that.
+        UsageError: a batch is larger than the fleet.
+    """
+    began = time.monotonic()
+    settings, statement = fleet.settings, statement_of(fleet)
+    walk = walks(fleet, [settings.epsilon])
+    meter = Meter(fleet, generator(settings.seed, Stream.MEASURING))
+    devices, cycles = walk.devices, min(settings.cycles, len(_schedule(settings, settings.epsilon)))
+    first = np.zeros(1, dtype=np.int64)
+    curve = []
+    message = 8 * (walk.weights.size + 1)
+    for visit in islice(walk.passes(), cycles):
+        hops = visit * devices
+        now = Moment(
+            visit, cycles, time.monotonic() - began, devices, meter.quick(walk.weights, first), charged(statement),
+            hops, hops * message,
+        )  # fmt: skip
+        curve.append(point(now))
+        watcher.moment(now)
+    hops = cycles * devices
+    return report(
+        fleet,
+        statement,
+        wall=time.monotonic() - began,
+        final=meter.final(walk.weights, first),
+        curve=curve,
+        traffic=Traffic(hops, hops * message, hops * message),
+        online=[True] * devices,
+        releases=cycles,
+        facts={
+            "updates": hops,
+            "rss_mib_max": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        },
+        warnings=[] if settings.noiseless else [SIMULATED],
+    )
+
+
+def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
+    """Walks over the same fleet, one at each total ε, side by side.
+
+    Raises:
+        UsageError: a batch is larger than the fleet.
+    """
+    settings = fleet.settings
+    return GradientWalk(
+        _batched(fleet, settings.learner.batch),
+        SLOPES[fleet.model],
+        np.array([_schedule(settings, epsilon) for epsilon in epsilons]).T,
+        joint=settings.fidelity == "sound",
+        seed=child(settings.seed, Stream.ENGINE),
+    )
+
+
+def _schedule(settings: Settings, epsilon: float) -> tuple[float, ...]:
+    """ε of each visit to a device."""
+    return visit_epsilons(settings.learner.budget, settings.learner.visits, epsilon)
+
+
+def _batched(fleet: Fleet, size: int) -> NDArray[np.float64]:
+    """The records of each device of a walk, y^(k)x at L1 length 1: float64[devices, size, k, d].
+
+    Raises:
+        UsageError: there are fewer records than `size`.
+    """
+    if size > len(fleet.records):
+        raise UsageError(
+            f"learner.batch = {size}: there are only {len(fleet.records)} records; take a smaller batch, or more agents"
+        )
+    signs = targets(fleet.records.labels, fleet.classes)
+    signed = signs[:, :, np.newaxis] * fleet.units(fleet.records.features)[:, np.newaxis]
+    devices = len(signed) // size
+    return signed[: devices * size].reshape(devices, size, *signed.shape[1:])

@@ -1,0 +1,68 @@
+"""How good a fleet's models are: random devices, on test records that no device holds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.kernels.linear import OneVsAll
+
+from sottovoce_lab.experiments.fleet import Fleet
+from sottovoce_lab.testbed.measure import Measures
+
+_CURVE_RECORDS = 2000
+_MOST_SCORES = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class Spread(Measures):
+    """Measures with the standard deviation of the accuracy, over as many models."""
+
+    accuracy_std: float
+    models: int
+
+
+class Meter:
+    """Measures one-vs-all models on a fleet's test records.
+
+    Args:
+        fleet: whose test records.
+        generator: chooses the 2,000 records that stand for all while the fleet runs.
+    """
+
+    def __init__(self, fleet: Fleet, generator: np.random.Generator) -> None:
+        self._model = OneVsAll(fleet.test.features.shape[1], fleet.classes)
+        self._features = fleet.units(fleet.test.features)
+        self._labels = fleet.test.labels
+        self._sample = np.sort(generator.permutation(len(self._labels))[:_CURVE_RECORDS])
+
+    def quick(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
+        """On at most 2,000 test records; see `final`."""
+        return self._measure(weights, weight_of, self._sample)
+
+    def final(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
+        """On all test records.
+
+        Args:
+            weights: float64[m, k, d], different models.
+            weight_of: int64[devices]: which model each measured device has.
+        """
+        return self._measure(weights, weight_of, np.arange(len(self._labels)))
+
+    def _measure(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64], rows: NDArray[np.int64]) -> Spread:
+        parameters = weights.reshape(len(weights), -1)
+        features, labels = self._features[rows], self._labels[rows]
+        step = max(1, _MOST_SCORES // (len(rows) * weights.shape[1]))
+        accuracy, losses = np.empty(len(weights)), np.empty(len(weights))
+        for start in range(0, len(weights), step):
+            part = slice(start, start + step)
+            accuracy[part] = (self._model.predict(parameters[part], features) == labels).mean(axis=1)
+            losses[part] = self._model.loss(parameters[part], features, labels)
+        accuracy, losses = accuracy[weight_of], losses[weight_of]
+        return Spread(
+            accuracy_mean=float(accuracy.mean()),
+            accuracy_min=float(accuracy.min()),
+            accuracy_max=float(accuracy.max()),
+            loss_mean=float(losses.mean()),
+            accuracy_std=float(accuracy.std()),
+            models=len(accuracy),
+        )

@@ -1,0 +1,73 @@
+"""What measured devices predict with: their travelling models, or ridge models fitted from the records they hold."""
+
+import hashlib
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.kernels.ridge import ridge
+from sottovoce.perturbation import Scheme
+
+from sottovoce_lab.simulate.vector import RecordStores, TravellingModels
+
+Chosen = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Different models float64[m, copies, d], and which of them each device has, int64[devices]."""
+
+_MOST_WORK = 4e10
+
+
+class Models(Protocol):
+    """The models of a fleet."""
+
+    def of(self, devices: NDArray[np.int64]) -> Chosen:
+        """The models of some devices, or of the first few of them where fitting is dear."""
+        ...
+
+
+class Travelling:
+    """currentModel of each device."""
+
+    def __init__(self, state: TravellingModels) -> None:
+        self._state = state
+
+    def of(self, devices: NDArray[np.int64]) -> Chosen:
+        """See Models.of."""
+        return self._state.weights[devices].astype(np.float64), np.arange(len(devices))
+
+
+class Fitted:
+    """A ridge model from the published records that a device holds; devices that hold the same share one.
+
+    Different models take about as much work in a cycle as 4·10¹⁰ multiplications, and no fewer than one.
+
+    Args:
+        state: who holds what.
+        scheme: how records are perturbed.
+        values: int64[nodes, width], the published records.
+    """
+
+    def __init__(self, state: RecordStores, scheme: Scheme, values: NDArray[np.int64]) -> None:
+        self._state = state
+        self._scheme = scheme
+        self._values = values
+        self._known: dict[bytes, NDArray[np.float64]] = {}
+        work = float(len(values)) * scheme.features * (scheme.width + scheme.features)
+        self._most = max(1, int(_MOST_WORK / work))
+
+    def of(self, devices: NDArray[np.int64]) -> Chosen:
+        """See Models.of. A device has at least its own record."""
+        keys = [hashlib.sha256(self._state.bits[device].data).digest() for device in devices]
+        fitted: dict[bytes, NDArray[np.float64]] = {}
+        measured: list[bytes] = []
+        for key, device in zip(keys, devices, strict=True):
+            if key not in fitted:
+                if len(fitted) == self._most:
+                    continue
+                fitted[key] = self._known[key] if key in self._known else self._fit(int(device))
+            measured.append(key)
+        self._known = fitted
+        order = {key: place for place, key in enumerate(fitted)}
+        return np.stack(list(fitted.values())), np.array([order[key] for key in measured])
+
+    def _fit(self, device: int) -> NDArray[np.float64]:
+        return ridge(self._scheme.moments(self._values[self._state.held(device)]))

@@ -1,0 +1,134 @@
+"""Push-sum SGD by the vector engine, from a plan to a report."""
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, schedule_of
+from sottovoce.errors import UsageError
+from sottovoce.kernels import Kernel
+from sottovoce.vault import Ledger, SeededNoise, build
+from sottovoce.vault.rooms.gradients import GradientTerms, summed
+from sottovoce.vault.simulated_sums import simulate_sums
+
+from sottovoce_lab.experiments.report import SIMULATED
+from sottovoce_lab.experiments.seeds import Stream, child
+from sottovoce_lab.simulate.vector.push_sum import PushSumFleet
+from sottovoce_lab.testbed.measure import Meter
+from sottovoce_lab.testbed.plan import Plan
+from sottovoce_lab.testbed.progress import Moment, Watcher
+from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
+from sottovoce_lab.testbed.run_facts import curve_point, described, shared_records
+
+_BYTES_PER_NUMBER = 8
+
+
+def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
+    """Run a fleet to its end.
+
+    Args:
+        plan: who holds what, and who sends to whom.
+        watcher: is shown how it goes.
+
+    Returns:
+        the report.
+
+    Raises:
+        UsageError: the engine has no arithmetic for it; the message names the engine that has.
+    """
+    began, options = time.monotonic(), plan.options
+    vaults = _Vaults(plan)
+    kernel = vaults.kernel
+    fleet = PushSumFleet(
+        schedule_of(plan.config, kernel.size), kernel.initial(INITIAL_SEED), plan.peers, vaults.released,
+        loss=options.faults.loss, seed=child(options.seed, Stream.ENGINE),
+    )  # fmt: skip
+    meter = Meter(kernel, plan.test, options.seed)
+    curve = []
+
+    def traffic() -> Traffic:
+        sent = fleet.sent * (kernel.size + 1) * _BYTES_PER_NUMBER
+        return Traffic(fleet.sent, sent, sent)
+
+    for cycle in range(1, options.cycles + 1):
+        fleet.step()
+        moment = Moment(
+            cycle, options.cycles, time.monotonic() - began, options.agents, meter.quick(list(fleet.models)),
+            vaults.spent, traffic().messages, traffic().wire_bytes,
+        )  # fmt: skip
+        curve.append(curve_point(moment))
+        watcher.moment(moment)
+    statement = vaults.statement
+    return Report(
+        run={**described(plan, time.monotonic() - began), "transport": "vector"},
+        statement=statement,
+        final=meter.final(list(fleet.models)),
+        curve=curve,
+        traffic=traffic(),
+        resources=Resources(),
+        agents=[
+            AgentReport(f"agent-{i:05d}", True, options.cycles, len(plan.peers[i]), vaults.spent, fleet.steps)
+            for i in range(options.agents)
+        ],
+        faults=options.fault_words,
+        ledgers_agree=True,
+        warnings=[*shared_records(plan), *([] if statement.epsilon is None else [SIMULATED])],
+    ).document()
+
+
+class _Vaults:
+    """The vaults of the whole fleet: one mechanism, and one ledger that stands for all, which are charged alike."""
+
+    def __init__(self, plan: Plan) -> None:
+        terms, budget = plan.family.terms, plan.options.budget
+        kernel = plan.family.kernel
+        held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+        if plan.config.learner.fidelity == "paper":
+            raise _without("fidelity = paper")
+        if not isinstance(terms, GradientTerms) or kernel is None:
+            raise _without("a threshold that moves, which learner.clipping = constant would keep")
+        if budget.unit != "record" or summed(kernel, budget, held[0]):
+            raise _without("a unit other than record, or a model whose graph clips and sums")
+        if plan.options.faults.others_than("loss"):
+            raise _without("faults other than loss")
+        seeds = np.random.SeedSequence(child(plan.options.seed, Stream.NOISE)).generate_state(2, np.uint64)
+        self.kernel: Kernel = kernel
+        self._noise, self._batches = SeededNoise(int(seeds[0])), np.random.default_rng(int(seeds[1]))
+        self._rate = terms.batch / terms.of if terms.sampling == "poisson" else None
+        self._mechanism, self._program = terms.program(kernel, budget, kernel.size, summed=False)
+        self._ledger = Ledger.in_memory("fleet", budget)
+        self._event = self._mechanism.event if self._program.event is None else self._program.event
+        self.statement = build(
+            records=held[0], kernel=kernel, terms=terms, ledger=self._ledger, noise=SeededNoise(0)
+        ).statement
+        most = max(map(len, held))
+        self._features = np.zeros((len(held), most, held[0].features.shape[1]))
+        self._labels = np.zeros((len(held), most), dtype=np.int64)
+        self._there = np.zeros((len(held), most), dtype=np.bool_)
+        for device, records in enumerate(held):
+            rows = slice(len(records))
+            self._features[device, rows], self._labels[device, rows] = records.features, records.labels
+            self._there[device, rows] = True
+
+    @property
+    def spent(self) -> float | None:
+        """ε of each device so far."""
+        return self._ledger.spending().promised_epsilon
+
+    def released(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
+        """One release of each device at its own point, charged first. See Released."""
+        self._ledger.charge(self._ledger.spending().charges.to_bytes(32, "big"), self._event)
+        counted = self._there
+        if self._rate is not None:
+            counted = counted & (self._batches.random(counted.shape) < self._rate)
+
+        def gradients(part: slice) -> NDArray[np.float64]:
+            return self.kernel.gradients(points[part], self._features[part], self._labels[part])
+
+        return simulate_sums(self._mechanism, gradients, counted, self._noise), self._mechanism.step
+
+
+def _without(what: str) -> UsageError:
+    return UsageError(f"engine = vector: has no arithmetic for {what}: write engine = events")

@@ -1,0 +1,105 @@
+"""The report of a vector run: `sottovoce.report/1` with a few fields more."""
+
+from dataclasses import asdict
+from typing import Any
+
+import sottovoce
+from sottovoce.door import PrivacyStatement, Status
+
+from sottovoce_lab.experiments.fleet import Fleet
+from sottovoce_lab.experiments.measuring import Spread
+from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
+
+_MOST_AGENTS = 10_000
+
+SIMULATED = "simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost"
+
+
+def charged(statement: PrivacyStatement) -> float | None:
+    """ε charged to a record: what is not proved counts as infinite, which JSON writes as null."""
+    return statement.epsilon if statement.status is Status.PROVED else None
+
+
+def point(moment: Moment) -> dict[str, Any]:
+    """One point of the curve."""
+    return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), "online": moment.alive, **asdict(moment.measures)}
+
+
+def report(
+    fleet: Fleet,
+    statement: PrivacyStatement,
+    *,
+    wall: float,
+    final: Spread,
+    curve: list[dict[str, Any]],
+    traffic: Traffic,
+    online: list[bool],
+    releases: int,
+    facts: dict[str, Any],
+    warnings: list[str],
+) -> dict[str, Any]:
+    """The JSON document.
+
+    Args:
+        fleet: what ran.
+        statement: the guarantee.
+        wall: seconds.
+        final: measures at the end.
+        curve: measures on the way.
+        traffic: what was sent.
+        online: each device at the end; above 10,000 devices they are not listed one by one.
+        releases: noised outputs of each device.
+        facts: more about the run.
+        warnings: what a reader must know.
+    """
+    settings = fleet.settings
+    spent = charged(statement)
+    listed = len(online) <= _MOST_AGENTS
+    agents = [
+        AgentReport(f"agent-{i:05d}", alive, settings.cycles, 0, spent, releases)
+        for i, alive in enumerate(online if listed else [])
+    ]
+    if not listed:
+        warnings = [*warnings, f"agents: more than {_MOST_AGENTS}, and alike: none is listed"]
+    document = Report(
+        run={
+            "learner": settings.learner.name,
+            "fidelity": settings.fidelity,
+            "model": fleet.model,
+            "transport": "vector",
+            "topology": settings.topology,
+            "agents": len(online),
+            "data": settings.data.source,
+            "partition": settings.partition,
+            "seed": settings.seed,
+            "cycles": settings.cycles,
+            "wall_s": round(wall, 3),
+            "version": sottovoce.__version__,
+            "transform": fleet.transform,
+            "perturbation": "gradient" if settings.learner.name == "gradient-walk" else fleet.scheme.name,
+            **facts,
+        },
+        statement=statement,
+        final=final,
+        curve=curve,
+        traffic=traffic,
+        resources=Resources(),
+        agents=agents,
+        faults=_faults(fleet),
+        ledgers_agree=True,
+        warnings=warnings,
+    ).document()
+    document["privacy"]["releases"] = releases * len(online)
+    document["privacy"]["spent_epsilon_max"] = spent
+    document["traffic"]["wire_bytes_per_agent_cycle"] = traffic.wire_bytes / (len(online) * settings.cycles)
+    return document
+
+
+def _faults(fleet: Fleet) -> list[str]:
+    faults = fleet.settings.faults
+    words = [f"drop={faults.drop:g}"] if faults.drop else []
+    low, high = faults.network.delay
+    words += [f"delay={low}..{high} cycles"] if high else []
+    words += [f"churn={faults.churn}, {faults.online:g} online"] if faults.churn != "none" else []
+    return words

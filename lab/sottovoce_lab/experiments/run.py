@@ -1,0 +1,43 @@
+"""From settings to a report."""
+
+from typing import Any
+
+from sottovoce.errors import UsageError
+
+from sottovoce_lab.experiments import golf, gradient_walk, sequential
+from sottovoce_lab.experiments.fleet import Fleet, assembled
+from sottovoce_lab.experiments.settings import Settings
+from sottovoce_lab.testbed.progress import Watcher
+
+LARGEST_TRACE = 2000
+"""Agents times cycles of a run of which every state and message is written down."""
+
+
+def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Run a simulation.
+
+    Args:
+        settings: what to do.
+        watcher: is shown how it goes.
+        traced: whether to write every message and state down; of `golf` only, and of a small run.
+
+    Returns:
+        the report, and the trace if there is one.
+
+    Raises:
+        DataError, PrivacyError, UsageError: it cannot be run; the message says what to change.
+    """
+    if traced and settings.learner.name != "golf":
+        raise UsageError("--trace is for the learner golf: a walk has one model, which the report follows")
+    fleet = assembled(settings)
+    if traced and len(fleet.records) * settings.cycles > LARGEST_TRACE:
+        raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")
+    return run_fleet(fleet, watcher, traced)
+
+
+def run_fleet(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The same for a fleet that is assembled already."""
+    settings = fleet.settings
+    if settings.learner.name == "golf":
+        return golf.run(fleet, watcher, traced)
+    return (gradient_walk if settings.learner.name == "gradient-walk" else sequential).run(fleet, watcher), None

@@ -1,0 +1,248 @@
+"""What a simulation is asked to do: the one typed schema of `sottovoce simulate`, from TOML and from `--set`."""
+
+import math
+import re
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from sottovoce.assignments import assigned
+from sottovoce.errors import ConfigError, UsageError
+from sottovoce.nearest import nearest
+
+from sottovoce_lab.simulate.vector import PEERS, LogNormal, Network
+
+_MOST = 10_000_000
+_MOST_HALVINGS = 500
+_ALIASES = {"data": "data.source", "learner": "learner.name"}
+_KINDS_WITH_PATH = ("csv", "idx", "npz")
+
+
+class DataSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[data]`: which records there are, and how they are seen. `data = X` is short for `data.source = X`."""
+
+    source: Annotated[str, Meta(description="a data SPEC, `synthetic` or `two-gaussians`")] = "synthetic"
+    features: Annotated[int, Meta(ge=1, le=100_000, description="synthetic: d")] = 20
+    classes: Annotated[int, Meta(ge=2, le=1000, description="synthetic: c")] = 2
+    bounds: Annotated[
+        Literal["declared", "training"] | tuple[float, float] | None,
+        Meta(description="ranges of the features: declared, [LOW, HIGH] for all, or the training set's own (no ε)"),
+    ] = None
+    transform: Annotated[str | None, Meta(description="steps of the feature transform")] = None
+
+
+class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[learner]`: `learner = X` is short for `learner.name = X`."""
+
+    name: Literal["golf", "gradient-walk", "sequential-sgd"] = "golf"
+    model: Annotated[
+        Literal["ridge", "pegasos", "logistic"] | None,
+        Meta(description="without it ridge; pegasos to the letter, on a walk, and in fleets too large for ridge"),
+    ] = None
+    perturbation: Annotated[
+        Literal["best", "laplace", "privunit", "krr-privunit"],
+        Meta(description="how records are perturbed; best: by the public rule"),
+    ] = "best"
+    budget: Annotated[
+        Literal["once", "k-times", "halving"], Meta(description="gradient-walk: how ε is spent over visits")
+    ] = "once"
+    visits: Annotated[int, Meta(ge=1, le=10_000, description="gradient-walk: k of k-times and halving")] = 1
+    batch: Annotated[int, Meta(ge=1, le=1_000_000, description="gradient-walk: records a device holds")] = 1
+
+    def __post_init__(self) -> None:
+        """Halves of halves come to nothing."""
+        if self.budget == "halving" and self.visits > _MOST_HALVINGS:
+            raise ValueError(
+                f"halving has at most {_MOST_HALVINGS} visits: what is left of ε is nothing - at `$.visits`"
+            )
+
+
+class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[faults]`: what goes wrong."""
+
+    drop: Annotated[float, Meta(ge=0, lt=1, description="probability that a message is lost")] = 0.0
+    delay: Annotated[
+        tuple[int, int] | int, Meta(description="cycles a message takes: a number, or [FEWEST, MOST], uniformly")
+    ] = 0
+    churn: Annotated[
+        str, Meta(description="none, or lognormal(MU, SIGMA): log-normal lengths of online sessions, in cycles")
+    ] = "none"
+    online: Annotated[float, Meta(gt=0, le=1, description="with churn: share of devices online at any moment")] = 0.9
+
+    def __post_init__(self) -> None:
+        """Values that depend on one another."""
+        low, high = self.network.delay
+        if not 0 <= low <= high <= 1000:
+            raise ValueError("write a number of cycles from 0 to 1000, or two, the smaller first - at `$.delay`")
+        _ = self.sessions
+
+    @property
+    def network(self) -> Network:
+        """What happens to messages."""
+        return Network(self.drop, (self.delay, self.delay) if isinstance(self.delay, int) else self.delay)
+
+    @property
+    def sessions(self) -> LogNormal:
+        """When devices are online."""
+        if self.churn == "none":
+            return LogNormal()
+        match = re.fullmatch(r"lognormal\(([-+0-9.e]+), *([0-9.e]+)\)", self.churn)
+        try:
+            mu, sigma = (float(match[1]), float(match[2])) if match else (math.nan, math.nan)
+        except ValueError:
+            mu = sigma = math.nan
+        if not (-2 <= mu <= 20 and 0 <= sigma <= 5):
+            raise ValueError("write none or for example lognormal(0,1) - at `$.churn`")
+        return LogNormal(self.online, mu, sigma)
+
+
+class EvaluationSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[evaluate]`: how the fleet is measured."""
+
+    nodes: Annotated[int, Meta(ge=1, le=10_000, description="random devices measured in a cycle")] = 100
+    every: Annotated[int, Meta(ge=1, le=_MOST, description="cycles from one measurement to the next")] = 1
+
+
+class PrivacySettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[privacy]`."""
+
+    allow_unproved: Annotated[bool, Meta(description="run although no ε holds")] = False
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole simulation."""
+
+    agents: Annotated[
+        Annotated[int, Meta(ge=1, le=_MOST)] | None, Meta(description="devices; without it as many as records allow")
+    ] = None
+    cycles: Annotated[int, Meta(ge=1, le=_MOST, description="cycles, or passes of a walk over all devices")] = 50
+    seed: Annotated[int, Meta(ge=0, le=2**62, description="of everything")] = 0
+    epsilon: Annotated[float, Meta(gt=0, description="ε of a record; inf for no noise")] = 5.0
+    fidelity: Literal["sound", "paper"] = "sound"
+    topology: Annotated[str, Meta(description=", ".join(PEERS))] = "uniform"
+    partition: Annotated[str, Meta(description="one-record: a device holds one record")] = "one-record"
+    data: DataSettings = DataSettings()
+    learner: LearnerSettings = LearnerSettings()
+    faults: FaultSettings = FaultSettings()
+    evaluate: EvaluationSettings = EvaluationSettings()
+    privacy: PrivacySettings = PrivacySettings()
+
+    def __post_init__(self) -> None:
+        """Values that depend on one another."""
+        if self.topology not in PEERS:
+            raise ValueError(f"choose one of {', '.join(PEERS)} - at `$.topology`")
+        if self.partition != "one-record":
+            raise ValueError("the vector engine's devices hold one record: write one-record - at `$.partition`")
+        if self.learner.name != "golf" and self.learner.model == "ridge":
+            raise ValueError("a walk has the models pegasos and logistic - at `$.learner.model`")
+        if self.epsilon > 500 and not math.isinf(self.epsilon):
+            raise ValueError("above 500 nothing is promised; choose less, or inf for no noise - at `$.epsilon`")
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether nothing is promised."""
+        return math.isinf(self.epsilon)
+
+
+KEYS = tuple(
+    f"{table.name}.{field.name}" if issubclass(type(table.default), Struct) else table.name
+    for table in msgspec.structs.fields(Settings)
+    for field in (msgspec.structs.fields(type(table.default)) if issubclass(type(table.default), Struct) else (table,))
+)
+
+
+def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any]:
+    """Dotted keys and values of a TOML file; relative paths in a data SPEC are relative to the file.
+
+    Args:
+        path: the file.
+        known: the keys that there are; None to look at that later.
+
+    Raises:
+        ConfigError: the file cannot be read, or has a key that there is not.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give a TOML file, or a built-in name") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text; an experiment is a TOML file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    values = flat(tables, str(path), known)
+    if isinstance(source := values.get("data.source"), str):
+        values["data.source"] = _anchored(source, path.absolute().parent)
+    return values
+
+
+def flat(tables: Mapping[str, Any], origin: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
+    """Dotted keys and values of nested tables.
+
+    Raises:
+        ConfigError: a key that there is not; the message names the nearest.
+    """
+    values: dict[str, Any] = {}
+    for name, value in tables.items():
+        inside = value.items() if isinstance(value, dict) else [("", value)]
+        for key, item in inside:
+            dotted = f"{name}.{key}" if key else _ALIASES.get(name, name)
+            if known is not None and dotted not in known:
+                raise ConfigError(f"{origin}: {dotted}: there is no such key.{_hint(dotted)}")
+            values[dotted] = item
+    return values
+
+
+def from_assignments(assignments: Sequence[str], known: Collection[str] | None = KEYS) -> dict[str, Any]:
+    """Dotted keys and TOML values from `--set KEY=VALUE`; what is no TOML is a string.
+
+    Args:
+        assignments: KEY=VALUE, each.
+        known: the keys that there are; None to look at that later.
+
+    Raises:
+        UsageError: not an assignment, or a key that there is not; the message names the nearest.
+    """
+    values = assigned(assignments, "epsilon=2", _ALIASES)
+    for key in values:
+        if known is not None and key not in known:
+            raise UsageError(f"--set {key}: there is no such key.{_hint(key)}")
+    return values
+
+
+def settings(values: Mapping[str, Any], origin: str) -> Settings:
+    """Settings from dotted keys.
+
+    Raises:
+        ConfigError: a value is impossible; the message names its key.
+    """
+    tables: dict[str, Any] = {}
+    for key, value in values.items():
+        table, dot, name = _ALIASES.get(key, key).partition(".")
+        if dot:
+            tables.setdefault(table, {})[name] = value
+        else:
+            tables[table] = value
+    try:
+        return msgspec.convert(tables, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        message, *places = str(error).split(" - at `$")  # our own messages come with a place inside their table
+        path = "".join(place.rstrip("`") for place in reversed(places)).lstrip(".")
+        raise ConfigError(f"{origin}: {path}: {message}") from error
+
+
+def _anchored(source: str, here: Path) -> str:
+    head, hash_sign, options = source.partition("#")
+    kind, _, location = head.partition(":")
+    if kind not in _KINDS_WITH_PATH or not location:
+        return source
+    return f"{kind}:{here / Path(location).expanduser()}{hash_sign}{options}"
+
+
+def _hint(key: str) -> str:
+    names = [*KEYS, *_ALIASES]
+    near = nearest(key, names, 0.5) or nearest(key, [name.split(".")[-1] for name in names])
+    matching = [name for name in names if near and name.split(".")[-1] == near.split(".")[-1]]
+    return f" Did you mean `{matching[0]}`?" if matching else f" Known are {', '.join(KEYS)}."

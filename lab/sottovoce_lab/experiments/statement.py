@@ -1,0 +1,74 @@
+"""What a simulated run would promise if its noise were real."""
+
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import PrivacyError
+
+from sottovoce_lab.experiments.fleet import Fleet
+from sottovoce_lab.experiments.settings import Settings
+
+_THREAT_MODEL = (
+    "local: anybody who reads every message of a device, any coalition of the others included; the device itself, its "
+    "disk and who takes part are not hidden"
+)
+_RECORD_MECHANISMS = {
+    "laplace-copies": "discrete Laplace on each one-vs-all copy of the record, at ε/copies each",
+    "laplace": "discrete Laplace on the record and its label as one tensor",
+    "privunit": "PrivUnit on the record and its label as one tensor",
+    "krr-privunit": "randomised response on the label, PrivUnit on the record",
+}
+_REFUTED = (
+    "the ranges of the features are computed from the training set and known to every device: one record changes what "
+    "all others publish, so no ε holds; docs/reference/experiments.md"
+)
+_PROVED = "the law of one release, pure ε; whatever is learnt from it is post-processing; docs/reference/experiments.md"
+
+
+def statement_of(fleet: Fleet) -> PrivacyStatement:
+    """The statement of a run.
+
+    Raises:
+        PrivacyError: no ε holds for it, and the settings do not allow that.
+    """
+    settings = fleet.settings
+    if settings.noiseless:
+        return _statement(
+            "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anybody may read records"
+        )
+    walk = settings.learner.name == "gradient-walk"
+    mechanism = _walk_mechanism(settings) if walk else _RECORD_MECHANISMS[fleet.scheme.name]
+    composition = (
+        "sequential over the visits to a device, whose number is public"
+        if walk
+        else "one release a record, one record a device"
+    )
+    if not fleet.training_bounds:
+        return _statement(mechanism, composition, settings.epsilon, Status.PROVED, _PROVED)
+    if not settings.privacy.allow_unproved:
+        raise PrivacyError(
+            "data.bounds = training: ranges computed from the training set are a release that nobody pays for, so no ε "
+            "holds; use the declared ranges with data.bounds=declared, or epsilon=inf, or privacy.allow_unproved=true"
+        )
+    return _statement(mechanism, composition, settings.epsilon, Status.REFUTED, _REFUTED)
+
+
+def _statement(
+    mechanism: str, composition: str, epsilon: float | None, status: Status, reason: str
+) -> PrivacyStatement:
+    return PrivacyStatement(
+        unit="record",
+        neighbouring="replace-one",
+        mechanism=mechanism,
+        composition=composition,
+        epsilon=epsilon,
+        delta=None if epsilon is None else 0.0,
+        threat_model=_THREAT_MODEL,
+        status=status,
+        reason=reason,
+    )
+
+
+def _walk_mechanism(settings: Settings) -> str:
+    learner = settings.learner
+    visits = "one visit" if learner.budget == "once" else f"{learner.visits} visits, {learner.budget}"
+    law = "discrete Laplace on each copy" if settings.fidelity == "paper" else "discrete max-norm Laplace on all copies"
+    return f"{law} of the gradient sum over a device's records ({learner.batch} each), {visits}"

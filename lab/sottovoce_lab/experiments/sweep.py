@@ -1,0 +1,71 @@
+"""All runs of a sweep, each kept as soon as it is done, and what they come to."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sottovoce_lab.experiments import kept_runs
+from sottovoce_lab.experiments.engines import run
+from sottovoce_lab.experiments.figures.sweep import Silent
+from sottovoce_lab.experiments.kept_runs import Outcome, digest
+from sottovoce_lab.testbed.run_spec import combinations, run_spec, swept
+
+SCHEMA = "sottovoce.sweep/1"
+_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes has this machine for itself
+
+
+def sweep(
+    values: Mapping[str, Any], origin: str, file: Path, on: str | None, told: Callable[[int, int, str], None]
+) -> dict[str, Any]:
+    """Run every combination.
+
+    Args:
+        values: dotted keys, lists among them.
+        origin: of the values, to be named in an error.
+        file: of one JSON line a run; those that it has are not run again.
+        on: `dask://HOST:PORT`; None for processes of this machine.
+        told: is told how many runs are done, of how many, and which was the last.
+
+    Returns:
+        `sottovoce.sweep/1`: the same, whatever the runs were made on.
+
+    Raises:
+        SottovoceError: a run cannot be made; those that were done are kept.
+    """
+    runs = combinations(values)
+    wanted = {digest(keys): keys for keys in runs}
+    specs = {key: run_spec(keys, origin) for key, keys in wanted.items()}
+    for spec in specs.values():
+        spec.options()  # what cannot be run is said before anything runs
+    done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}
+    left = {key: keys for key, keys in wanted.items() if key not in done}
+    told(len(done), len(wanted), "")
+    if left:
+        alone = any(specs[key].engine in _ONE_AT_A_TIME for key in left)
+        place = kept_runs.processes(1 if alone else len(left)) if on is None else kept_runs.cluster(on)
+        with place as pool:
+            for key, outcome, _ in kept_runs.new(left, one, file, pool):
+                done[key] = outcome
+                told(len(done), len(wanted), name(wanted[key], values))
+    return {
+        "schema": SCHEMA,
+        "keys": {key: list(chosen) for key, chosen in swept(values)[1].items()},
+        "runs": [{"set": keys, **done[digest(keys)]} for keys in runs],
+    }
+
+
+def one(keys: Mapping[str, Any]) -> Outcome:
+    """One run in this process: what does not depend on the machine's speed."""
+    spec = run_spec(keys, "sweep")
+    report = run(spec, Silent(), kept_runs.loaded(spec.data))
+    return {
+        "final": report["final"],
+        "majority_class": report["run"].get("majority_class"),
+        "privacy": kept_runs.guarantee(report),
+        "warnings": report["warnings"],
+    }
+
+
+def name(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """The keys of one run that others have otherwise."""
+    return ", ".join(f"{key} = {keys[key]}" for key in swept(values)[1])

@@ -1,0 +1,106 @@
+"""Who is down and who is cut off, as a fleet goes from cycle to cycle: the same for simulated agents and processes."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce_lab.simulate.faults import Faults, Sessions
+from sottovoce_lab.simulate.vector.churn import Churn, LogNormal
+
+_ONLINE = 0.9  # share of agents up at any moment under log-normal churn, as in Ormándi et al. 2013
+_NAMED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What has to be done to a fleet now.
+
+    Attributes:
+        killed: agents to be killed, by place.
+        restarted: agents to be started again.
+        cut_off: agents that are cut off from all others from now on.
+        notes: the same in words, but for churn, which would be too many.
+    """
+
+    killed: tuple[int, ...]
+    restarted: tuple[int, ...]
+    cut_off: frozenset[int]
+    notes: tuple[str, ...]
+
+
+class Fate:
+    """What befalls the agents of one run, decided by its seed before it begins.
+
+    Args:
+        faults: what was asked for.
+        names: of the agents, by place.
+        seed: of who is hit, and of log-normal churn.
+    """
+
+    def __init__(self, faults: Faults, names: Sequence[str], seed: int) -> None:
+        self._faults = faults
+        self._names = names
+        self._random = random.Random(seed)
+        everybody = range(len(names))
+        kill, restart, partition = faults.kill, faults.restart, faults.partition
+        self._doomed = self._random.sample(everybody, round(kill.share * len(names))) if kill else []
+        self._spared = frozenset(self._doomed[: round(restart.share * len(self._doomed))] if restart else ())
+        side = self._random.sample(everybody, round(partition.share * len(names))) if partition else []
+        self._side = frozenset(side)
+        self._churn: Churn | None = None
+        if isinstance(faults.churn, Sessions):
+            law = LogNormal(_ONLINE, faults.churn.mu, faults.churn.sigma)
+            self._churn = Churn(len(names), law, np.random.default_rng(seed))
+        self._online = np.ones(len(names), dtype=np.bool_)
+        self._down: frozenset[int] = frozenset()
+        self._last = 0
+
+    def at(self, cycle: int) -> Turn:
+        """What happens now that the fleet has reached this cycle. Cycles come in order; some may be left out."""
+        passed, self._last = range(self._last + 1, cycle + 1), cycle
+        down = self._killed(cycle) | self._away(passed)
+        killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
+        self._down = down
+        return Turn(killed, restarted, self._cut(cycle), tuple(self._notes(passed, cycle)))
+
+    def brings_back(self, cycle: int) -> bool:
+        """Whether somebody who is down at this cycle will be up again."""
+        restart, absences = self._faults.restart, self._faults.churn
+        if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._spared)):
+            return True
+        return isinstance(absences, tuple) and any(absence.down <= cycle < absence.up for absence in absences)
+
+    def _killed(self, cycle: int) -> frozenset[int]:
+        kill, restart = self._faults.kill, self._faults.restart
+        if kill is None or cycle < kill.cycle:
+            return frozenset()
+        return frozenset(self._doomed) - (self._spared if restart and cycle >= restart.cycle else frozenset())
+
+    def _away(self, passed: range) -> frozenset[int]:
+        if self._churn is not None:
+            for cycle in passed:  # every one, so that the draws are the same
+                self._online = self._churn.at(cycle)
+            return frozenset(np.flatnonzero(~self._online).tolist())
+        absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()
+        return frozenset(absence.agent for absence in absences if absence.down <= self._last < absence.up)
+
+    def _cut(self, cycle: int) -> frozenset[int]:
+        partition = self._faults.partition
+        return self._side if partition and partition.begins <= cycle < partition.ends else frozenset()
+
+    def _notes(self, passed: range, cycle: int) -> Iterable[str]:
+        kill, restart, partition = self._faults.kill, self._faults.restart, self._faults.partition
+        if kill and kill.cycle in passed:
+            yield f"cycle {cycle}: killed {self._told(self._doomed)}"
+        if restart and restart.cycle in passed:
+            yield f"cycle {cycle}: restarted {self._told(self._spared)}"
+        if partition and partition.begins in passed:
+            yield f"cycle {cycle}: cut off {self._told(self._side)}"
+        if partition and partition.ends in passed:
+            yield f"cycle {cycle}: the two sides meet again"
+
+    def _told(self, places: Iterable[int]) -> str:
+        hit = [self._names[place] for place in sorted(places)]
+        return ", ".join(hit) if len(hit) <= _NAMED else f"{len(hit)} agents"

@@ -1,0 +1,246 @@
+"""What goes wrong between agents, and when agents die: the `--fault` specifications.
+
+loss=P                        each message, and each confirmation, is lost with probability P
+duplicate=P                   each message arrives twice with probability P
+delay=MEAN±SPREAD             each message takes MEAN±SPREAD, uniformly, like 50ms±20ms; SPREAD ≤ MEAN, or left out
+reorder=P                     each message is held back with probability P, so that later ones overtake it
+partition=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents is cut off from the others
+kill=P@cycle:N                a share P of the agents is killed (kill -9) when the fleet reaches cycle N
+restart=P@cycle:N             a share P of the killed agents comes back, with its state, at cycle N
+churn=lognormal(MU,SIGMA)     agents crash and come back: sessions of log-normal length in cycles, nine in ten up
+churn=trace:FILE              the same by a trace of lines `agent,down_cycle,up_cycle`; agents count from 0
+broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and back after TIME, like 3s
+
+Each at most once; cycles count from 1.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import UsageError
+from sottovoce.nearest import nearest
+
+from sottovoce_lab.simulate.absences import Absence, read_absences
+
+_KINDS = {
+    "loss": "loss=0.3",
+    "duplicate": "duplicate=0.05",
+    "delay": "delay=50ms±20ms",
+    "reorder": "reorder=0.2",
+    "partition": "partition=0.5@cycle:10-20",
+    "kill": "kill=0.33@cycle:20",
+    "restart": "restart=1@cycle:30",
+    "churn": "churn=lognormal(2,1)",
+    "broker-kill": "broker-kill=3s@cycle:20",
+}
+_ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
+_DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
+_CYCLE = r"([0-9]*[1-9][0-9]*)"
+_PROBABILITY = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-[0-9]+)?"
+_LARGEST_MU, _LARGEST_SIGMA = 10.0, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class AtCycle:
+    """A share of the agents, and the cycle at which something happens to them."""
+
+    share: float
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A share of the agents that is cut off from the others from cycle `begins` until cycle `ends`."""
+
+    share: float
+    begins: int
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Something is away for so many seconds from a cycle on."""
+
+    seconds: float
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Online sessions of log-normal length in cycles: `mu` and `sigma` are those of its logarithm."""
+
+    mu: float
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """All faults of a run. Probabilities from 0 to 1, times in seconds."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    delay_spread: float = 0.0
+    reorder: float = 0.0
+    partition: Partition | None = None
+    kill: AtCycle | None = None
+    restart: AtCycle | None = None
+    churn: Sessions | tuple[Absence, ...] | None = None
+    broker_kill: Outage | None = None
+
+    @property
+    def on_messages(self) -> bool:
+        """Whether any message is touched."""
+        return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
+
+    def others_than(self, *kinds: str) -> bool:
+        """Whether anything goes wrong beside these attributes."""
+        calm = Faults()
+        return any(
+            getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
+        )
+
+    @classmethod
+    def parse(cls, specifications: Sequence[str]) -> "Faults":
+        """Faults from `--fault` specifications; a churn trace is read.
+
+        Raises:
+            UsageError: one of them is not understood; the message shows an example.
+        """
+        faults = cls()
+        for specification in specifications:
+            faults = replace(faults, **_parsed(specification))
+        kinds = [_kind(specification) for specification in specifications]
+        if repeated := [kind for kind in kinds if kinds.count(kind) > 1]:
+            raise UsageError(f"--fault {repeated[0]}=… is given twice: keep one, like {_KINDS[repeated[0]]}")
+        if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
+            raise UsageError(
+                "--fault restart=… needs a --fault kill=… at an earlier cycle, or nobody is there to come back: "
+                f"write for example --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
+            )
+        return faults
+
+    def check(self, agents: int, cycles: int) -> None:
+        """Refuse what cannot happen in a run of so many agents and cycles.
+
+        Raises:
+            UsageError: the message says what the run has.
+        """
+        last = [moment.cycle for moment in (self.kill, self.restart, self.broker_kill) if moment is not None]
+        last += [self.partition.ends] if self.partition is not None else []
+        if late := [cycle for cycle in last if cycle > cycles]:
+            raise UsageError(f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles")
+        if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
+            raise UsageError(
+                f"--fault partition={self.partition.share:g}@…: of {agents} agents that leaves nobody on one side; "
+                "choose a share with at least one agent on either"
+            )
+        absences = self.churn if isinstance(self.churn, tuple) else ()
+        if unknown := [absence.agent for absence in absences if absence.agent >= agents]:
+            raise UsageError(
+                f"--fault churn=trace:…: there is no agent {unknown[0]} among {agents}: they count from 0; "
+                "raise --agents or shorten the trace"
+            )
+
+
+def on_messages(specifications: Sequence[str]) -> list[str]:
+    """Those specifications that touch messages."""
+    return [word for word in specifications if _kind(word) in _ON_MESSAGES]
+
+
+def _kind(specification: str) -> str:
+    return specification.partition("=")[0]
+
+
+def _parsed(specification: str) -> Mapping[str, Any]:
+    kind, _, value = specification.partition("=")
+    if kind not in _KINDS:
+        near = nearest(kind, _KINDS)
+        forms = [_KINDS[near]] if near else _KINDS.values()
+        raise UsageError(f"--fault {specification}: unknown fault `{kind}`; write it like {', '.join(forms)}")
+
+    def refuse(why: str = "") -> UsageError:
+        return UsageError(f"--fault {specification}: {why or 'write it'} like {_KINDS[kind]}")
+
+    return _READERS[kind](value, refuse)
+
+
+Refuse = Callable[..., UsageError]
+
+
+def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    if (probability := _probability(value, refuse)) == 1:
+        raise refuse("if every message is lost nothing can be learnt; stay below 1,")
+    return {"loss": probability}
+
+
+def _delay(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
+    if not match:
+        raise refuse()
+    mean, spread = _seconds(match[1], match[2]), _seconds(match[3] or "0", match[4] or "s")
+    if spread > mean:
+        raise refuse("a message cannot arrive before it is sent; let the spread be at most the mean,")
+    return {"delay": mean, "delay_spread": spread}
+
+
+def _partition(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}-{_CYCLE}", value)
+    if not match:
+        raise refuse()
+    partition = Partition(_probability(match[1], refuse), int(match[2]), int(match[3]))
+    if partition.ends <= partition.begins:
+        raise refuse("it has to end after it begins,")
+    return {"partition": partition}
+
+
+def _at_cycle(value: str, refuse: Refuse) -> AtCycle:
+    match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}", value)
+    if not match:
+        raise refuse()
+    return AtCycle(_probability(match[1], refuse), int(match[2]))
+
+
+def _broker_kill(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    match = re.fullmatch(rf"{_DURATION}@cycle:{_CYCLE}", value)
+    if not match:
+        raise refuse()
+    return {"broker_kill": Outage(_seconds(match[1], match[2]), int(match[3]))}
+
+
+def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    if value.startswith("trace:") and len(value) > len("trace:"):
+        return {"churn": read_absences(Path(value.removeprefix("trace:")))}
+    match = re.fullmatch(r"lognormal\(([0-9]+(?:\.[0-9]+)?), ?([0-9]+(?:\.[0-9]+)?)\)", value)
+    if not match:
+        raise refuse("write churn=trace:FILE, or")
+    sessions = Sessions(float(match[1]), float(match[2]))
+    if sessions.mu > _LARGEST_MU or sessions.sigma > _LARGEST_SIGMA:
+        raise refuse(f"let MU be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g},")
+    return {"churn": sessions}
+
+
+_READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
+    "loss": _loss,
+    "duplicate": lambda value, refuse: {"duplicate": _probability(value, refuse)},
+    "delay": _delay,
+    "reorder": lambda value, refuse: {"reorder": _probability(value, refuse)},
+    "partition": _partition,
+    "kill": lambda value, refuse: {"kill": _at_cycle(value, refuse)},
+    "restart": lambda value, refuse: {"restart": _at_cycle(value, refuse)},
+    "churn": _churn,
+    "broker-kill": _broker_kill,
+}
+
+
+def _probability(text: str, refuse: Refuse) -> float:
+    if not re.fullmatch(_PROBABILITY, text) or not 0 <= float(text) <= 1:
+        raise refuse()
+    return float(text)
+
+
+def _seconds(number: str, unit: str) -> float:
+    return float(number) * (0.001 if unit == "ms" else 1.0)

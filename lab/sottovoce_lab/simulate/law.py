@@ -1,0 +1,32 @@
+"""What a law of a simulated fleet is: something that must hold after every event, whatever goes wrong on the way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sottovoce_lab.simulate.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One event of a simulation, just over.
+
+    Attributes:
+        event: its name, as a Witness is told.
+        device: where.
+        state: the learner's state after it; None while the device is down.
+        facts: what came with it: of `receive` the `sender`, `sequence` and `duplicate`, of `answer` the `answer`.
+    """
+
+    event: str
+    device: Device
+    state: Any
+    facts: Mapping[str, Any]
+
+
+class Law(Protocol):
+    """Follows a fleet from event to event. It is made before the first, from the devices that it is about."""
+
+    def broken(self, happening: Happening) -> str | None:
+        """What is wrong after this event, in public words and without a number; None when nothing is."""
+        ...

@@ -1,0 +1,132 @@
+"""Push-sum SGD of a whole fleet in a few arrays, in synchronous cycles: the arithmetic of the agents' state machine.
+
+A cycle is that of sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and the peers
+whose turn it is, then steps along a privatised sum at what it believes. What is sent arrives before the next cycle, or,
+when it is lost, in the first later cycle in which its retry is not; until then nothing more is sent to that peer. The
+mass of the fleet is conserved to the last bit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.push_sum.public.machine import UNIT, WEIGHT_MIN, WEIGHT_ONE, Schedule, move
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT
+
+Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
+"""From what devices believe, float64[N, P], to their releases, int64[N, P], and the grid's step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """On its way."""
+
+    sender: int
+    recipient: int
+    numerator: NDArray[np.int64]
+    weight: int
+
+
+class PushSumFleet:
+    """The state of a fleet, and its cycles.
+
+    Args:
+        schedule: of every device; its threshold stays.
+        start: float64[P], the public start.
+        peers: for each device, those that it sends to, in turn.
+        released: the fleet's vaults.
+        loss: probability that a message is lost, below 1.
+        seed: of what is lost.
+
+    Attributes:
+        cycle: cycles that are over.
+        sent: messages so far, retries included.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        start: NDArray[np.float64],
+        peers: Sequence[Sequence[int]],
+        released: Released,
+        *,
+        loss: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.cycle = 0
+        self.sent = 0
+        self._schedule = schedule
+        self._peers = peers
+        self._released = released
+        self._loss = loss
+        self._fate = np.random.default_rng(seed)
+        self._numerators = np.tile(np.rint(start * UNIT).astype(np.int64), (len(peers), 1))
+        self._weights = np.full(len(peers), WEIGHT_ONE, dtype=np.int64)
+        self._turns = [0] * len(peers)
+        self._flying: list[_Share] = []
+
+    @property
+    def steps(self) -> int:
+        """Private steps of each device so far."""
+        return min(self.cycle, self._schedule.steps)
+
+    @property
+    def mass(self) -> tuple[NDArray[np.int64], int]:
+        """Of the whole fleet, what is on its way included: the numerators' sum, int64[P], and the weights'."""
+        numerator, weight = self._numerators.sum(axis=0), int(self._weights.sum())
+        for share in self._flying:
+            numerator, weight = numerator + share.numerator, weight + share.weight
+        return numerator, weight
+
+    @property
+    def models(self) -> NDArray[np.float64]:
+        """What each device believes, float64[N, P]; only of those with enough weight to divide by."""
+        held = self._weights >= WEIGHT_MIN
+        models: NDArray[np.float64] = self._numerators[held] / self._weights[held, np.newaxis]
+        return models
+
+    def step(self) -> None:
+        """Run one cycle."""
+        self._split()
+        if self.cycle < self._schedule.steps:
+            self._descend()
+        self._deliver()
+        self.cycle += 1
+
+    def _split(self) -> None:
+        pending = {(share.sender, share.recipient) for share in self._flying}
+        for device, peers in enumerate(self._peers):
+            order = [(self._turns[device] + i) % len(peers) for i in range(len(peers))]
+            chosen = [i for i in order if (device, peers[i]) not in pending][: self._schedule.fanout]
+            shares, held = len(chosen) + 1, int(self._weights[device])
+            if not chosen or held < shares * WEIGHT_MIN:
+                continue
+            numerator, weight = self._numerators[device] // shares, held // shares
+            if weight > MAX_WEIGHT:
+                numerator = np.rint(self._numerators[device] * (MAX_WEIGHT / held)).astype(np.int64)
+                weight = MAX_WEIGHT
+            self._numerators[device] -= numerator * len(chosen)
+            self._weights[device] -= weight * len(chosen)
+            self._turns[device] = (chosen[-1] + 1) % len(peers)
+            self._flying += [_Share(device, peers[i], numerator, weight) for i in chosen]
+
+    def _descend(self) -> None:
+        """Who has too little weight to divide by asks for nothing, and takes its step later: here it takes none."""
+        held = self._weights >= WEIGHT_MIN
+        estimates = self._numerators / np.maximum(self._weights, WEIGHT_MIN)[:, np.newaxis]
+        values, grid = self._released(estimates)
+        moved = move(self._schedule, self.cycle, values, grid) * held[:, np.newaxis]
+        self._numerators = np.clip(self._numerators - moved, -MAX_NUMERATOR, MAX_NUMERATOR)
+
+    def _deliver(self) -> None:
+        self.sent += len(self._flying)
+        lost = self._fate.random(len(self._flying)) < self._loss
+        still = []
+        for share, gone in zip(self._flying, lost.tolist(), strict=True):
+            if gone:
+                still.append(share)
+                continue
+            self._numerators[share.recipient] += share.numerator
+            self._weights[share.recipient] += share.weight
+        self._flying = still

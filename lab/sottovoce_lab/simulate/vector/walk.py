@@ -1,0 +1,120 @@
+"""One model that walks over all devices, the two baselines of Hegedűs & Jelasity 2017.
+
+`GradientWalk` adds noise to a gradient at every visit. `SequentialDescent` walks over records perturbed once, as gossip
+does, without the merging. Several independent walks advance side by side, on the leading axis.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.kernels.gossip_rules import Slope, UpdateRule
+from sottovoce.kernels.gradient_walk import descend, descents
+
+_GRID = 2.0**-30
+_BLOCK_NUMBERS = 2**20  # noise drawn at a time
+
+
+class GradientWalk:
+    """Gradient perturbation: a visit to a device adds discrete Laplace noise to its loss gradient.
+
+    A device's gradient is the mean over its b records of slope · y^(k)x with ‖x‖₁ ≤ 1 and a slope from 0 to 1, each
+    rounded toward zero on a grid. So one record changes the sum over its b by at most 2 in L1, in each of the copies.
+    Since all copies hold the same |x|, the largest over the copies, summed over features, changes by at most 2 as well.
+    To the letter each copy gets noise of its own, of scale 2·copies/ε. Else the copies get it jointly, for the latter
+    norm, at scale 2/ε: the law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
+
+    Args:
+        records: float64[devices, b, copies, d], y^(k)x.
+        slope: of the loss, see kernels.gossip_rules.
+        epsilons: float64[visits, walks], ε of each visit to a device; infinity for no noise.
+        joint: whether copies get their noise jointly.
+        seed: of all randomness.
+    """
+
+    def __init__(
+        self,
+        records: NDArray[np.float64],
+        slope: Slope,
+        epsilons: NDArray[np.float64],
+        *,
+        joint: bool,
+        seed: int,
+    ) -> None:
+        self.weights = np.zeros((epsilons.shape[1], *records.shape[2:]))
+        self.steps = np.zeros(epsilons.shape[1], dtype=np.int64)
+        self._records = records
+        self._slope = slope
+        self._epsilons = epsilons
+        self._joint = joint
+        self._order, self._noise = _streams(seed)
+
+    @property
+    def devices(self) -> int:
+        """How many devices are visited in a pass."""
+        return len(self._records)
+
+    def passes(self) -> Iterator[int]:
+        """Visit every device once in each pass, in a new random order for each walk; yields the number of the pass."""
+        for number, epsilons in enumerate(self._epsilons, start=1):
+            orders = _orders(self._order, len(self.weights), self.devices)
+            block = max(1, _BLOCK_NUMBERS // self.weights.size)
+            for start in range(0, self.devices, block):
+                places = orders[start : start + block]
+                noise = self._laplace(2 / epsilons / _GRID, len(places))
+                for at, drawn in zip(places, noise, strict=True):
+                    self._visit(at, drawn)
+            yield number
+
+    def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
+        batch = self._records[devices]
+        steps = np.trunc(descents(self.weights, batch, self._slope) / _GRID)
+        gradients = (noise - steps.sum(axis=1)) * (_GRID / batch.shape[1])
+        self.weights, self.steps = descend(self.weights, self.steps, gradients)
+
+    def _laplace(self, scale: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+        """float64[count, walks, copies, d], whole numbers.
+
+        P[z] ∝ exp(-max|z_k|/s) in c dimensions is a uniform point of a cube whose half side follows Γ(c + 1) · s; in
+        one dimension that is Laplace's law.
+        """
+        walks, copies, features = self.weights.shape
+        together = copies if self._joint else 1
+        sides = self._noise.standard_gamma(together + 1, (count, walks, copies // together, features))
+        sides *= scale[:, np.newaxis, np.newaxis] * (1 if self._joint else copies)
+        return np.rint(sides * self._noise.uniform(-1, 1, (count, walks, copies, features)))
+
+
+class SequentialDescent:
+    """Stochastic gradient descent over perturbed records: one model, one record at a time, no merging (Figure 5).
+
+    Args:
+        records: float[walks, n, copies, d], the perturbed records that each walk meets.
+        rule: the update rule.
+        seed: of the order.
+    """
+
+    def __init__(self, records: NDArray[np.float64], rule: UpdateRule, seed: int) -> None:
+        self.weights = np.zeros((len(records), *records.shape[2:]))
+        self.steps = np.zeros(len(records), dtype=np.int64)
+        self._records = records
+        self._rule = rule
+        self._order, _ = _streams(seed)
+
+    def passes(self, count: int) -> Iterator[int]:
+        """Meet every record once in each pass, in a new random order; yields the number of the pass."""
+        walks = np.arange(len(self._records))
+        for number in range(1, count + 1):
+            for at in _orders(self._order, len(walks), self._records.shape[1]):
+                self.weights, self.steps = self._rule(self.weights, self.steps, self._records[walks, at])
+            yield number
+
+
+def _streams(seed: int) -> list[np.random.Generator]:
+    """One of the order of visits, one of the noise."""
+    return [np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(2)]
+
+
+def _orders(generator: np.random.Generator, walks: int, devices: int) -> NDArray[np.int64]:
+    """int64[devices, walks]: each column a random order."""
+    return generator.permuted(np.broadcast_to(np.arange(devices)[:, np.newaxis], (devices, walks)), axis=0)

@@ -1,0 +1,172 @@
+"""The broker of a testbed over MQTT: the one that the user names, else Mosquitto, hardened, else the embedded one."""
+
+import getpass
+import importlib.util
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from sottovoce.config import MqttSection
+from sottovoce.errors import NetworkError
+from sottovoce.identity import Fleet
+from sottovoce.transport.mosquitto import write_broker
+
+_STARTS_SECONDS = 20.0
+_STOPS_SECONDS = 10.0
+_SYSTEM = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/sbin"
+HOST = "127.0.0.1"
+
+
+class TestbedBroker(Protocol):
+    """A broker for one run.
+
+    Attributes:
+        words: which it is.
+        settings: what agents need under `[transport.mqtt]`.
+    """
+
+    words: str
+    settings: dict[str, Any]
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts connections.
+
+        Raises:
+            NetworkError: it does not.
+        """
+        ...
+
+    def kill(self) -> None:
+        """Kill -9."""
+        ...
+
+    def stop(self) -> None:
+        """End it, politely where that helps."""
+        ...
+
+
+class Foreign:
+    """One that the user runs: nothing is started and nothing ended.
+
+    Args:
+        host: where it is.
+        port: where it listens.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.words = f"the broker {host}:{port}"
+        self.settings: dict[str, Any] = {}
+        self._address = host, port
+
+    def start(self) -> None:
+        """See that it is there.
+
+        Raises:
+            NetworkError: it is not.
+        """
+        if not _accepts(*self._address):
+            raise NetworkError(f"{self.words} does not answer: start it, or correct transport.mqtt.url")
+
+    def kill(self) -> None:
+        """It is not the testbed's.
+
+        Raises:
+            NetworkError: always.
+        """
+        raise NetworkError("--fault broker-kill=…: the testbed kills only a broker of its own; leave out the url")
+
+    def stop(self) -> None:
+        """Nothing to do."""
+
+
+class Own:
+    """A process on this host.
+
+    Args:
+        words: which it is.
+        command: starts it.
+        port: where it listens.
+        settings: what agents need.
+        log: what it says.
+    """
+
+    def __init__(self, words: str, command: list[str], port: int, settings: dict[str, Any], log: Path) -> None:
+        self.words = words
+        self.settings = settings
+        self._command = command
+        self._port = port
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """See TestbedBroker.start."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + _STARTS_SECONDS
+        while not _accepts(HOST, self._port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                said = self._log.read_text(errors="replace").strip().splitlines()
+                raise NetworkError(f"{self.words} does not start: {said[-1] if said else 'it said nothing'}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """SIGTERM, and if that does not help SIGKILL."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOPS_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._process = None
+
+
+def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | None) -> TestbedBroker:
+    """The broker of a run, not started yet.
+
+    Args:
+        fleet: of the run.
+        directory: of the run.
+        port: of this host, free.
+        foreign: how to reach one that the user runs; None for one of the run's own.
+
+    Raises:
+        NetworkError: there is none.
+    """
+    if foreign is not None:
+        return Foreign(*foreign.address)
+    log = directory / "broker.log"
+    if (mosquitto := shutil.which("mosquitto") or shutil.which("mosquitto", path=_SYSTEM)) is not None:
+        configuration = write_broker(
+            fleet, directory / "broker", [HOST], port=port, listen=HOST, user=getpass.getuser()
+        )
+        command = [mosquitto, "-c", str(configuration)]
+        return Own("Mosquitto, hardened", command, port, {"url": f"mqtts://{HOST}:{port}"}, log)
+    if importlib.util.find_spec("amqtt") is not None:
+        command = [sys.executable, "-m", "sottovoce_lab.testbed.embedded_broker", str(port)]
+        settings = {"url": f"mqtt://{HOST}:{port}", "version": "3.1.1"}
+        return Own("the embedded broker (Mosquitto is not installed)", command, port, settings, log)
+    raise NetworkError(
+        "no broker: install Mosquitto (sudo apt-get install mosquitto), or the extra sottovoce[demo], or name yours "
+        "with --set transport.mqtt.url=mqtt://127.0.0.1:1883"
+    )
+
+
+def _accepts(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=5.0):
+            return True
+    except OSError:
+        return False

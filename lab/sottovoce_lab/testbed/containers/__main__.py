@@ -1,0 +1,49 @@
+"""`python -m sottovoce_lab.testbed.containers prepare | device | results`: the services of a compose testbed."""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from sottovoce.errors import ExitCode, SottovoceError
+
+ROOT = Path("/fleet/places")
+AUTHORITY = Path("/fleet/authority")
+BROKER = Path("/fleet/broker")
+_ROLES = "prepare, device or results"
+
+
+def main(arguments: list[str]) -> int:
+    """Play one part; returns the exit code."""
+    try:
+        match arguments:
+            case ["prepare"]:
+                from sottovoce_lab.testbed.containers.asked import Asked
+                from sottovoce_lab.testbed.containers.prepare import prepare
+
+                count = prepare(Asked.read(os.environ), AUTHORITY, BROKER, ROOT)
+                print(f"{count} places are ready in {ROOT}")  # noqa: T201
+                return ExitCode.DONE
+            case ["device"]:
+                from sottovoce_lab.testbed.containers.asked import faults_of
+                from sottovoce_lab.testbed.containers.device import run
+
+                host = socket.gethostname()
+                return run(ROOT, faults_of(os.environ), host, socket.gethostbyname(host))
+            case ["results"]:
+                from sottovoce_lab.testbed.containers.asked import Asked
+                from sottovoce_lab.testbed.containers.results import results
+
+                print(json.dumps(results(Asked.read(os.environ), ROOT), indent=2, ensure_ascii=False))  # noqa: T201
+                return ExitCode.DONE
+            case _:
+                print(f"sottovoce: say which part to play: {_ROLES}", file=sys.stderr)  # noqa: T201
+                return ExitCode.USAGE
+    except SottovoceError as error:
+        print(f"sottovoce: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

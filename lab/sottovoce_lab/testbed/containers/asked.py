@@ -1,0 +1,106 @@
+"""What the environment of a compose testbed asks for."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.errors import UsageError
+from sottovoce.registry import DEFAULT
+
+from sottovoce_lab.simulate import NEWSCAST, Faults
+from sottovoce_lab.testbed.options import Options
+
+Way = Literal["grpc", "mqtt"]
+
+_DEFAULTS = {
+    "AGENTS": "12",
+    "LEARNER": DEFAULT,
+    "DATA": "digits",
+    "EPSILON": "2",
+    "CYCLES": "60",
+    "PERIOD": "2",
+    "SEED": "0",
+    "TRANSPORT": "grpc,mqtt",
+    "METRICS": "no",
+}
+_PREFIX = "SOTTOVOCE_"
+_DELTA = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A fleet of containers.
+
+    Attributes:
+        options: the same as of `sottovoce testbed`, with peers sampled.
+        use: the transports of every agent. They find one another through the broker, so that `mqtt` is among them.
+        metrics: whether every agent has a listener for its metrics.
+    """
+
+    options: Options
+    use: tuple[Way, ...]
+    metrics: bool
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> "Asked":
+        """What SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS say.
+
+        Raises:
+            UsageError: one of them cannot be; the message names it.
+        """
+        said = {name: environment.get(_PREFIX + name) or default for name, default in _DEFAULTS.items()}
+        if said["TRANSPORT"] not in ("grpc,mqtt", "mqtt"):
+            raise UsageError(
+                f"{_PREFIX}TRANSPORT={said['TRANSPORT']}: choose grpc,mqtt or mqtt; the broker leads to peers"
+            )
+        epsilon = _number(said, "EPSILON")
+        if not 0 < epsilon < math.inf:
+            raise UsageError(f"{_PREFIX}EPSILON={said['EPSILON']}: devices in containers need a finite ε above 0")
+        options = Options(
+            agents=round(_number(said, "AGENTS")),
+            learner=said["LEARNER"],
+            fidelity="sound",
+            model=None,
+            data=said["DATA"],
+            transport="mixed",
+            epsilon=epsilon,
+            delta=_DELTA,
+            cycles=round(_number(said, "CYCLES")),
+            period=_number(said, "PERIOD"),
+            topology=NEWSCAST,
+            seed=round(_number(said, "SEED")),
+            faults=Faults(),
+            fault_words=[],
+            settings={},
+        )
+        return cls(options, ("mqtt",) if said["TRANSPORT"] == "mqtt" else ("grpc", "mqtt"), said["METRICS"] == "yes")
+
+
+def faults_of(environment: Mapping[str, str]) -> list[str]:
+    """The faults of one agent's messages: SOTTOVOCE_FAULTS, `--fault` specifications with blanks between them.
+
+    Raises:
+        UsageError: one of them is not understood, or is not of messages.
+    """
+    words = environment.get(_PREFIX + "FAULTS", "").split()
+    faults = Faults.parse(words)
+    if faults != Faults(
+        loss=faults.loss,
+        duplicate=faults.duplicate,
+        delay=faults.delay,
+        delay_spread=faults.delay_spread,
+        reorder=faults.reorder,
+    ):
+        raise UsageError(
+            f"{_PREFIX}FAULTS={' '.join(words)}: of a container only loss, duplicate, delay and reorder; kill and "
+            "disconnect containers with the engine"
+        )
+    return words
+
+
+def _number(said: Mapping[str, str], name: str) -> float:
+    try:
+        return float(said[name])
+    except ValueError:
+        raise UsageError(f"{_PREFIX}{name}={said[name]}: write a number, for example {_DEFAULTS[name]}") from None

@@ -1,0 +1,77 @@
+"""One agent in a container: it takes a place, joins from the bundle there, and runs until it is told to stop."""
+
+import asyncio
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import tomlkit
+from sottovoce.agent import watch
+from sottovoce.agent.assemble import Variant, assemble
+from sottovoce.agent.join import join_from_bundle
+from sottovoce.algorithms.family import budget_of
+from sottovoce.config import AgentConfig, load
+from sottovoce.errors import ExitCode
+from sottovoce.observe import log_to_stderr
+
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed.containers.places import Place, claim, wait_until_ready
+from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
+
+_PATIENCE = 300.0
+
+
+def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode:
+    """Run the agent of this container.
+
+    Args:
+        root: of the places.
+        faults: what goes wrong with its messages.
+        owner: names the container, in all its lives and no other.
+        address: at which it is reached in this one.
+
+    Raises:
+        SottovoceError: there is no place for it, or what is there does not hold.
+    """
+    place = claim(wait_until_ready(root, _PATIENCE), owner)
+    place.faults.write_text("".join(f"{word}\n" for word in faults))
+    config = settle(place, address)
+    log_to_stderr(config.agent.log_level, config.agent.log_format)
+    _show(place)
+    return asyncio.run(watch.run(assemble(config, variant_of(faults, place.index))))
+
+
+def settle(place: Place, address: str) -> AgentConfig:
+    """Join, unless it has, and write the configuration of this life.
+
+    Args:
+        place: of the device.
+        address: at which its container is reached.
+    """
+    tables = tomllib.loads(place.template.read_text())
+    port = tables["transport"]["listen"].rpartition(":")[2]
+    tables["transport"]["announce"] = f"{address}:{port}"
+    if not place.state.exists():
+        join_from_bundle(place.bundle, place.state, budget_of(load(place.template)))
+    place.config.write_text(tomlkit.dumps(tables))
+    return load(place.config)
+
+
+def variant_of(faults: Sequence[str], seed: int) -> Variant:
+    """An agent with these faults of its messages."""
+    parsed = Faults.parse(faults)
+    if not parsed.on_messages:
+        return Variant()
+    return Variant(transport=lambda inner: FaultyTransport(inner, parsed, seed, Reach()))
+
+
+def device_link() -> Path:
+    """Where the container's own health check finds the state directory."""
+    return Path(tempfile.gettempdir(), "device")
+
+
+def _show(place: Place) -> None:
+    link = device_link()
+    link.unlink(missing_ok=True)
+    link.symlink_to(place.state)

@@ -1,0 +1,115 @@
+"""The containers of a compose testbed, seen from the directory that they share."""
+
+import contextlib
+import time
+from pathlib import Path
+
+from sottovoce.agent.assemble import IDENTITY
+from sottovoce.agent.control import ask
+from sottovoce.errors import NetworkError
+from sottovoce.identity import load
+from sottovoce.vault import Ledger, Spending
+
+from sottovoce_lab.testbed.broker import TestbedBroker
+from sottovoce_lab.testbed.containers.places import Place, wait_until_ready
+from sottovoce_lab.testbed.fleet import Member
+
+_SILENT_SECONDS = 30.0  # after which a container that says nothing is taken for gone
+
+
+class ContainerFleet:
+    """Implements sottovoce_lab.testbed.running.RunningFleet, for agents that others start and stop.
+
+    Args:
+        root: of the places.
+        count: of the agents.
+        patience: seconds until each must have joined, and again until each must have answered.
+
+    Raises:
+        SottovoceError: that takes longer.
+    """
+
+    broker: TestbedBroker | None = None
+
+    def __init__(self, root: Path, count: int, patience: float) -> None:
+        self._patience = patience
+        self._places = wait_until_ready(root, patience)[:count]
+        deadline = time.monotonic() + patience
+        while missing := [place.directory.name for place in self._places if not place.config.exists()]:
+            if time.monotonic() > deadline:
+                raise NetworkError(
+                    f"nobody has joined at {', '.join(missing)} after {patience:g} s: start as many agents as "
+                    "SOTTOVOCE_AGENTS says, and see what they log"
+                )
+            time.sleep(0.2)
+        self.members = [_member(place) for place in self._places]
+        self._heard = dict.fromkeys((member.name for member in self.members), time.monotonic())
+
+    @property
+    def words(self) -> str:
+        """What a watcher is told at the start."""
+        return f"watching {len(self.members)} containers"
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """What goes wrong with messages, and with those of how many agents."""
+        found = [word for place in self._places for word in place.faults.read_text().split()]
+        return {word: found.count(word) for word in sorted(set(found))}
+
+    def start(self) -> None:
+        """See RunningFleet.start: they are started by somebody else."""
+        deadline = time.monotonic() + self._patience
+        while late := [member.name for member in self.members if member.last is None]:
+            self.poll()
+            if time.monotonic() > deadline:
+                raise NetworkError(f"{', '.join(late)} did not answer within {self._patience:g} s; see what they log")
+            time.sleep(0.2)
+        for place, member in zip(self._places, self.members, strict=True):
+            member.ready_s = _ready(place)
+
+    def stop(self) -> list[str]:
+        """Leave them as they are."""
+        return []
+
+    def launch(self, index: int) -> None:
+        """Leave it: the engine starts containers."""
+
+    def kill(self, index: int) -> None:
+        """Leave it: the engine kills containers."""
+
+    def cut_off(self, places: frozenset[int]) -> None:
+        """Leave them: the engine disconnects containers."""
+
+    def poll(self) -> None:
+        """Ask all; who says nothing for long is taken for gone until it answers again."""
+        for member in self.members:
+            with contextlib.suppress(NetworkError):
+                member.last = ask(member.state, "status")
+                self._heard[member.name] = time.monotonic()
+            member.killed = time.monotonic() - self._heard[member.name] > _SILENT_SECONDS
+
+    def running(self) -> list[Member]:
+        """Those that answer."""
+        return [member for member in self.members if not member.killed]
+
+    def charges_when_stopped(self, member: Member) -> int | None:
+        """See RunningFleet.charges_when_stopped; what a container says is not read."""
+        del member
+        return None
+
+    def spending(self, member: Member) -> Spending:
+        """See RunningFleet.spending."""
+        ledger = Ledger.read(member.ledger)
+        try:
+            return ledger.spending()
+        finally:
+            ledger.close()
+
+
+def _member(place: Place) -> Member:
+    return Member(f"agent-{place.directory.name}", load(place.state / IDENTITY), place.state)
+
+
+def _ready(place: Place) -> float:
+    """Seconds from the device's configuration, which it writes first, to the socket at which it answers."""
+    return max(0.0, (place.state / "agent.sock").stat().st_mtime - place.config.stat().st_mtime)

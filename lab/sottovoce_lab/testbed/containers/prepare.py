@@ -1,0 +1,81 @@
+"""The one-shot service: a fleet, its broker's directory, and a place for each device with its share of the data."""
+
+from pathlib import Path
+
+import tomlkit
+from sottovoce.identity import create_fleet
+from sottovoce.identity.invitation import Seeds, write_bundle
+from sottovoce.identity.inviting import new_bundle
+from sottovoce.transport.mosquitto import write_broker
+
+from sottovoce_lab.testbed.containers.asked import Asked
+from sottovoce_lab.testbed.containers.places import Place, made, make_ready, places
+from sottovoce_lab.testbed.plan import Plan, plan
+from sottovoce_lab.testbed.written import save_records, tables_of
+
+BROKER = "broker"
+BROKER_HOME = Path("/etc/mosquitto/sottovoce")
+BROKER_PORT = 8883
+DEVICE_PORT = 7400
+METRICS_PORT = 9464
+FLEET = "compose"
+
+
+def prepare(
+    asked: Asked,
+    authority: Path,
+    broker: Path,
+    root: Path,
+    *,
+    host: str = BROKER,
+    port: int = BROKER_PORT,
+    home: Path | None = BROKER_HOME,
+) -> int:
+    """Make everything, once; what is there already stays.
+
+    Args:
+        asked: the fleet.
+        authority: where its key is kept, which no agent sees.
+        broker: what the broker's container is given.
+        root: of the places.
+        host: by which devices call the broker.
+        port: on which it listens.
+        home: where its directory will be; where it is made without it.
+
+    Returns:
+        how many places there are.
+    """
+    if (count := made(root)) is not None:
+        return count
+    planned = plan(asked.options)
+    fleet = create_fleet(authority / "fleet", FLEET)
+    write_broker(fleet, broker / "sottovoce", [host], port=port, home=home)
+    for place in places(root, asked.options.agents):
+        place.directory.mkdir(mode=0o700)
+        write_bundle(place.bundle, new_bundle(fleet, Seeds()))
+        save_records(place.records, planned.raw[place.index], planned)
+        place.template.write_text(tomlkit.dumps(_configuration(asked, planned, place, f"mqtts://{host}:{port}")))
+    make_ready(root, asked.options.agents)
+    return asked.options.agents
+
+
+def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> dict[str, object]:
+    """One device's, which will listen on every address of its container."""
+    options = asked.options
+    period = options.period
+    config = options.configuration(
+        agent={"state": str(place.state)},
+        data=planned.data(f"npz:{place.records}", str(place.records)),
+        learner=planned.learner(place.index),
+        transport={
+            "use": list(asked.use),
+            "listen": f"0.0.0.0:{DEVICE_PORT}",
+            "announce": f"{BROKER}:{DEVICE_PORT}",  # until the container knows its own address
+            "mqtt": {"url": broker},
+            "timeout": min(10.0, max(2.0, 4 * period)),
+            "backoff": min(1.0, max(0.05, period / 2)),
+            "backoff_max": min(30.0, max(1.0, 4 * period)),
+        },
+        observe={"metrics": f"0.0.0.0:{METRICS_PORT}", "allow_remote": True} if asked.metrics else {},
+    )
+    return tables_of(config)

@@ -1,0 +1,59 @@
+"""The report of a fleet of containers: the same document as of `sottovoce testbed`."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce_lab.testbed.containers.asked import Asked
+from sottovoce_lab.testbed.containers.fleet import ContainerFleet
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.processes import watched
+from sottovoce_lab.testbed.progress import Moment
+
+_PATIENCE = 300.0
+_ROWS = 12
+
+
+class Lines:
+    """A watcher that says what it is shown on standard error, a line now and then."""
+
+    def note(self, text: str) -> None:
+        """Something happened."""
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    def moment(self, moment: Moment) -> None:
+        """Another cycle is over."""
+        if moment.cycle % max(1, moment.cycles // _ROWS) == 0:
+            measures = moment.measures
+            found = measures.loss_mean if measures.accuracy_mean is None else measures.accuracy_mean
+            name = "loss" if measures.accuracy_mean is None else "accuracy"
+            self.note(f"cycle {moment.cycle} of {moment.cycles}  alive {moment.alive}  {name} {found:.3f}")
+
+
+def results(asked: Asked, root: Path) -> dict[str, Any]:
+    """Watch the fleet until every agent has had its cycles, and report.
+
+    Args:
+        asked: the fleet, as it was when it was prepared.
+        root: of the places.
+
+    Returns:
+        a `sottovoce.report/1` document.
+    """
+    fleets: list[ContainerFleet] = []
+
+    def build() -> ContainerFleet:
+        fleets.append(ContainerFleet(root, asked.options.agents, _PATIENCE))
+        return fleets[0]
+
+    report = watched(plan(asked.options), Lines(), build)
+    faults = fleets[0].faults
+    afflicted = [f"{word} for {count} of {asked.options.agents} agents" for word, count in faults.items()]
+    told = replace(
+        report,
+        run={**report.run, "transport": ",".join(asked.use)},
+        faults=list(faults),
+        warnings=report.warnings + afflicted,
+    )
+    return told.document()

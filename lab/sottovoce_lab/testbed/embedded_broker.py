@@ -1,0 +1,31 @@
+"""The embedded broker: for a testbed on a host without Mosquitto, on loopback, without access control.
+
+Run by the testbed as `python -m sottovoce_lab.testbed.embedded_broker PORT`. It speaks MQTT 3.1.1.
+"""
+
+import asyncio
+import signal
+import sys
+
+from amqtt.broker import Broker
+from amqtt.contexts import BrokerConfig, ListenerConfig
+
+
+async def serve(port: int) -> None:
+    """Serve until told to stop."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    broker = Broker(
+        BrokerConfig(
+            listeners={"default": ListenerConfig(bind=f"127.0.0.1:{port}")},
+            plugins={"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+        )
+    )
+    await broker.start()
+    await stopping.wait()
+    await broker.shutdown()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1])))

@@ -1,0 +1,64 @@
+"""How far published means are from the true one, which the harness alone may know."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.family import records_of
+
+from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, Regression
+from sottovoce_lab.testbed.measure import Errors, Meter
+from sottovoce_lab.testbed.plan import Plan
+
+Vectors = NDArray[np.float64]
+
+
+class ErrorMeter:
+    """Measures means.
+
+    Args:
+        vectors: float64[n, P], what each device's own vector is, before clip and noise.
+        clip: their declared bound.
+        deviation: σ of the noise on each number of a device's vector.
+    """
+
+    def __init__(self, vectors: Vectors, clip: float, deviation: float) -> None:
+        self._truth = vectors.mean(axis=0)
+        lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+        clipped = (vectors * np.minimum(1.0, clip / np.maximum(lengths, clip))).mean(axis=0)
+        self._clip = float(np.sqrt(np.mean((clipped - self._truth) ** 2)))
+        self._theory = deviation / len(vectors) ** 0.5
+
+    def quick(self, models: Sequence[Vectors]) -> Errors:
+        """The same as `final`: it is as quick."""
+        return self.final(models)
+
+    def final(self, models: Sequence[Vectors]) -> Errors:
+        """Of all agents' means."""
+        away = np.stack(models) - self._truth
+        rmse = np.sqrt(np.mean(away**2, axis=1))
+        return Errors(
+            loss_mean=float(np.mean((away**2).sum(axis=1)) / 2),
+            rmse_mean=float(rmse.mean()),
+            rmse_max=float(rmse.max()),
+            mae_mean=float(np.abs(away).mean()),
+            rmse_theory=self._theory,
+            rmse_clip=self._clip,
+        )
+
+
+AnyMeter = Meter | ErrorMeter | PredictionMeter
+
+
+def meter_of(plan: Plan) -> AnyMeter:
+    """What measures the models of a plan."""
+    model, seed = plan.family.model, plan.options.seed
+    if "noise_deviation" not in plan.family.facts and plan.classes > 1:
+        return Meter(model, plan.test, seed)
+    held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+    if "noise_deviation" not in plan.family.facts:
+        return PredictionMeter(cast(Regression, model), plan.test, plan.target, held, seed)
+    vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in held]
+    facts = plan.family.facts
+    return ErrorMeter(np.stack(vectors), facts["clip"], facts["noise_deviation"])

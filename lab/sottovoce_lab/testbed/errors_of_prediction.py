@@ -1,0 +1,105 @@
+"""How far predicted numbers are from the true ones, and what is predicted without learning."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import Records, Target
+from sottovoce.kernels.least_squares import LeastSquares
+
+from sottovoce_lab.testbed.measure import CURVE_MODELS, CURVE_RECORDS, PredictionErrors
+
+_CHUNK = 2**20  # predictions at a time
+
+Floats = NDArray[np.float64]
+
+
+class Regression(Protocol):
+    """A model that predicts numbers."""
+
+    def values(self, parameters: Floats, features: Floats) -> Floats:
+        """The predicted targets float64[N, M] of parameters float64[N, P] and features float64[M, d]."""
+        ...
+
+
+class PredictionMeter:
+    """Measures regressions.
+
+    Args:
+        model: whose parameters are measured.
+        test: records that no agent holds.
+        target: what their last column stands for; None where nobody says so.
+        held: all agents' records, to which the exact solution is fitted.
+        seed: chooses the agents and records that stand for all of a large fleet while it runs.
+    """
+
+    def __init__(
+        self, model: Regression, test: Records, target: Target | None, held: Sequence[Records], seed: int
+    ) -> None:
+        self._model, self._linear = model, LeastSquares(test.features.shape[1])
+        self._test = test.features
+        self._target = target
+        self._exact = least_squares(held, self._linear.size)[np.newaxis]
+        self._random = np.random.default_rng(seed)
+        self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
+
+    def quick(self, models: Sequence[Floats]) -> PredictionErrors:
+        """On at most 100 models and 2,000 records, for the curve of a run."""
+        if len(models) > CURVE_MODELS:
+            models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
+        return self._measure(models, self._sample)
+
+    def final(self, models: Sequence[Floats]) -> PredictionErrors:
+        """On all models and all records."""
+        return self._measure(models, np.arange(len(self._test)))
+
+    def _measure(self, models: Sequence[Floats], rows: NDArray[np.int64]) -> PredictionErrors:
+        stack = np.stack(models)
+        mae, squared, loss = self._errors(self._model, stack, rows)
+        rmse = np.sqrt(squared)
+        return PredictionErrors(
+            loss_mean=float(loss.mean()),
+            mae_mean=float(mae.mean()),
+            mae_max=float(mae.max()),
+            rmse_mean=float(rmse.mean()),
+            rmse_max=float(rmse.max()),
+            mae_least_squares=float(self._errors(self._linear, self._exact, rows)[0][0]),
+            mae_persistence=self._baseline("persistence", rows),
+            mae_same_time_yesterday=self._baseline("same_time_yesterday", rows),
+            unit=None if self._target is None else self._target.unit,
+        )
+
+    def _errors(self, model: Regression, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+        """Mean absolute and mean squared error of each of a model's parameters, and its loss, float64[N] each."""
+        sums: Floats = np.zeros((3, len(stack)))
+        size = max(1, _CHUNK // len(stack))
+        for start in range(0, len(rows), size):
+            records = self._test[rows[start : start + size]]
+            predicted, true = model.values(stack, records), records[np.newaxis, :, -1]
+            away: Floats = self._told(records, predicted) - self._told(records, true)
+            sums[0] += np.abs(away).sum(axis=1)
+            sums[1] += (away**2).sum(axis=1)
+            sums[2] += ((predicted - true) ** 2).sum(axis=1) / 2
+        means = sums / max(1, len(rows))
+        return means[0], means[1], means[2]
+
+    def _baseline(self, name: str, rows: NDArray[np.int64]) -> float | None:
+        if self._target is None or name not in self._target.baselines:
+            return None
+        records = self._test[rows]
+        true = self._told(records, records[np.newaxis, :, -1])[0]
+        return float(np.abs(self._target.baselines[name][rows] - true).mean())
+
+    def _told(self, records: Floats, targets: Floats) -> Floats:
+        return targets if self._target is None else self._target.told(records, targets)
+
+
+def least_squares(held: Sequence[Records], size: int) -> Floats:
+    """The w of least Σ (w'x - y)² over all records together, and of these the shortest, float64[size]."""
+    gram, moment = np.zeros((size, size)), np.zeros(size)
+    for records in held:
+        x, y = records.features[:, :-1], records.features[:, -1]
+        gram += x.T @ x
+        moment += x.T @ y
+    return np.asarray(np.linalg.lstsq(gram, moment, rcond=None)[0], dtype=np.float64)

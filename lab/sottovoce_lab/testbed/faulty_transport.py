@@ -1,0 +1,106 @@
+"""A transport that loses, repeats, delays, holds back and cuts off messages, around a real one."""
+
+import asyncio
+import contextlib
+import random
+from dataclasses import dataclass
+
+from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive, Transport
+
+from sottovoce_lab.simulate import Faults
+
+
+@dataclass(slots=True)
+class Reach:
+    """Whom an agent reaches at the moment.
+
+    Attributes:
+        lost: node ids on the other side of a partition.
+    """
+
+    lost: frozenset[str] = frozenset()
+
+
+class FaultyTransport:
+    """Implements sottovoce.transport.Transport.
+
+    Args:
+        inner: carries what is not lost.
+        faults: how often what goes wrong.
+        seed: of the faults.
+        reach: who is on the other side of a partition, which may change at any time.
+    """
+
+    def __init__(self, inner: Transport, faults: Faults, seed: int, reach: Reach) -> None:
+        self._inner = inner
+        self._faults = faults
+        self._random = random.Random(seed)
+        self._reach = reach
+        self._held: set[asyncio.Task[None]] = set()
+
+    @property
+    def largest(self) -> int:
+        """The real one's."""
+        return self._inner.largest
+
+    def reaches(self, address: str) -> bool:
+        """Whether the real one does."""
+        return self._inner.reaches(address)
+
+    async def start(self, receive: Receive) -> None:
+        """Listen, undisturbed."""
+        await self._inner.start(receive)
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        """Deliver, if fate allows; the message or only its answer may be lost.
+
+        A message that is held back has failed for its sender, who goes on to others or tries again, and is delivered
+        later, within `timeout` seconds.
+        """
+        faults = self._faults
+        await asyncio.sleep(max(0.0, faults.delay + self._random.uniform(-1, 1) * faults.delay_spread))
+        if self._random.random() < faults.loss:
+            raise _injected(peer, "the message was lost", "loss")
+        self._across(peer, "the message")
+        if faults.reorder and self._random.random() < faults.reorder:
+            self._hold(peer, message, timeout)
+            raise _injected(peer, "the message was held back", "reorder")
+        if self._random.random() < faults.duplicate:
+            await self._inner.deliver(peer, message, timeout)
+        answer = await self._inner.deliver(peer, message, timeout)
+        if self._random.random() < faults.loss:
+            raise _injected(peer, "the answer was lost", "loss")
+        self._across(peer, "the answer")
+        return answer
+
+    def listener(self) -> Listener:
+        """The real one's."""
+        return self._inner.listener()
+
+    async def stop(self, grace: float) -> None:
+        """Stop the real one; what is held back is lost."""
+        for task in self._held:
+            task.cancel()
+        await asyncio.gather(*self._held, return_exceptions=True)
+        await self._inner.stop(grace)
+
+    def _across(self, peer: Peer, what: str) -> None:
+        if peer.id in self._reach.lost:
+            raise _injected(peer, f"{what} was cut off", "partition")
+
+    def _hold(self, peer: Peer, message: bytes, timeout: float) -> None:
+        seconds = self._random.uniform(0, timeout)
+
+        async def later() -> None:
+            await asyncio.sleep(seconds)
+            if peer.id not in self._reach.lost:
+                with contextlib.suppress(DeliveryFailed):  # its sender was told so already
+                    await self._inner.deliver(peer, message, timeout)
+
+        task = asyncio.create_task(later())
+        self._held.add(task)
+        task.add_done_callback(self._held.discard)
+
+
+def _injected(peer: Peer, what: str, fault: str) -> DeliveryFailed:
+    return DeliveryFailed("injected", f"peer {peer.id}: {what} on purpose (--fault {fault})")

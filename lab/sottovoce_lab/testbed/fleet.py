@@ -1,0 +1,298 @@
+"""A fleet of real processes on loopback, with keys of its own from a throw-away fleet CA."""
+
+import contextlib
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from sottovoce.agent.assemble import state_files
+from sottovoce.agent.control import ask
+from sottovoce.agent.join import join
+from sottovoce.config import AgentConfig, MqttSection
+from sottovoce.errors import (
+    ConfigError,
+    DataError,
+    IdentityError,
+    InternalError,
+    NetworkError,
+    PrivacyError,
+    SottovoceError,
+)
+from sottovoce.identity import Identity, create_fleet
+from sottovoce.vault import Ledger, Spending
+
+from sottovoce_lab.simulate import on_messages
+from sottovoce_lab.testbed.broker import TestbedBroker, broker_for
+from sottovoce_lab.testbed.plan import Plan
+from sottovoce_lab.testbed.process import FLEET_PREFIX
+from sottovoce_lab.testbed.written import save_records, tables_of
+
+_PORTS = range(20_000, 32_000)  # below the range from which systems take ports for outgoing connections
+_READY_SECONDS = 120.0
+_SECONDS_EACH = 4.0  # for every agent of a large fleet, to start and to stop
+_STOP_SECONDS = 20.0
+_STOPPED = re.compile(r" stopped id=\S+ charges=(\d+)$", re.MULTILINE)
+_ERRORS: dict[int, type[SottovoceError]] = {
+    error.exit_code: error for error in (ConfigError, DataError, PrivacyError, IdentityError, NetworkError)
+}
+
+
+@dataclass(slots=True)
+class Member:
+    """One agent: where it lives and, while it runs, its process.
+
+    Attributes:
+        name: agent-00, agent-01, …
+        identity: who it is.
+        state: its state directory.
+        process: None before the first start.
+        ready_s: seconds from start to its first answer; None before.
+        killed: whether the testbed killed it and has not restarted it.
+        last: its last status in this life.
+        past: the last status of each earlier life.
+    """
+
+    name: str
+    identity: Identity
+    state: Path
+    process: subprocess.Popen[bytes] | None = None
+    began: float = 0.0
+    ready_s: float | None = None
+    killed: bool = False
+    last: dict[str, Any] | None = None
+    past: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> Path:
+        """Its ledger."""
+        return state_files(self.state)[1]
+
+    @property
+    def config(self) -> Path:
+        """Its configuration file."""
+        return self.state / "agent.toml"
+
+    @property
+    def log(self) -> Path:
+        """What it says on standard error."""
+        return self.state / "log"
+
+
+class ProcessFleet:
+    """Builds, starts, kills, restarts and stops the processes of a plan.
+
+    Args:
+        plan: what to build.
+        directory: an existing, empty directory, or one that held this very fleet before.
+    """
+
+    def __init__(self, plan: Plan, directory: Path) -> None:
+        self._plan = plan
+        self._cut_off: frozenset[int] = frozenset()
+        self._public = directory.absolute() / "public.npz"
+        self.broker: TestbedBroker | None = None
+        self.members = self._built(directory)
+
+    @property
+    def words(self) -> str:
+        """What a watcher is told at the start."""
+        return f"starting {len(self.members)} agent processes"
+
+    def start(self) -> None:
+        """Start every agent, and wait until each has answered once.
+
+        Raises:
+            SottovoceError: an agent ended, or did not answer in time.
+        """
+        if self.broker is not None:
+            self.broker.start()
+        for index in range(len(self.members)):
+            self.launch(index)
+        patience = max(_READY_SECONDS, _SECONDS_EACH * len(self.members))
+        deadline = time.monotonic() + patience
+        while any(member.ready_s is None for member in self.members):
+            self.poll()
+            if time.monotonic() > deadline:
+                late = [member.name for member in self.members if member.ready_s is None]
+                raise NetworkError(f"{', '.join(late)} did not answer within {patience:g} s of starting")
+            time.sleep(0.02)
+
+    def launch(self, index: int) -> None:
+        """Start, or restart, one agent."""
+        member, options = self.members[index], self._plan.options
+        if member.last is not None:
+            member.past.append(member.last)
+            member.last = None
+        command = [sys.executable, "-m", "sottovoce_lab.testbed.process", str(member.config), str(options.seed + index)]
+        with member.log.open("ab") as log:
+            member.process = subprocess.Popen(
+                [*command, *on_messages(options.fault_words)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        member.began, member.ready_s, member.killed = time.monotonic(), None, False
+        if self._cut_off:
+            self._tell(index)
+
+    def kill(self, index: int) -> None:
+        """Kill -9."""
+        member = self.members[index]
+        if member.process is not None:
+            member.process.send_signal(signal.SIGKILL)
+            member.process.wait()
+            member.killed = True
+
+    def cut_off(self, places: frozenset[int]) -> None:
+        """Cut these agents off from all others, and nobody else from anybody, from now on."""
+        if places == self._cut_off:
+            return
+        self._cut_off = places
+        for index, member in enumerate(self.members):
+            if member.process is not None and not member.killed:
+                self._tell(index)
+
+    def _tell(self, index: int) -> None:
+        """Tell an agent whom it does not reach, as `sottovoce_lab.testbed.process` reads it."""
+        mine = index in self._cut_off
+        lost = [other.identity.node_id for i, other in enumerate(self.members) if (i in self._cut_off) != mine]
+        process = self.members[index].process
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which the next poll finds
+                process.stdin.write(b" ".join(node.encode() for node in lost) + b"\n")
+                process.stdin.flush()
+
+    def poll(self) -> None:
+        """Ask every running agent for its status.
+
+        Raises:
+            SottovoceError: an agent ended that nobody had killed.
+        """
+        for member in self.running():
+            if member.process is not None and member.process.poll() is not None:
+                raise self._died(member, member.process.returncode)
+            with contextlib.suppress(NetworkError):
+                member.last = ask(member.state, "status")
+                if member.ready_s is None:
+                    member.ready_s = time.monotonic() - member.began
+
+    def running(self) -> list[Member]:
+        """The agents that were started and not killed."""
+        return [member for member in self.members if member.process is not None and not member.killed]
+
+    def stop(self) -> list[str]:
+        """Stop everything: first politely, then not. Returns the names of those that had to be killed."""
+        stubborn = []
+        processes = [(member, member.process) for member in self.members if member.process is not None]
+        for _, process in processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + max(_STOP_SECONDS, _SECONDS_EACH * len(processes))
+        for member, process in processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                stubborn.append(member.name)
+            if process.stdin is not None:
+                process.stdin.close()
+        if self.broker is not None:
+            self.broker.stop()
+        return stubborn
+
+    def charges_when_stopped(self, member: Member) -> int | None:
+        """What the agent said with its last words; None when it had none."""
+        said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
+        return int(said[-1]) if said else None
+
+    def spending(self, member: Member) -> Spending:
+        """What the agent's ledger says, read from outside."""
+        ledger = Ledger.read(member.ledger)
+        try:
+            return ledger.spending()
+        finally:
+            ledger.close()
+
+    def _built(self, directory: Path) -> list[Member]:
+        options = self._plan.options
+        *ports, broker_port = _free_ports(options.agents + 1)
+        self._configuration(0, Path(), options.data, 1, [])  # wrong settings are named before anything is made
+        fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
+        if any("mqtt" in options.ways(i) for i in range(options.agents)):
+            foreign = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
+            self.broker = broker_for(fleet, directory, broker_port, foreign)
+        members = []
+        for i in range(options.agents):
+            name = f"agent-{i:02d}"
+            state = directory / name
+            members.append(Member(name, join(fleet, state, options.budget), state))
+        if self._plan.apart.public is not None:
+            save_records(self._public, self._plan.apart.public, self._plan)
+        for i, member in enumerate(members):
+            records = member.state / "records.npz"
+            save_records(records, self._plan.raw[i], self._plan)
+            peers = [
+                {"id": members[j].identity.node_id, "address": self._address(i, j, ports[j])}
+                for j in self._plan.peers[i]
+            ]
+            config = self._configuration(i, member.state, f"npz:{records}", ports[i], peers)
+            member.config.write_text(tomlkit.dumps(tables_of(config)))
+        return members
+
+    def _address(self, index: int, other: int, port: int) -> str:
+        """Where one agent reaches another."""
+        both = "grpc" in self._plan.options.ways(index) and "grpc" in self._plan.options.ways(other)
+        return f"127.0.0.1:{port}" if both else f"mqtt:{MqttSection().realm}"
+
+    def _configuration(
+        self, index: int, state: Path, source: str, port: int, peers: list[dict[str, str]]
+    ) -> AgentConfig:
+        plan, period = self._plan, self._plan.options.period
+        transport = {
+            "timeout": min(10.0, max(2.0, 4 * period)),
+            "backoff": min(1.0, max(0.05, period / 2)),
+            "backoff_max": min(30.0, max(1.0, 4 * period)),
+            **{key.removeprefix("transport."): value for key, value in plan.options.settings.items()
+               if key.startswith("transport.") and not key.startswith("transport.mqtt.")},
+            "use": list(plan.options.ways(index)),
+            "mqtt": {"url": "mqtt://127.0.0.1"} if self.broker is None else dict(self.broker.settings),
+        }  # fmt: skip
+        return plan.options.configuration(
+            agent={"state": str(state)},
+            data=plan.data(source, f"npz:{self._public}"),
+            learner=plan.learner(index),
+            transport={**transport, "listen": f"127.0.0.1:{port}", "peers": peers},
+            ledger={"alone": index in plan.alone},
+        )
+
+    @staticmethod
+    def _died(member: Member, code: int) -> SottovoceError:
+        lines = member.log.read_text(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "it said nothing"
+        return _ERRORS.get(code, InternalError)(f"{member.name} ended with exit code {code}: {last}")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 on which nobody listens."""
+    found: list[int] = []
+    generator = secrets.SystemRandom()
+    for port in generator.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise NetworkError(f"127.0.0.1 has no {count} free ports between {_PORTS.start} and {_PORTS.stop}")

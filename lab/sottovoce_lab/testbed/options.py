@@ -1,0 +1,297 @@
+"""What the user asked of the testbed, and the configuration it amounts to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+from sottovoce.assignments import assigned
+from sottovoce.config import (
+    AgentConfig,
+    DataSection,
+    LedgerSection,
+    MembershipSection,
+    MqttSection,
+    PrivacySection,
+    TransportSection,
+    checked,
+    learner_settings,
+)
+from sottovoce.errors import ConfigError, PrivacyError, UsageError
+from sottovoce.kernels.onnx.allowed import digest_of
+from sottovoce.model_names import GRAPH_SUFFIX
+from sottovoce.nearest import nearest
+from sottovoce.registry import ALGORITHMS, Algorithm, of_another, unknown
+from sottovoce.vault import Budget
+
+from sottovoce_lab.simulate import NEWSCAST, Faults, known
+
+_SECTIONS: dict[str, type[Struct]] = {
+    "data": DataSection,
+    "ledger": LedgerSection,
+    "membership": MembershipSection,
+    "privacy": PrivacySection,
+    "transport": TransportSection,
+    "transport.mqtt": MqttSection,
+}
+_OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
+_OF_LEARNER = "learner."
+_DECIDED = {
+    *("data.source", "data.ranges", "data.features", "data.classes"),
+    *("learner.name", "learner.fidelity", "learner.model", "learner.period", "learner.begins_walk"),
+    *("membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"),
+    *("transport.use", "transport.mqtt", "transport.mqtt.realm"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of `sottovoce testbed`, checked.
+
+    Attributes:
+        agents: how many.
+        learner: a name of sottovoce.registry.ALGORITHMS.
+        fidelity: `sound`, or `paper`: the algorithm to the letter.
+        model: its name, or a file that ends in `.onnx`; None for the learner's own.
+        data: a data SPEC.
+        transport: `grpc` or `mqtt` (processes), `mixed` (processes: two in ten have both, the others one or the other),
+            or `memory` (one process, virtual clock).
+        epsilon: total ε; None for the noiseless baseline.
+        delta: total δ.
+        cycles: cycles of each agent.
+        period: seconds between cycles.
+        topology: a name that sottovoce_lab.simulate.out_peers knows.
+        seed: of the partition, the hold-out and the simulated network; real noise has no seed.
+        faults: what goes wrong.
+        fault_words: the same as it was written.
+        settings: the rest of the configuration, by dotted key.
+    """
+
+    agents: int
+    learner: str
+    fidelity: str
+    model: str | None
+    data: str
+    transport: str
+    epsilon: float | None
+    delta: float
+    cycles: int
+    period: float
+    topology: str
+    seed: int
+    faults: Faults
+    fault_words: list[str]
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.agents < 1:
+            raise UsageError(f"--agents {self.agents}: a fleet has at least one agent")
+        if self.cycles < 1:
+            raise UsageError(f"--cycles {self.cycles}: run at least one cycle")
+        if not 0.001 <= self.period <= 3600:
+            raise UsageError(f"--period {self.period:g}: choose 0.001 to 3600 seconds")
+        known(self.topology)
+        if self.topology == NEWSCAST and self.transport == "memory":
+            raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
+        if self.topology != NEWSCAST and self.transport == "mixed":
+            raise UsageError(
+                "--transport mixed: not everybody reaches everybody, so peers are sampled: use --topology newscast, "
+                "and a learner that goes without a graph of its own, such as clipd2p"
+            )
+        own_broker = self.transport in ("mqtt", "mixed") and self.broker is None
+        if self.faults.broker_kill is not None and not own_broker:
+            raise UsageError(
+                "--fault broker-kill=…: needs --transport mqtt or mixed, and a broker of the testbed's own"
+            )
+        if self.epsilon is not None and not self.epsilon > 0:
+            raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
+        if not 0 < self.delta < 1:
+            raise UsageError(f"--delta {self.delta:g}: choose a number between 0 and 1, for example 1e-5")
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed}: choose 0 or more")
+        allowed = self.allows_unproved
+        self.faults.check(self.agents, self.cycles)
+        if self.learner not in ALGORITHMS:
+            raise UsageError(f"--learner {self.learner}: there is no such learner; {unknown(self.learner)}")
+        for key in self.settings:
+            table, _, own = key.partition(".")
+            if table == "learner" and (problem := of_another(self.learner, own)) is not None:
+                raise ConfigError(problem)
+        if self.unproved and self.epsilon is not None and not allowed:
+            raise PrivacyError(
+                f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: leave "
+                "--fidelity out, or take --epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
+            )
+        if self.ranges_from_training and self.epsilon is not None and not allowed:
+            raise PrivacyError(
+                "--fidelity paper scales features by the training set's own ranges, a release that nobody pays for, so "
+                "no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
+                "--set privacy.allow_unproved=true to run it all the same"
+            )
+        if self.algorithm.noiseless and self.epsilon is not None and not allowed:
+            raise PrivacyError(
+                f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
+                "--epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
+            )
+        _ = self.budget  # which refuses what promises nothing
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What is known of the learner."""
+        return ALGORITHMS[self.learner]
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether nothing is promised."""
+        return self.epsilon is None or self.algorithm.noiseless
+
+    @property
+    def allows_unproved(self) -> bool:
+        """Whether the user says that no ε need hold; a word like `no` allows nothing."""
+        return self.settings.get("privacy.allow_unproved") is True
+
+    @property
+    def unproved(self) -> bool:
+        """Whether the algorithm to the letter has no ε that is proved."""
+        return self.fidelity == "paper" and self.algorithm.to_the_letter in ("as-published", "refuted")
+
+    @property
+    def ranges_from_training(self) -> bool:
+        """Whether features are scaled by the training set's own ranges, as the paper does; it is refuted."""
+        scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
+        return scaled and "data.bounds" not in self.settings
+
+    @property
+    def budget(self) -> Budget:
+        """What one privacy unit may cost."""
+        promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
+        neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
+        unit = str(self.settings.get("privacy.unit", self.algorithm.unit))
+        return Budget(promised, self.delta, unit, neighbouring)
+
+    @property
+    def _relation(self) -> str:
+        """The learner's own relation, by what is set of it."""
+        algorithm, table = self.algorithm, {"name": self.learner, "fidelity": self.fidelity}
+        if algorithm.relation is None:
+            return algorithm.neighbouring
+        own = {
+            key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if key.startswith(_OF_LEARNER)
+        }
+        return algorithm.relation(learner_settings({**table, **own}, "--set"))
+
+    @property
+    def partition(self) -> str:
+        """How the records are dealt out."""
+        own = "one-record" if self.data.startswith("meters:") else "iid"
+        return str(self.settings.get("data.partition", own))
+
+    @property
+    def broker(self) -> str | None:
+        """The url of a broker that the user runs."""
+        url = self.settings.get("transport.mqtt.url")
+        return None if url is None else str(url)
+
+    def ways(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
+        """The transports of one agent. Where they are mixed, the first have both: they are the others' seeds."""
+        match self.transport:
+            case "mqtt":
+                return ("mqtt",)
+            case "mixed" if index < max(1, round(self.agents / 5)):
+                return ("grpc", "mqtt")
+            case "mixed" if index % 2:
+                return ("mqtt",)
+            case _:
+                return ("grpc",)
+
+    @property
+    def directory(self) -> Path | None:
+        """Where the fleet lives, if it is to be kept."""
+        value = self.settings.get("testbed.directory")
+        return None if value is None else Path(str(value))
+
+    @property
+    def steps(self) -> int:
+        """Private releases by default. The last cycles only mix: a fifth, and for large fleets up to two fifths."""
+        mixing = max(self.cycles // 5, min(2 * self.agents.bit_length(), self.cycles * 2 // 5))
+        return max(1, self.cycles - mixing)
+
+    @property
+    def _file(self) -> Path | None:
+        """The graph that the user named by its file, and so allows."""
+        named = self.model is not None and self.model.endswith(GRAPH_SUFFIX)
+        return Path(self.model).expanduser().absolute() if named and self.model else None
+
+    @property
+    def _defaults(self) -> dict[str, Any]:
+        """What a short run needs, unless the command line says otherwise."""
+        paced = {"steps": self.steps, "longest_period": self.period}  # a run has an end, and is measured there
+        own = self.algorithm.own_keys
+        usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
+        usual["membership.period"] = max(0.05, self.period)
+        if not self.algorithm.predicts:
+            usual["data.transform"] = "none"
+        return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
+
+    def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
+        """One agent's configuration: what is given here, then the command line, then the schema's defaults.
+
+        Raises:
+            ConfigError: a value is impossible; the message names its key.
+        """
+        tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
+        decided = {
+            "data.ranges": "training" if self.ranges_from_training else "declared",
+            "learner.name": self.learner,
+            "learner.fidelity": self.fidelity,
+            "learner.model": self.model if self._file is None else str(self._file),
+            "vault.graphs": [] if self._file is None else [digest_of(str(self._file))],
+            "learner.period": self.period,
+            "membership.sampling": "newscast" if self.topology == NEWSCAST else "static",
+            "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,
+            "privacy.delta": self.delta,
+            "privacy.allow_unproved": self.allows_unproved,
+        }
+        chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
+        for key, value in {**self._defaults, **chosen, **decided}.items():
+            *path, name = key.split(".")
+            table: dict[str, Any] = tables
+            for part in path:
+                table = table.setdefault(part, {})
+            table[name] = value
+        return checked(tables, "--set")
+
+
+def topology_of(learner: str) -> str:
+    """Who sends to whom when nobody says so; of a name that there is not, too, which is refused elsewhere."""
+    return ALGORITHMS[learner].topology if learner in ALGORITHMS else "exponential"
+
+
+def settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """Dotted keys and TOML values from `--set KEY=VALUE`.
+
+    Raises:
+        UsageError: not an assignment, an unknown key, or one with an option of its own.
+    """
+    found = assigned(assignments, "learner.clip=0.5")
+    for key in found:
+        check_key(key, "--set")
+    return found
+
+
+def check_key(key: str, origin: str) -> None:
+    """Refuse a key of the configuration that there is not, or that has an option of its own.
+
+    Raises:
+        UsageError: the message names the nearest.
+    """
+    known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
+    known |= {f"{_OF_LEARNER}{name}" for algorithm in ALGORITHMS.values() for name in algorithm.own_keys}
+    known = (known - _DECIDED) | _OWN
+    if key in _DECIDED:
+        raise UsageError(f"{origin} {key}: the testbed decides this; use the option of that name where there is one")
+    if key not in known:
+        near = nearest(key, known)
+        hint = f" Did you mean `{near}`?" if near else f" Known are {', '.join(sorted(known))}."
+        raise UsageError(f"{origin} {key}: there is no such key.{hint}")

@@ -1,0 +1,239 @@
+"""Who holds which records, who sends to whom, and what is held back for measuring."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sottovoce.algorithms.family import Family, family_of, kernel_of, records_of
+from sottovoce.algorithms.push_sum.parts import step_size
+from sottovoce.algorithms.push_sum.settings import ConstD2pSettings
+from sottovoce.config import AgentConfig
+from sottovoce.data import (
+    Bounds,
+    DataSet,
+    Records,
+    Target,
+    TransformName,
+    apply,
+    held_by_most,
+    holdout,
+    load,
+    partition,
+    uniform_bounds,
+)
+from sottovoce.model_names import REGRESSION_MODEL
+from sottovoce.registry import ALGORITHMS
+
+from sottovoce_lab.simulate import out_peers
+from sottovoce_lab.simulate.mixing import metropolis, spectral_gap
+from sottovoce_lab.testbed.gradient_bound import longest_gradient
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.public_records import Apart, set_apart
+
+_HELD_OUT = 0.2  # of the records, where no official test split is
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A fleet before it is built.
+
+    Attributes:
+        options: as asked.
+        config: of every agent but the first, where one begins.
+        name: of the data set.
+        raw: each agent's own records, before the transform.
+        test: records that no agent holds, after it.
+        features: columns before the transform.
+        classes: labels.
+        bounds: declared range of each feature, or None.
+        expected_records: B, the same public number for all.
+        held_by_most: the largest number of agents that hold one record.
+        peers: for each agent, the agents it sends to.
+        transform: the declared transform.
+        family: what the learner brings along.
+        first: the same for the first agent, which begins the walk where one model walks.
+        model: the name of its model.
+        target: what the target of a regression stands for, if anything says so.
+        windows: first and last window that agents may be asked about, where a window is the unit.
+        apart: public records by which models are scored, if the learner needs any.
+        gradient_bound: G, where the testbed had to find it out.
+    """
+
+    options: Options
+    config: AgentConfig
+    name: str
+    raw: list[Records]
+    test: Records
+    features: int
+    classes: int
+    bounds: Bounds | None
+    expected_records: float
+    held_by_most: int
+    peers: list[list[int]]
+    transform: TransformName
+    family: Family
+    first: Family
+    model: str
+    target: Target | None
+    windows: tuple[int, int] | None
+    apart: Apart
+    gradient_bound: float | None = None
+
+    def learner(self, index: int) -> dict[str, Any]:
+        """What the `[learner]` table of one agent has of its own."""
+        return _own(self.options, index, self.peers)
+
+    @property
+    def alone(self) -> frozenset[int]:
+        """Agents whom nobody sends to and who send to nobody: no peer can tell them of a newer ledger of theirs."""
+        met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
+        return frozenset(range(self.options.agents)) - met
+
+    def data(self, source: str, public: str) -> dict[str, Any]:
+        """The `[data]` table of an agent whose records are at `source`, and public ones, if any, at `public`."""
+        return {
+            "source": source,
+            "features": self.features,
+            "classes": self.classes,
+            "expected_records": self.expected_records,
+            **({} if self.windows is None else {"windows": list(self.windows)}),
+            **({} if self.apart.public is None else {"public": public}),
+        }
+
+
+def plan(options: Options, data: DataSet | None = None) -> Plan:
+    """Load the data, hold a test set back, deal out the rest.
+
+    Args:
+        options: as asked.
+        data: what `options.data` names, when it is loaded already.
+
+    Raises:
+        DataError: the data cannot be read or dealt out.
+    """
+    data = load(options.data) if data is None else data
+    if data.classes == 1:
+        options = _of_regression(options, grouped=data.groups is not None)
+    bounds = data.bounds
+    train, test, groups = data.records, data.test, data.groups
+    if test is None:
+        share = _HELD_OUT if ALGORITHMS[options.learner].predicts else 0.0
+        train_rows, test_rows = holdout(len(train), options.seed, share)
+        train, test = train.at(train_rows), train.at(test_rows)
+        groups = None if groups is None else groups[train_rows]
+    apart = set_apart(options, train, test)
+    train, groups = train.at(apart.train), None if groups is None else groups[apart.train]
+    peers = _peers(options)
+    parts = partition(options.partition, train.labels, options.agents, options.seed, groups)
+    windows = _windows(options, train)
+    tables: dict[str, dict[str, Any]] = {
+        "agent": {"state": "."},
+        "data": {
+            "source": options.data,
+            "features": train.features.shape[1],
+            "classes": data.classes,
+            "expected_records": sum(map(len, parts)) / options.agents,
+            **({} if windows is None else {"windows": list(windows)}),
+            **({} if apart.public is None else {"public": "apart"}),
+        },
+    }
+    config = options.configuration(**tables, learner=_own(options, 1, peers))
+    data_section = config.data
+    if options.ranges_from_training:
+        bounds = (train.features.min(axis=0), train.features.max(axis=0))
+    elif data_section.bounds is not None:
+        bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
+    bound = _gradient_bound(options, config, records_of(train, data_section.transform, bounds))
+    if bound is not None:
+        options = replace(options, settings={**options.settings, "learner.gradient_bound": bound})
+        config = options.configuration(**tables, learner=_own(options, 1, peers))
+    public = None if apart.public is None else records_of(apart.public, data_section.transform, bounds)
+    return Plan(
+        options=options,
+        config=config,
+        name=data.name,
+        raw=[train.at(rows) for rows in parts],
+        test=Records(apply(data_section.transform, test.features, bounds), test.labels),
+        features=train.features.shape[1],
+        classes=data.classes,
+        bounds=bounds,
+        expected_records=data_section.expected_records,
+        held_by_most=held_by_most(parts),
+        peers=peers,
+        transform=data_section.transform,
+        family=_family(config, public),
+        first=_family(options.configuration(**tables, learner=_own(options, 0, peers)), public),
+        model=options.model or config.learner.chosen_model,
+        target=_target(data),
+        windows=windows,
+        apart=apart,
+        gradient_bound=bound,
+    )
+
+
+def _of_regression(options: Options, *, grouped: bool) -> Options:
+    """What a regression needs, unless the command line says otherwise: its model, and targets as they are.
+
+    Of a file of many meters each agent has one.
+    """
+    dealt = "one-group" if options.data.startswith("meters:") else "by-group"
+    defaults = {"data.transform": "none", **({"data.partition": dealt} if grouped else {})}
+    return replace(options, model=options.model or REGRESSION_MODEL, settings={**defaults, **options.settings})
+
+
+def _target(data: DataSet) -> Target | None:
+    """What the target stands for; what is predicted without learning is known of an official test split alone."""
+    return replace(data.target, baselines={}) if data.target is not None and data.test is None else data.target
+
+
+def _windows(options: Options, train: Records) -> tuple[int, int] | None:
+    """The windows there are, where one is the unit: a testbed may count its data set."""
+    if options.budget.unit != "window" or train.windows is None or not len(train):
+        return None
+    return int(train.windows.min()), int(train.windows.max())
+
+
+def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
+    """G of constd2p to the letter, where it is needed and nobody has declared it."""
+    learner = config.learner
+    if not isinstance(learner, ConstD2pSettings) or learner.fidelity == "sound" or learner.gradient_bound is not None:
+        return None
+    if options.noiseless or not len(records):
+        return None
+    kernel = kernel_of(config)
+    return longest_gradient(
+        kernel,
+        records.features,
+        records.labels,
+        agents=options.agents,
+        steps=learner.steps,
+        step_size=step_size(config, kernel.size),
+        seed=options.seed,
+    )
+
+
+def _family(config: AgentConfig, public: Records | None) -> Family:
+    """The parts of a learner, which scores models on these public records if it scores any."""
+    family = family_of(config, public)
+    family.check()
+    return family
+
+
+def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
+    """Where one model goes round, the first agent begins. In rounds, all have what follows from the graph."""
+    algorithm = ALGORITHMS[options.learner]
+    if algorithm.one_begins:
+        return {"begins_walk": True} if index == 0 else {}
+    gap = spectral_gap(metropolis(peers)) if options.settings.get("learner.chebyshev") is True else None
+    graph = {"answers": 1 + max(map(len, peers)), "spectral_gap": gap}
+    own = set(algorithm.keys) - {key.removeprefix("learner.") for key in options.settings}
+    return {key: value for key, value in graph.items() if key in own}
+
+
+def _peers(options: Options) -> list[list[int]]:
+    """For each agent, the agents it sends to. In rounds, whoever is sent to answers."""
+    if options.transport == "mixed":  # a seed must be one that everybody reaches
+        return [[0] if i else [] for i in range(options.agents)]
+    peers = out_peers(options.topology, options.agents, options.seed)
+    if not ALGORITHMS[options.learner].mutual:
+        return peers
+    return [[*row, *(j for j, other in enumerate(peers) if i in other and j not in row)] for i, row in enumerate(peers)]

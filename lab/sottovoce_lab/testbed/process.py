@@ -1,0 +1,77 @@
+"""One agent process of a testbed: a real agent that also stops when the testbed is gone.
+
+Run by the testbed as `python -m sottovoce_lab.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard
+input. A line there names the node ids that this agent does not reach from now on; an empty one ends the partition.
+This is the one place where an agent may run without noise, and only on loopback, in a fleet that a testbed made.
+"""
+
+import asyncio
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+from sottovoce.agent import watch
+from sottovoce.agent.assemble import Variant, assemble
+from sottovoce.agent.runtime import Agent
+from sottovoce.algorithms.family import budget_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.errors import ConfigError, ExitCode, SottovoceError
+from sottovoce.observe import log_to_stderr
+
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
+
+FLEET_PREFIX = "testbed-"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the agent; returns its exit code."""
+    path, seed, *specifications = arguments
+    try:
+        config = checked(tomllib.loads(Path(path).read_text()), path)
+        log_to_stderr(config.agent.log_level, config.agent.log_format)
+        faults = Faults.parse(specifications)
+        reach = Reach()
+        variant = Variant()
+        if faults.on_messages:
+            variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed), reach))
+        agent = assemble(config, variant)
+        _allow_noiseless(config, agent)
+        return asyncio.run(_run(agent, reach))
+    except SottovoceError as error:
+        print(f"sottovoce: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+
+
+def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
+    transport = config.transport
+    here = transport.listen.startswith("127.0.0.1:") and ("mqtt" not in transport.use or transport.mqtt.loopback)
+    throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and here
+    if budget_of(config).epsilon is None and not throw_away:
+        raise ConfigError(
+            'privacy.epsilon: inf is for a testbed\'s own fleet on 127.0.0.1 alone, and so is data.ranges = "training"'
+        )
+
+
+async def _run(agent: Agent, reach: Reach) -> ExitCode:
+    loop = asyncio.get_running_loop()
+    unread = b""
+
+    def heard() -> None:
+        nonlocal unread
+        if not (said := os.read(0, 2**16)):
+            agent.stop()
+        *lines, unread = (unread + said).split(b"\n")
+        if lines:
+            reach.lost = frozenset(lines[-1].decode().split())
+
+    loop.add_reader(sys.stdin, heard)
+    try:
+        return await watch.run(agent)
+    finally:
+        loop.remove_reader(sys.stdin)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

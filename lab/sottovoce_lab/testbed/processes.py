@@ -1,0 +1,261 @@
+"""A run over real processes: it watches, injures as told, measures public models, and adds everything up."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.control import ask, parameters
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import NetworkError, UsageError
+from sottovoce.vault import Spending
+
+from sottovoce_lab.simulate.fate import Fate
+from sottovoce_lab.testbed.ends import left_behind, unfinished
+from sottovoce_lab.testbed.errors_of_mean import meter_of
+from sottovoce_lab.testbed.fleet import Member, ProcessFleet
+from sottovoce_lab.testbed.plan import Plan
+from sottovoce_lab.testbed.progress import Moment, Watcher
+from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
+from sottovoce_lab.testbed.run_facts import contaminated, curve_point, described, shared_records, unpaid
+from sottovoce_lab.testbed.running import RunningFleet
+from sottovoce_lab.testbed.showing import Showing
+
+_POLL_SECONDS = 0.2
+_SPARE_SECONDS = 60.0
+_SLOWEST = 5.0
+_STALLED_SECONDS = 5.0
+
+
+def run(plan: Plan, watcher: Watcher) -> Report:
+    """Build the fleet, run it to its end, stop it whatever happens, and measure it."""
+    directory = plan.options.directory
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="sottovoce-") as temporary:
+            showing = Showing(watcher, plan.options, Path(temporary))
+            return watched(plan, showing, lambda: ProcessFleet(plan, Path(temporary)))
+    if directory.exists() and any(directory.iterdir()):
+        raise UsageError(f"testbed.directory: {directory} is not empty; name a new one")
+    directory.mkdir(parents=True, exist_ok=True)
+    showing = Showing(watcher, plan.options, directory)
+    return watched(plan, showing, lambda: ProcessFleet(plan, directory.absolute()))
+
+
+def watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
+    """The same for a fleet of another making.
+
+    Args:
+        plan: which the fleet follows.
+        watcher: is shown the run.
+        build: makes the fleet, within the time that the report tells.
+    """
+    return _Run(plan, watcher, build).report()
+
+
+class _Run:
+    def __init__(self, plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> None:
+        self._plan = plan
+        self._watcher = watcher
+        self._began = time.monotonic()
+        self._fleet = build()
+        self._meter = meter_of(plan)
+        names = [member.name for member in self._fleet.members]
+        self._fate = Fate(plan.options.faults, names, plan.options.seed)
+        self._cycle = 0
+        self._broker_back: float | None = None
+        self._reached = time.monotonic()
+        self._curve: list[dict[str, Any]] = []
+        self._warnings: list[str] = []
+
+    def report(self) -> Report:
+        """Run, and tell."""
+        try:
+            if self._fleet.broker is not None:
+                self._watcher.note(f"MQTT through {self._fleet.broker.words}")
+            self._watcher.note(self._fleet.words)
+            if alone := len(self._plan.alone):
+                self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
+            self._fleet.start()
+            self._watch()
+            held = self._held()
+            final = self._meter.final(list(held.values()))
+            self._warnings += left_behind(self._meter, held, final)
+            for member in self._fleet.running():
+                self._warnings += unfinished(member.last, member.name)
+        finally:
+            stubborn = self._fleet.stop()
+        if stubborn:
+            self._warnings.append(f"did not stop when told to and were killed: {', '.join(stubborn)}")
+        ledgers = {member.name: self._fleet.spending(member) for member in self._fleet.members}
+        return Report(
+            run=described(self._plan, time.monotonic() - self._began),
+            statement=self._statement(),
+            final=final,
+            curve=self._curve,
+            traffic=self._traffic(),
+            resources=self._resources(),
+            agents=[self._agent(member, ledgers[member.name]) for member in self._fleet.members],
+            faults=self._plan.options.fault_words,
+            ledgers_agree=self._ledgers_agree(ledgers),
+            warnings=shared_records(self._plan) + contaminated(self._plan) + unpaid(self._plan) + self._warnings,
+        )
+
+    def _watch(self) -> None:
+        options = self._plan.options
+        deadline = time.monotonic() + _SPARE_SECONDS + options.cycles * (options.period + 0.1) * _SLOWEST
+        seen = -1
+        while True:
+            self._fleet.poll()
+            self._advance()
+            self._break_broker(self._cycle)
+            if self._cycle > seen:
+                seen = self._cycle
+                self._injure(min(seen, options.cycles))
+                self._show(seen)
+            if not (late := self._late()) and not self._waits_for_anybody():
+                return
+            if time.monotonic() > deadline:
+                raise NetworkError(f"{', '.join(late)} had not finished in time; see each agent's `agent status --why`")
+            time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
+
+    def _late(self) -> list[str]:
+        """Running agents that have not had their cycles; the others go on mixing until they have."""
+        cycles = self._plan.options.cycles
+        return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
+
+    def _advance(self) -> None:
+        """The fleet's cycle is its agents' median, which may only rise; while none can go on, it follows the clock.
+
+        Who runs may wait for one that is away, such as a keeper of its ledger's head.
+        """
+        cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
+        period = self._plan.options.period
+        patience = max(_STALLED_SECONDS, _SLOWEST * period) if self._fleet.running() else period
+        waited = time.monotonic() - self._reached >= patience and self._fate.brings_back(self._cycle)
+        cycle = max(self._cycle + waited, int(statistics.median_low(cycles)) if cycles else 0)
+        if cycle > self._cycle:
+            self._cycle, self._reached = cycle, time.monotonic()
+
+    def _waits_for_anybody(self) -> bool:
+        """Whether all are down, but not for good."""
+        cycle, cycles = self._cycle, self._plan.options.cycles
+        return not self._fleet.running() and cycle < cycles and self._fate.brings_back(cycle)
+
+    def _break_broker(self, cycle: int) -> None:
+        """Kill the broker at its cycle, and start it again when its time is over."""
+        fault, broker = self._plan.options.faults.broker_kill, self._fleet.broker
+        if fault is None or broker is None:
+            return
+        if self._broker_back is None and cycle >= fault.cycle:
+            broker.kill()
+            self._broker_back = time.monotonic() + fault.seconds
+            self._watcher.note(f"cycle {cycle}: killed the broker, for {fault.seconds:g} s")
+        elif self._broker_back is not None and time.monotonic() >= self._broker_back:
+            broker.start()
+            self._broker_back = float("inf")
+            self._watcher.note(f"cycle {cycle}: the broker is back")
+
+    def _injure(self, cycle: int) -> None:
+        turn = self._fate.at(cycle)
+        for place in turn.killed:
+            self._fleet.kill(place)
+        self._fleet.cut_off(turn.cut_off)
+        for place in turn.restarted:
+            self._fleet.launch(place)
+        for note in turn.notes:
+            self._watcher.note(note)
+
+    def _models(self) -> dict[str, NDArray[np.float64]]:
+        """The models that running agents have published, by name."""
+        models = {}
+        for member in self._fleet.running():
+            try:
+                model = parameters(ask(member.state, "model"))
+            except NetworkError:
+                continue
+            if model is not None:
+                models[member.name] = model
+        return models
+
+    def _held(self) -> dict[str, NDArray[np.float64]]:
+        """The same at the end, when somebody must have one."""
+        if not (models := self._models()):
+            raise NetworkError("no agent is left that holds a model")
+        return models
+
+    def _show(self, cycle: int) -> None:
+        if not (models := self._models()):
+            return  # nobody has published one yet, or everybody was killed
+        traffic = self._traffic()
+        spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running() if member.last]
+        known = [epsilon for epsilon in spent if epsilon is not None]
+        moment = Moment(
+            cycle=cycle,
+            cycles=self._plan.options.cycles,
+            elapsed_s=time.monotonic() - self._began,
+            alive=len(self._fleet.running()),
+            measures=self._meter.quick(list(models.values())),
+            epsilon_spent=max(known) if known else None,
+            messages=traffic.messages,
+            wire_bytes=traffic.wire_bytes,
+        )
+        self._curve.append(curve_point(moment))
+        self._watcher.moment(moment)
+
+    def _statement(self) -> PrivacyStatement:
+        stated = next(member.last["privacy"] for member in self._fleet.members if member.last)
+        fields = {name: stated[name] for name in PrivacyStatement.__slots__}
+        return PrivacyStatement(**{**fields, "status": Status(fields["status"])})
+
+    def _traffic(self) -> Traffic:
+        lives = [life for member in self._fleet.members for life in (*member.past, member.last) if life]
+        sent = [life["traffic"] for life in lives]
+        return Traffic(
+            messages=sum(one["messages"] + one["retries"] for one in sent),
+            payload_bytes=sum(one["payload_bytes"] for one in sent),
+            wire_bytes=sum(one["wire_bytes"] for one in sent),
+        )
+
+    def _resources(self) -> Resources:
+        used = [member.last["resources"] for member in self._fleet.members if member.last]
+        ready = [member.ready_s for member in self._fleet.members if member.ready_s is not None]
+        memory = [one["rss_mib"] for one in used]
+        return Resources(
+            ready_s_median=round(statistics.median(ready), 3),
+            rss_mib_median=round(statistics.median(memory), 1),
+            rss_mib_max=round(max(memory), 1),
+            cpu_s_per_agent=round(statistics.mean(one["cpu_s"] for one in used), 3),
+        )
+
+    def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
+        """Whether what agents said of their spending when they stopped is what their ledgers say.
+
+        One release may have been under way then. An agent that had to be killed has said nothing at the end: its ledger
+        must hold at least what it said when it was last asked.
+        """
+        agree = True
+        for member in self._fleet.running():
+            last = member.last["privacy"]["charges"] if member.last else 0
+            stopped = self._fleet.charges_when_stopped(member)
+            said = last if stopped is None else stopped
+            found = ledgers[member.name].charges
+            if found < said or (stopped is not None and found > said + 1):
+                self._warnings.append(f"{member.name} said it had charged {said} releases, its ledger says {found}")
+                agree = False
+        return agree
+
+    @staticmethod
+    def _agent(member: Member, spending: Spending) -> AgentReport:
+        """What the ledger says, not what the agent said."""
+        return AgentReport(
+            id=member.identity.node_id,
+            alive=not member.killed,
+            cycles=member.last["cycle"] if member.last else 0,
+            peers=len(member.last["peers"]) if member.last else 0,
+            epsilon_spent=spending.promised_epsilon,
+            releases=spending.releases,
+        )

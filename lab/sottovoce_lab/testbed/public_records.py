@@ -1,0 +1,62 @@
+"""Labelled records that are no secret, by which a learner scores models: where a testbed takes them from.
+
+`held-apart`: a share of the training part, which no agent holds and nothing is measured on. `test`: some of the test
+records, as in the PDSL paper; weights are then chosen on what is measured on, and the report says so.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sottovoce.data import Records
+from sottovoce.errors import UsageError
+from sottovoce.registry import ALGORITHMS
+
+from sottovoce_lab.testbed.options import Options
+
+_MOST = 500
+_SHARE = 5  # one in so many, where records are few
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What is left of the training part, and what was set apart.
+
+    Attributes:
+        train: places of the records that agents may hold, ascending.
+        public: before the transform; None where nobody asks for any.
+        contaminated: the public records are measured on too.
+    """
+
+    train: np.ndarray[tuple[int], np.dtype[np.int64]]
+    public: Records | None = None
+    contaminated: bool = False
+
+
+def set_apart(options: Options, train: Records, test: Records) -> Apart:
+    """Public records, where the learner needs some or `data.validation` asks for them.
+
+    Raises:
+        UsageError: `data.validation` names no source.
+    """
+    source = options.settings.get("data.validation", "held-apart" if _needed(options) else None)
+    match source:
+        case None:
+            return Apart(np.arange(len(train)))
+        case "held-apart":
+            drawn = _drawn(len(train), options.seed)
+            return Apart(np.flatnonzero(~drawn), train.at(np.flatnonzero(drawn)))
+        case "test":
+            drawn = _drawn(len(test), options.seed)
+            return Apart(np.arange(len(train)), test.at(np.flatnonzero(drawn)), contaminated=True)
+    raise UsageError(f"--set data.validation={source}: choose held-apart or test")
+
+
+def _needed(options: Options) -> bool:
+    scores = options.settings.get("learner.shapley", "exact") in ("exact", "monte-carlo")
+    return "shapley" in ALGORITHMS[options.learner].keys and scores and "data.public" not in options.settings
+
+
+def _drawn(count: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    drawn = np.zeros(count, dtype=np.bool_)
+    drawn[np.random.default_rng((seed, 1)).permutation(count)[: min(_MOST, count // _SHARE)]] = True
+    return drawn

@@ -1,0 +1,98 @@
+"""The report of a run, `sottovoce.report/1`."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sottovoce.door import PrivacyStatement
+
+from sottovoce_lab.testbed.measure import Quality
+
+SCHEMA = "sottovoce.report/1"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """One agent at the end; `epsilon_spent` is None where nothing is promised."""
+
+    id: str
+    alive: bool
+    cycles: int
+    peers: int
+    epsilon_spent: float | None
+    releases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the agents sent. `wire_bytes` are envelopes and receipts, retries included, before HTTP/2 and TLS."""
+
+    messages: int = 0
+    payload_bytes: int = 0
+    wire_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the agents used; None where processes share one."""
+
+    ready_s_median: float | None = None
+    rss_mib_median: float | None = None
+    rss_mib_max: float | None = None
+    cpu_s_per_agent: float | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything a run has to say.
+
+    Attributes:
+        run: what was run, and for how long.
+        statement: the guarantee.
+        final: measures at the end.
+        curve: measures on the way.
+        traffic: what was sent.
+        resources: what was used.
+        agents: each agent at the end, its spending read from its ledger.
+        faults: the `--fault` specifications.
+        ledgers_agree: whether every ledger says what its agent said.
+        warnings: what a reader must know.
+    """
+
+    run: dict[str, Any]
+    statement: PrivacyStatement
+    final: Quality
+    curve: list[dict[str, Any]]
+    traffic: Traffic
+    resources: Resources
+    agents: list[AgentReport]
+    faults: list[str]
+    ledgers_agree: bool
+    warnings: list[str] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document."""
+        statement = self.statement.as_dict()
+        spent = [agent.epsilon_spent for agent in self.agents]
+        known = [epsilon for epsilon in spent if epsilon is not None]
+        promised = bool(known) and len(known) == len(spent) and self.statement.epsilon is not None
+        turns = sum(agent.cycles for agent in self.agents)
+        return {
+            "schema": SCHEMA,
+            "run": self.run,
+            "privacy": {
+                **statement,
+                "spent_epsilon_max": max(known) if promised else None,
+                "releases": sum(agent.releases for agent in self.agents),
+                "ledgers_agree": self.ledgers_agree,
+            },
+            "curve": self.curve,
+            "final": asdict(self.final),
+            "traffic": {
+                **asdict(self.traffic),
+                "wire_bytes_per_agent_cycle": self.traffic.wire_bytes / turns if turns else 0.0,
+            },
+            "resources": asdict(self.resources),
+            "agents": [asdict(agent) for agent in self.agents],
+            "faults": self.faults,
+            "warnings": self.warnings,
+        }

@@ -1,0 +1,74 @@
+"""The parts of a report that both kinds of testbed share."""
+
+from dataclasses import asdict
+from typing import Any
+
+import sottovoce
+
+from sottovoce_lab.simulate import mixing_facts
+from sottovoce_lab.testbed.gradient_bound import RUNS
+from sottovoce_lab.testbed.plan import Plan
+from sottovoce_lab.testbed.progress import Moment
+
+
+def described(plan: Plan, wall: float) -> dict[str, Any]:
+    """The `run` part: what was run, and how long it took."""
+    options = plan.options
+    return {
+        "learner": options.learner,
+        "fidelity": options.fidelity,
+        "model": plan.model,
+        "transport": options.transport,
+        "topology": options.topology,
+        "mixing": mixing_facts(options.topology, plan.peers),
+        "agents": options.agents,
+        "data": options.data,
+        "partition": options.partition,
+        "held_by_most": plan.held_by_most,
+        "seed": options.seed,
+        "cycles": options.cycles,
+        "wall_s": round(wall, 3),
+        "version": sottovoce.__version__,
+    }
+
+
+def contaminated(plan: Plan) -> list[str]:
+    """A warning where weights are chosen on records that are measured on too."""
+    if not plan.apart.contaminated:
+        return []
+    return ["data.validation = test: gradients are weighed on test records, so that the accuracy printed flatters"]
+
+
+def shared_records(plan: Plan) -> list[str]:
+    """Warnings where several agents hold one record, or several records one reading: what each costs adds up."""
+    agents, budget, found = plan.held_by_most, plan.options.budget, []
+    if budget.epsilon is None:
+        return []
+    if agents > 1:
+        found.append(f"{agents} agents hold one record: all together may cost it {agents} times the ε and δ printed")
+    if plan.target is not None and plan.target.overlap > 1 and budget.unit == "record":
+        found.append(
+            f"a reading is part of up to {plan.target.overlap} records, so what is printed for one record does not "
+            "hold for a reading: --set privacy.unit=window protects all readings of a day"
+        )
+    return found
+
+
+def unpaid(plan: Plan) -> list[str]:
+    """Warnings where the harness looked at all records, which is a release that nobody paid for."""
+    found = []
+    if plan.gradient_bound is not None:
+        found.append(
+            f"learner.gradient_bound = {plan.gradient_bound:.4g} is from {RUNS} runs without privacy on all records, "
+            "as the paper has it: nobody paid for it"
+        )
+    if plan.classes == 1:
+        found.append("mae_least_squares is of a fit to all agents' records, which this harness alone may look at")
+    if "noise_deviation" in plan.family.facts:
+        found.append("rmse and mae are against the true mean of all devices, which this harness alone knows")
+    return found
+
+
+def curve_point(moment: Moment) -> dict[str, Any]:
+    """One point of the `curve` part."""
+    return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), **asdict(moment.measures)}

@@ -1,0 +1,185 @@
+"""One description of a run, whatever executes it: `sottovoce run`, from TOML and from `--set`.
+
+A file has the keys below, flat or in tables, and any key of an agent's configuration: `learner.steps`,
+`data.transform`, …. The same file runs on every engine; what one cannot do is an error that names another.
+"""
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from itertools import product
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+from sottovoce.errors import ConfigError, UsageError
+from sottovoce.registry import ALGORITHMS, DEFAULT
+
+from sottovoce_lab.simulate import NEWSCAST, Faults
+from sottovoce_lab.testbed.options import Options, check_key, topology_of
+
+Engine = Literal["vector", "events", "memory", "grpc", "mqtt", "mixed"]
+ENGINES: tuple[str, ...] = get_args(Engine)
+"""vector: a few arrays; events, memory: agents under a virtual clock; the others: processes, by their transports."""
+
+ALIASES = {
+    "data": "data.source",
+    "learner": "learner.name",
+    "model": "learner.model",
+    "fidelity": "learner.fidelity",
+    "partition": "data.partition",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+}
+"""Short for keys of tables."""
+
+_SYNTHETIC = ("data.features", "data.classes", "data.records")
+_LISTS = ("faults", "data.bounds", "data.windows", "transport.use", "transport.peers", "vault.graphs", "faults.delay")
+"""Keys whose value is a list; any other list is a sweep."""
+
+
+class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A run."""
+
+    engine: Annotated[Engine, Meta(description="what executes it")] = "events"
+    agents: Annotated[int, Meta(ge=1, le=10_000_000, description="devices")] = 12
+    cycles: Annotated[int, Meta(ge=1, le=10_000_000, description="cycles of each device")] = 60
+    period: Annotated[float, Meta(ge=0.001, le=3600, description="seconds from cycle to cycle")] = 1.0
+    seed: Annotated[int, Meta(ge=0, le=2**62, description="of everything that is not real")] = 0
+    learner: Annotated[str, Meta(description="the algorithm")] = DEFAULT
+    fidelity: Literal["sound", "paper"] = "sound"
+    model: str | None = None
+    data: Annotated[str, Meta(description="a data SPEC, or synthetic")] = "digits"
+    epsilon: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="total ε, inf for no noise; without it 2, or the learner's"),
+    ] = None
+    delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
+    topology: Annotated[str | None, Meta(description="who sends to whom; without it the learner's")] = None
+    faults: Annotated[tuple[str, ...], Meta(description="what goes wrong, as --fault has it")] = ()
+    settings: Annotated[dict[str, Any], Meta(description="other keys of an agent's configuration")] = {}
+
+    def options(self) -> Options:
+        """What a testbed is asked to do; on the vector engine the same fleet, of one process.
+
+        Raises:
+            PrivacyError, SottovoceError: it cannot be; the message names the key.
+        """
+        known = ALGORITHMS.get(self.learner)
+        usual = math.inf if known is not None and known.noiseless else 2.0
+        epsilon = usual if self.epsilon is None else self.epsilon
+        topology = self.topology or (NEWSCAST if self.engine == "mixed" else topology_of(self.learner))
+        return Options(
+            agents=self.agents,
+            learner=self.learner,
+            fidelity=self.fidelity,
+            model=self.model,
+            data=self.data,
+            transport="memory" if self.engine in ("vector", "events", "memory") else self.engine,
+            epsilon=None if math.isinf(epsilon) else epsilon,
+            delta=self.delta,
+            cycles=self.cycles,
+            period=self.period,
+            topology=topology,
+            seed=self.seed,
+            faults=Faults.parse(self.faults),
+            fault_words=list(self.faults),
+            settings=self.settings,
+        )
+
+
+def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> RunSpec:
+    """A run from dotted keys.
+
+    Args:
+        values: by key; those of a table `[faults]` are for the vector engine's own words.
+        origin: the file, to be named in an error.
+        typed: keys that were given on the command line rather than by the file.
+
+    Raises:
+        ConfigError: a value is impossible; the message names its key.
+        UsageError: there is no such key.
+    """
+    named = {ALIASES.get(key, key): value for key, value in values.items()}
+    own = {ALIASES[key]: key for key in RunSpec.__struct_fields__ if key in ALIASES}
+    table: dict[str, Any] = {"settings": {}}
+    typed_keys = {ALIASES.get(key, key) for key in typed}
+    synthetic = {key.partition(".")[2]: named.pop(key) for key in _SYNTHETIC if key in named}
+    words = _fault_words(named, origin)
+    for key, value in named.items():
+        if (short := own.get(key, key)) in RunSpec.__struct_fields__ and short != "settings":
+            table[short] = value
+        else:
+            check_key(key, "--set" if key in typed_keys else "the key")
+            table["settings"][key] = value
+    if synthetic and table.get("data") != "synthetic":
+        raise ConfigError(f"{origin}: data.{next(iter(synthetic))}: is for data = synthetic alone; leave it out")
+    if synthetic:
+        table["data"] = "synthetic#" + "&".join(f"{key}={value}" for key, value in synthetic.items())
+    faults = table.get("faults", [])
+    table["faults"] = [*([faults] if isinstance(faults, str) else faults), *words]
+    try:
+        return msgspec.convert(table, RunSpec)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$.")
+        raise ConfigError(f"{origin}: {place.rstrip('`')}: {message}") from error
+
+
+def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
+    """The vector engine's `faults.drop`, `faults.delay`, `faults.churn`, as all engines say them; taken out."""
+    period = float(named.get("period", 1.0))
+    words = []
+    if drop := named.pop("faults.drop", 0):
+        words.append(f"loss={drop}")
+    if delay := named.pop("faults.delay", 0):
+        low, high = delay if isinstance(delay, list) else (delay, delay)
+        words.append(f"delay={(low + high) / 2 * period:g}s±{(high - low) / 2 * period:g}s")
+    if (churn := named.pop("faults.churn", "none")) != "none":
+        words.append(f"churn={churn}")
+    if named.pop("faults.online", 0.9) != 0.9:
+        raise ConfigError(
+            f"{origin}: faults.online: nine in ten are online on every engine but simulate's; leave it out"
+        )
+    return words
+
+
+def swept(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The keys with one value, and those with a list of them: a sweep is over all combinations.
+
+    Args:
+        values: by dotted key.
+
+    Raises:
+        UsageError: a list of nothing.
+    """
+    lists = {
+        key: value for key, value in values.items() if isinstance(value, list) and ALIASES.get(key, key) not in _LISTS
+    }
+    if empty := [key for key, value in lists.items() if not value]:
+        raise UsageError(f"{empty[0]}: a sweep over nothing; write at least one value")
+    return {key: value for key, value in values.items() if key not in lists}, lists
+
+
+def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keys of every run of a sweep, the last list's values changing fastest; of one run where there is no list."""
+    fixed, lists = swept(values)
+    return [{**fixed, **dict(zip(lists, chosen, strict=True))} for chosen in product(*lists.values())]
+
+
+def assigned_over(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
+    """A file's keys, with those of `--set` in their place, whichever of a key's names either has."""
+    taken = {ALIASES.get(key, key) for key in typed}
+    kept = {key: value for key, value in values.items() if ALIASES.get(key, key) not in taken}
+    return {
+        **kept,
+        **{key: _numbers(value) if ALIASES.get(key, key) not in _LISTS else value for key, value in typed.items()},
+    }
+
+
+def _numbers(value: Any) -> Any:
+    """`1,2,5`, as it is often typed, is a list of numbers."""
+    try:
+        found = json.loads(f"[{value}]") if isinstance(value, str) and "," in value else []
+    except ValueError:
+        return value
+    return found if found and all(isinstance(number, int | float) for number in found) else value

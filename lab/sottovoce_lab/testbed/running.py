@@ -1,0 +1,69 @@
+"""What a run needs of its fleet: the testbed's own processes, or containers that somebody else started."""
+
+from typing import Protocol
+
+from sottovoce.vault import Spending
+
+from sottovoce_lab.testbed.broker import TestbedBroker
+from sottovoce_lab.testbed.fleet import Member
+
+
+class RunningFleet(Protocol):
+    """A fleet under observation.
+
+    Attributes:
+        broker: the run's own, if it has one that it may kill.
+        members: all its agents.
+    """
+
+    broker: TestbedBroker | None
+    members: list[Member]
+
+    @property
+    def words(self) -> str:
+        """What a watcher is told at the start."""
+        ...
+
+    def start(self) -> None:
+        """Wait until every agent has answered once.
+
+        Raises:
+            SottovoceError: one ended, or did not answer in time.
+        """
+        ...
+
+    def stop(self) -> list[str]:
+        """Be done with it. Returns the names of agents that did not stop although they were told to."""
+        ...
+
+    def launch(self, index: int) -> None:
+        """Start one agent again."""
+        ...
+
+    def kill(self, index: int) -> None:
+        """Kill -9."""
+        ...
+
+    def cut_off(self, places: frozenset[int]) -> None:
+        """Cut these agents off from all others, and nobody else from anybody, from now on."""
+        ...
+
+    def poll(self) -> None:
+        """Ask every running agent for its status.
+
+        Raises:
+            SottovoceError: an agent ended that nobody had killed.
+        """
+        ...
+
+    def running(self) -> list[Member]:
+        """The agents that run."""
+        ...
+
+    def charges_when_stopped(self, member: Member) -> int | None:
+        """What the agent said with its last words; None when it had none."""
+        ...
+
+    def spending(self, member: Member) -> Spending:
+        """What the agent's ledger says, read from outside."""
+        ...

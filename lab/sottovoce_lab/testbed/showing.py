@@ -1,0 +1,36 @@
+"""What a testbed over processes shows to others while it runs: how well its agents do."""
+
+import json
+from pathlib import Path
+
+from sottovoce.cli.testbeds import PROGRESS
+
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.progress import Moment, Watcher
+from sottovoce_lab.testbed.run_facts import curve_point
+
+
+class Showing:
+    """A watcher that leaves the newest measures in the testbed's directory, too, in place of those before.
+
+    Args:
+        watcher: is told all the same.
+        options: what runs.
+        directory: that the agents' state directories are in.
+    """
+
+    def __init__(self, watcher: Watcher, options: Options, directory: Path) -> None:
+        self._watcher = watcher
+        self._facts = {"learner": options.learner, "data": options.data, "cycles": options.cycles}
+        self._directory = directory
+
+    def note(self, text: str) -> None:
+        """See Watcher.note."""
+        self._watcher.note(text)
+
+    def moment(self, moment: Moment) -> None:
+        """See Watcher.moment."""
+        draft = self._directory / f".{PROGRESS}.new"
+        draft.write_text(json.dumps({**self._facts, **curve_point(moment)}))
+        draft.replace(self._directory / PROGRESS)
+        self._watcher.moment(moment)

@@ -1,0 +1,35 @@
+"""What a testbed writes down for its agents: their records and their configuration."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records
+
+from sottovoce_lab.testbed.plan import Plan
+
+
+def save_records(path: Path, raw: Records, plan: Plan) -> None:
+    """Records before the transform, as an npz file for their owner alone."""
+    arrays: dict[str, Any] = {"X": raw.features, "y": raw.labels, "classes": np.array(plan.classes)}
+    if plan.bounds is not None:
+        arrays["bounds"] = np.stack(plan.bounds)
+    if raw.windows is not None:
+        arrays["windows"] = raw.windows
+    np.savez(path, **arrays)
+    path.chmod(0o600)
+
+
+def tables_of(config: AgentConfig) -> dict[str, Any]:
+    """The configuration as TOML tables: no null, which TOML has not."""
+    tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
+    return {name: _present(table) for name, table in tables.items()}
+
+
+def _present(table: dict[str, Any]) -> dict[str, Any]:
+    """A table without what has no value, at any depth."""
+    return {
+        key: _present(value) if isinstance(value, dict) else value for key, value in table.items() if value is not None
+    }

@@ -1,0 +1,21 @@
+"""The project's own Python: where each package of it stands."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    ROOT / "agent/sottovoce",
+    ROOT / "coordinator-free-bootstrap/sottovoce_bootstrap",
+    ROOT / "lab/sottovoce_lab",
+)
+
+
+def sources() -> list[Path]:
+    """Every file of every package, in order."""
+    return [file for package in PACKAGES for file in sorted(package.rglob("*.py"))]
+
+
+def shown(file: Path) -> str:
+    """Its package and its place there: `sottovoce/cli/main.py`."""
+    package = next(package for package in PACKAGES if file.is_relative_to(package))
+    return file.relative_to(package.parent).as_posix()

@@ -1,0 +1,52 @@
+"""Two packages of one version: what a device runs, and the lab, which knows the first and is not known to it."""
+
+import subprocess
+import sys
+import tomllib
+
+import sottovoce
+
+from tests.support.sources import ROOT
+
+# `sottovoce` where the lab is not installed.
+_WITHOUT_LAB = """
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == "sottovoce_lab" else super().find_spec(name, path, target)
+
+sys.meta_path = [finder for finder in sys.meta_path if "editable" not in repr(finder)]
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+from sottovoce.cli.main import main
+sys.argv = ["sottovoce", *sys.argv[1:]]
+main()
+"""
+
+
+def without_lab(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", _WITHOUT_LAB, *words], capture_output=True, text=True, check=False)
+
+
+def test_both_are_of_one_version() -> None:
+    lab = tomllib.loads((ROOT / "lab/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert lab["dependencies"] == [f"sottovoce=={sottovoce.__version__}"]
+
+
+def test_without_the_lab_its_commands_say_what_to_install() -> None:
+    for words in (["testbed", "--agents", "3"], ["run", "x.toml"], ["simulate", "golf"], ["reproduce"],
+                  ["privacy", "audit", "--learner", "golf"]):  # fmt: skip
+        ended = without_lab(*words)
+        assert ended.returncode == 2, ended.stderr
+        assert "pip install sottovoce-lab" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_without_the_lab_the_rest_is_there_and_the_lab_is_not_offered() -> None:
+    ended = without_lab("--help")
+    assert ended.returncode == 0, ended.stderr
+    assert all(name in ended.stdout for name in ("agent", "fleet", "doctor", "top"))
+    assert "simulate" not in ended.stdout
+    assert without_lab("privacy", "calibrate", "--epsilon", "1", "--mechanism", "laplace").returncode == 0
