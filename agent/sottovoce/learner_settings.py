@@ -39,7 +39,15 @@ StepDecay = Annotated[
 
 
 class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"):
-    """The keys of every algorithm."""
+    """The keys of every algorithm.
+
+    Attributes:
+        device_keys: names of those that each device may choose for itself; in all others a fleet agrees.
+    """
+
+    device_keys: ClassVar[frozenset[str]] = frozenset(
+        {"begins_walk", "deadline", "fanout", "longest_period", "period", "threads"}
+    )
 
     fidelity: Literal["sound", "paper"] = "sound"
     model: Annotated[

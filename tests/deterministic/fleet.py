@@ -141,7 +141,7 @@ class Fleet:
     def account(self) -> tuple[NDArray[np.int64], int]:
         """All mass there is, numerator and weight, with the private steps contained in it taken back.
 
-        A share counts where it is: with its sender as long as its recipient has not durably seen it, and then no more.
+        A share counts where it is: with its sender until its recipient has durably applied it, and then no more.
         """
         numerator = np.zeros_like(self.initial)
         weight = 0
@@ -153,7 +153,7 @@ class Fleet:
             weight += state.weight
             for outgoing in outbox:
                 seen = saved[outgoing.recipient].seen.get(device.id)
-                if seen is None or seen.sequence < outgoing.sequence:
+                if seen is None or seen.sequence < outgoing.sequence or seen.refused:
                     share = cast(PushSumShare, outgoing.parcel)
                     numerator += share.numerator
                     weight += share.weight

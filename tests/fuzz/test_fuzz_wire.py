@@ -11,14 +11,14 @@ import numpy as np
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import create_fleet, enrol
-from sottovoce.wire import Heads, SignedHead, decode, decode_heads, encode, encode_heads, seal, unseal
+from sottovoce.wire import TASK_BYTES, Heads, SignedHead, decode, decode_heads, encode, encode_heads, seal, unseal
 
 from tests.support.mangling import mangled
 from tests.support.messages import share_of
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
 SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
-ENVELOPE_REASONS = {"size", "malformed", "fleet", "recipient", "sender", "signature"}
+ENVELOPE_REASONS = {"size", "malformed", "version", "fleet", "recipient", "sender", "signature"}
 PAYLOAD_REASONS = {"malformed", "shape", "range"}
 
 
@@ -35,6 +35,7 @@ def test_mangled_messages(tmp_path: Path) -> None:
             sequence=1,
             payload_type=payload_type,
             payload=payload,
+            task=bytes(TASK_BYTES),
         )
 
     def outcome(raw: bytes) -> str | PushSumShare:

@@ -31,6 +31,7 @@ STATUS = {
     "privacy": dict,
     "ledger": dict,
     "peers": list,
+    "task": dict,
     "membership": dict,
     "traffic": dict,
     "transport": dict,

@@ -33,7 +33,7 @@ from sottovoce.learners import Ask
 from sottovoce.transport import Listener, Peer, Receive, Transport
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.wire import LEDGER_HEAD, Heads, decode, encode_heads, encode_receipt, seal, unseal
+from sottovoce.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 from sottovoce.wire.v1.ledger_head_pb2 import LedgerHeads
 
@@ -97,7 +97,7 @@ class Recording:
             self.sent.append((peer.id, message))
         if len(self.sent) == CYCLES:
             self.enough()
-        return encode_receipt(duplicate=False)
+        return encode_receipt(Receipt())
 
     def listener(self) -> Listener:
         return Listener(handshakes=0, refused=0)
@@ -141,7 +141,7 @@ def incoming(device: Device, fleet: Fleet, tmp_path_factory: pytest.TempPathFact
 
     def envelope(sequence: int, payload: bytes) -> tuple[str, bytes]:
         raw = seal(other, recipient=device.id, incarnation=1, sequence=sequence,
-                   payload_type="push-sum-share/1", payload=payload)  # fmt: skip
+                   payload_type="push-sum-share/1", payload=payload, task=device.task)  # fmt: skip
         return other.node_id, raw
 
     return [

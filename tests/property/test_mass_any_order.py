@@ -1,4 +1,4 @@
-"""Cores without a clock: timers, deliveries, confirmations, answers and power cuts in any order Hypothesis finds."""
+"""Cores without a clock: timers, deliveries, confirmations, refusals, answers and power cuts in any order."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,9 @@ class AnyOrder(RuleBasedStateMachine):
         self.timers: set[str] = set()
         self.asked: list[tuple[str, int, Query]] = []
         self.messages: list[tuple[str, Outgoing]] = []
-        self.confirmations: list[tuple[str, int, Outgoing]] = []
+        self.confirmations: list[tuple[str, int, Outgoing, bool]] = []
+        self.tasks = dict.fromkeys(NODES, 0)
+        self.sealed: dict[int, tuple[int, Outgoing]] = {}  # of each parcel, under which task of its sender
         for device in self.fleet.devices:
             self._start(device)
 
@@ -45,18 +47,31 @@ class AnyOrder(RuleBasedStateMachine):
         sender, outgoing = self.messages[i] if again else self.messages.pop(i)
         recipient = self._device(outgoing.recipient)
         if recipient.core and not isinstance(outgoing.parcel, bytes):
-            core, message = recipient.core, outgoing.parcel
-            if self._act(recipient.id, lambda: core.receive(sender, 1, outgoing.sequence, message, self.now)[1]):
-                self.confirmations.append((sender, self._device(sender).life, outgoing))
+            core, message, place = recipient.core, outgoing.parcel, (sender, 1, outgoing.sequence)
+            task, _ = self.sealed[id(message)]
+
+            def act() -> list[Action]:
+                if not core.applied(*place) and task != self.tasks[recipient.id]:
+                    core.refuse(*place, "task")
+                return [] if core.refused(*place) else core.receive(*place, message, self.now)[1]
+
+            if self._act(recipient.id, act):
+                refused = bool(core.refused(*place))
+                self.confirmations.append((sender, self._device(sender).life, outgoing, refused))
+
+    @rule(node=nodes)
+    def change_task(self, node: str) -> None:
+        """From now on it refuses for good what is sealed under the other task, on its way already or not."""
+        self.tasks[node] = 1 - self.tasks[node]
 
     @precondition(lambda self: self.confirmations)
     @rule(data=st.data(), lost=st.booleans())
     def confirm(self, data: st.DataObject, lost: bool) -> None:
-        sender, life, outgoing = self.confirmations.pop(data.draw(st.integers(0, len(self.confirmations) - 1)))
+        sender, life, outgoing, refused = self.confirmations.pop(data.draw(st.integers(0, len(self.confirmations) - 1)))
         device = self._device(sender)
         if device.core and device.life == life and not lost:
-            core = device.core
-            self._act(sender, lambda: core.confirm(outgoing.recipient, outgoing.sequence, self.now))
+            then = device.core.give_back if refused else device.core.confirm
+            self._act(sender, lambda: then(outgoing.recipient, outgoing.sequence, self.now))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
@@ -128,6 +143,7 @@ class AnyOrder(RuleBasedStateMachine):
         for action in actions:
             match action:
                 case Transmit(outgoing):
+                    self.sealed.setdefault(id(outgoing.parcel), (self.tasks[node], outgoing))
                     self.messages.append((node, outgoing))
                 case SetTimer():
                     self.timers.add(node)

@@ -76,6 +76,7 @@ class Attacker:
             sequence=sequence,
             payload_type=payload_type,
             payload=share() if payload is None else payload,
+            task=self.target.task,
         )
 
     def raw(self, envelope: bytes) -> bytes:
@@ -91,7 +92,8 @@ class Attacker:
 def called(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
     """One call over any channel."""
     try:
-        return Outcome(decode_receipt(channel.unary_unary(method)(raw, timeout=PATIENCE)))
+        receipt = decode_receipt(channel.unary_unary(method)(raw, timeout=PATIENCE))
+        return Outcome(receipt.duplicate, details=receipt.refused)
     except grpc.RpcError as error:
         return Outcome(None, error.code(), error.details() or "")
 

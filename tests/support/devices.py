@@ -11,6 +11,8 @@ import tomlkit
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.join import join
+from sottovoce.agent.own_task import task_of
+from sottovoce.config import load
 from sottovoce.data import apply, width
 from sottovoce.identity import Fleet, Identity, Validity
 from sottovoce.kernels.softmax import Softmax
@@ -50,6 +52,11 @@ class Device:
     @property
     def config(self) -> Path:
         return self.state.with_suffix(".toml")
+
+    @property
+    def task(self) -> bytes:
+        """The digest of what it learns."""
+        return task_of(load(self.config)).digest
 
     @property
     def ledger(self) -> Path:

@@ -16,6 +16,8 @@ from sottovoce.agent.discovery import Discovery, sources_of
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
+from sottovoce.agent.links import Outgoing, Parcel
+from sottovoce.agent.own_task import task_of
 from sottovoce.agent.pace import Pace
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
@@ -27,22 +29,24 @@ from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.runnable import check_mode, check_socket, check_state, family_here
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.tasks import Tasks
 from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig
-from sottovoce.errors import ConfigError, LedgerError
+from sottovoce.errors import ConfigError, InternalError, LedgerError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
 from sottovoce.identity.clock import ClockFloor
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
+from sottovoce.task import Task
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Ledger, VaultFront
-from sottovoce.wire import encode, seal
+from sottovoce.wire import decode, encode, parcel_content, parcel_task, seal
 
 if TYPE_CHECKING:
     from sottovoce.agent.record_book import RecordBook
@@ -129,7 +133,9 @@ def _with_vault(
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
     counters = Counters()
     pace = Pace(config.learner.longest_pause)
-    core = Core(learner=learner, store=store, seal=_sealer(identity, store.incarnation, counters), pace=pace)
+    task = task_of(config)
+    sealer = _sealer(identity, store.incarnation, task, counters)
+    core = Core(learner=learner, store=store, seal=sealer, opened=_opened, current=_resealed(sealer), pace=pace)
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
     quota = Quota(config.learner.period)
@@ -137,7 +143,7 @@ def _with_vault(
     carrier = variant.transport(ways)
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
-        return _enveloped(identity, store.incarnation, recipient, 1, kind, payload)
+        return _enveloped(identity, store.incarnation, task, recipient, 1, kind, payload)
 
     voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
     revocations = RevocationGossip(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
@@ -155,6 +161,7 @@ def _with_vault(
         revocations=revocations,
         renewal=_renewal(config, trust, revocations, waits),
         quota=quota,
+        tasks=Tasks(task, voice),
         book=book,
         peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,
@@ -209,17 +216,37 @@ def _peer(identity: Identity, node: str, address: str) -> Peer:
     return Peer(node, address, peer_dns_name(node, identity.fleet))
 
 
-def _sealer(identity: Identity, incarnation: int, counters: Counters) -> Callable[[str, int, Message], bytes]:
+def _sealer(
+    identity: Identity, incarnation: int, task: Task, counters: Counters
+) -> Callable[[str, int, Message], bytes]:
     def sealed(recipient: str, sequence: int, message: Message) -> bytes:
         payload_type, payload = encode(message)
         counters.payload_bytes += len(payload)
-        return _enveloped(identity, incarnation, recipient, sequence, payload_type, payload)
+        return _enveloped(identity, incarnation, task, recipient, sequence, payload_type, payload)
 
     return sealed
 
 
+def _opened(parcel: Parcel) -> Message:
+    if not isinstance(parcel, bytes):
+        raise InternalError("only sealed envelopes are in the outbox of a device")
+    return decode(*parcel_content(parcel))
+
+
+def _resealed(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
+    """A share that was sealed by version 0.1, as this version seals it: the same message, in the same place."""
+
+    def current(outgoing: Outgoing) -> Outgoing:
+        if isinstance(outgoing.parcel, bytes) and parcel_task(outgoing.parcel):
+            return outgoing
+        recipient, sequence = outgoing.recipient, outgoing.sequence
+        return Outgoing(recipient, sequence, seal(recipient, sequence, _opened(outgoing.parcel)))
+
+    return current
+
+
 def _enveloped(
-    identity: Identity, incarnation: int, recipient: str, sequence: int, payload_type: str, payload: bytes
+    identity: Identity, incarnation: int, task: Task, recipient: str, sequence: int, payload_type: str, payload: bytes
 ) -> bytes:
     return seal(
         identity,
@@ -228,6 +255,7 @@ def _enveloped(
         sequence=sequence,
         payload_type=payload_type,
         payload=payload,
+        task=task.digest,
     )
 
 

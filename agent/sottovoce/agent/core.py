@@ -2,13 +2,14 @@
 
 A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
 What leaves is durable before it leaves; what arrives is durable before it is confirmed; a share confirmed or a release
-applied is written with the next commit, because repeating either after a crash changes nothing. The asyncio agent and
-the simulator drive the same object.
+applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
+recipient has refused for good, and durably so, is taken back in the same way. The asyncio agent and the simulator drive
+the same object.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
 from sottovoce.agent.pace import Pace
@@ -27,6 +28,7 @@ from sottovoce.learners import (
     Progress,
     PublishModel,
     Received,
+    Returned,
     Send,
     SetTimer,
     Settling,
@@ -52,6 +54,8 @@ class Core:
         learner: the public half of the algorithm.
         store: what survives.
         seal: makes the parcel for (recipient, sequence, message).
+        opened: the message in a parcel of one's own.
+        current: an outgoing share, in the present form of the wire.
         pace: of a device that has nothing left to learn; None for its learner's own.
     """
 
@@ -61,6 +65,8 @@ class Core:
         learner: Learner[Any],
         store: Store,
         seal: Callable[[str, int, Message], Parcel],
+        opened: Callable[[Parcel], Message] = lambda parcel: cast(Message, parcel),
+        current: Callable[[Outgoing], Outgoing] = lambda outgoing: outgoing,
         pace: Pace | None = None,
     ) -> None:
         saved = store.load()
@@ -69,7 +75,8 @@ class Core:
         self._learner = learner
         self._store = store
         self._seal = seal
-        self._outbox = {outgoing.recipient: outgoing for outgoing in saved.outbox}
+        self._opened = opened
+        self._outbox = {outgoing.recipient: current(outgoing) for outgoing in saved.outbox}
         self._state = learner.resumed(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
@@ -135,6 +142,12 @@ class Core:
         Raises:
             MessageRefused: it is from an older life of its sender, or does not fit; nothing changed.
         """
+        self._check_life(sender, incarnation)
+        if self.applied(sender, incarnation, sequence):
+            return True, []
+        return False, self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
+
+    def _check_life(self, sender: str, incarnation: int) -> None:
         newest = self._seen.get(sender)
         if newest is not None and incarnation < newest.incarnation:
             raise MessageRefused(
@@ -142,14 +155,25 @@ class Core:
                 f"{sender} sent from incarnation {incarnation}, but {newest.incarnation} is known: "
                 "an old message replayed, or a copy of the device restored from a backup",
             )
-        if self.applied(sender, incarnation, sequence):
-            return True, []
-        return False, self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
 
     def applied(self, sender: str, incarnation: int, sequence: int) -> bool:
-        """Whether a message has been applied before."""
+        """Whether a message has been applied before, or refused for good."""
         newest = self._seen.get(sender)
         return newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence
+
+    def refused(self, sender: str, incarnation: int, sequence: int) -> str:
+        """Why a message was refused for good; empty where it was not."""
+        newest = self._seen.get(sender)
+        return newest.refused if newest is not None and self.applied(sender, incarnation, sequence) else ""
+
+    def refuse(self, sender: str, incarnation: int, sequence: int, reason: str) -> None:
+        """Never apply a message, which was not applied before: durable on return, so that its sender takes it back.
+
+        Raises:
+            MessageRefused: it is from an older life of its sender; nothing changed.
+        """
+        self._check_life(sender, incarnation)
+        self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
 
     def awaits(self, recipient: str, sequence: int) -> bool:
         """Whether this share is still unconfirmed."""
@@ -163,6 +187,14 @@ class Core:
         del self._outbox[recipient]
         self._confirmed.append(recipient)
         return self._apply(Delivered(recipient), now)
+
+    def give_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
+        """The recipient has refused the share for good."""
+        if not self.awaits(recipient, sequence):
+            return []
+        message = self._opened(self._outbox.pop(recipient).parcel)
+        self._confirmed.append(recipient)
+        return self._apply(Returned(recipient, message), now)
 
     def flush(self) -> None:
         """Make everything durable, before a clean stop."""

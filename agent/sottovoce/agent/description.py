@@ -61,7 +61,7 @@ def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
     """
     learner, data = config.learner, config.data
     targets = int(data.classes == 1)
-    ranges, bounds = _ranges(config)
+    ranges, bounds = ranges_of(config)
     return Description(
         learner=learner.name,
         fidelity=learner.fidelity,
@@ -72,12 +72,12 @@ def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
         classes=data.classes,
         transform=data.transform,
         ranges=ranges,
-        bounds=None if bounds is None else _short(bounds, data.features - targets),
+        bounds=None if bounds is None else shortened(bounds, data.features - targets),
         privacy=privacy,
     )
 
 
-def _ranges(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
+def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
     """The ranges, as far as configuration and data source declare them. No record is read."""
     data = config.data
     if data.bounds is not None:
@@ -104,7 +104,8 @@ def _ranges(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"]
     return "unknown", None
 
 
-def _short(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def shortened(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The least and greatest values of so many features; one for all of them, where they are alike."""
     low, high = (side[:features].tolist() for side in bounds)
     if features and low == low[:1] * features and high == high[:1] * features:
         low, high = low[:1], high[:1]

@@ -15,7 +15,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.transport import DeliveryFailed, Peer, Transport
-from sottovoce.wire import decode_receipt
+from sottovoce.wire import Receipt, decode_receipt
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
@@ -41,6 +41,7 @@ class Link:
         transport: carries the bytes.
         head_gossip: tells the peer this device's ledger head.
         confirmed: called once the recipient has made a share durable.
+        declined: called with the reason once the recipient has refused it for good.
         missed: called with the peer's id after each attempt that failed.
         counters: counts attempts and failures.
         waits: told what this link waits for.
@@ -56,6 +57,7 @@ class Link:
         transport: Transport,
         head_gossip: Telling,
         confirmed: Callable[[Outgoing], Awaitable[None]],
+        declined: Callable[[Outgoing, str], Awaitable[None]],
         missed: Callable[[str], None],
         counters: Counters,
         waits: Waits,
@@ -69,6 +71,7 @@ class Link:
         self._transport = transport
         self._head_gossip = head_gossip
         self._confirmed = confirmed
+        self._declined = declined
         self._missed = missed
         self._counters = counters
         self._waits = waits
@@ -121,7 +124,7 @@ class Link:
 
     async def _deliver(self, outgoing: Outgoing | None) -> None:
         """Deliver a share, or only tell the ledger head."""
-        attempt, handed_over = 0, 0
+        attempt, handed_over, receipt = 0, 0, Receipt()
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
             try:
@@ -131,7 +134,7 @@ class Link:
                 if outgoing is not None:
                     self._waits.begin(name, f"{self.peer.address} to confirm share {outgoing.sequence}", self._timeout)
                     handed_over += 1
-                    await self._hand_over(outgoing, again=handed_over > 1)
+                    receipt = await self._hand_over(outgoing, again=handed_over > 1)
             except (DeliveryFailed, MessageRefused) as failure:
                 attempt += 1
                 cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
@@ -144,17 +147,19 @@ class Link:
                 self._waits.end(name)
             self.failures = 0
             self.last_failure = ""
-            if outgoing is not None:
+            if outgoing is not None and receipt.refused:
+                await self._declined(outgoing, receipt.refused)
+            elif outgoing is not None:
                 await self._confirmed(outgoing)
             return
 
-    async def _hand_over(self, outgoing: Outgoing, *, again: bool) -> None:
+    async def _hand_over(self, outgoing: Outgoing, *, again: bool) -> Receipt:
         if not isinstance(outgoing.parcel, bytes):
             raise InternalError("only sealed envelopes may reach a socket")
         self._counters.messages += not again
         self._counters.retries += again
         self._counters.wire_bytes += len(outgoing.parcel)
-        decode_receipt(await self._transport.deliver(self.peer, outgoing.parcel, self._timeout))
+        return decode_receipt(await self._transport.deliver(self.peer, outgoing.parcel, self._timeout))
 
     def _failed(self, cause: str, explanation: str, attempt: int) -> float:
         """Count it, say it once a minute, and return the pause: full jitter over a doubling range."""

@@ -26,15 +26,17 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest message applied from one sender.
+    """The newest message from one sender, which was applied or refused for good.
 
     Attributes:
         incarnation: the life of the sender's durable state.
         sequence: position on the link from the sender.
+        refused: the reason in a word for which it was not applied, and is not, ever; empty where it was.
     """
 
     incarnation: int
     sequence: int
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ Values = dict[str, float | Mapping[str, float] | None]
 
 PHASES = ("learning", "mixing")
 WAITS = (
-    "broker", "disk-wear", "leave", "ledger", "membership", "peer", "renewal", "revocations", "source", "timer",
+    "broker", "disk-wear", "leave", "ledger", "membership", "peer", "renewal", "revocations", "source", "task", "timer",
     "vault-process", "wear",
 )  # fmt: skip
 """What an agent may be waiting for, but for its vault: how long that takes depends on the records."""
@@ -24,7 +24,7 @@ WAITS = (
 REASONS = (
     "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger", "malformed",
     "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record", "revocations",
-    "revoked", "sender", "shape", "signature", "size", "type", "unsolicited", "walks",
+    "revoked", "sender", "shape", "signature", "size", "task", "type", "unsolicited", "version", "walks",
 )  # fmt: skip
 """Why an agent may refuse a message."""
 
@@ -141,6 +141,7 @@ def _company(agent: Reported) -> Values:
         "sottovoce_peers_known": len(agent.links) if peer_sampling is None else len(peer_sampling.membership.view),
         "sottovoce_peers_linked": len(agent.links),
         "sottovoce_peers_failing": sum(bool(link.failures) for link in agent.links.values()),
+        "sottovoce_peers_of_another_task": sum(other.devices for other in agent.tasks.others()),
         **view,
         "sottovoce_revocation_version": agent.revocations.version,
         "sottovoce_revoked_devices": len(agent.revocations.revoked),

@@ -1,17 +1,18 @@
 """Where every message from the network comes in: who may speak, what it is about, and who answers it."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
+from sottovoce.agent.admission import Admission
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.quota import Refusals
 from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.tasks import TASK, Tasks
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.identity import Trust
-from sottovoce.learners import Message
 from sottovoce.observe import Counters
-from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, decode, encode_receipt, unseal
+from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
@@ -25,8 +26,9 @@ class Reception:
         revocations: answers about revoked devices.
         head_gossip: answers about ledger heads.
         peer_sampling: answers exchanges of views; None where peers are listed.
+        tasks: told which task a sender has.
         counters: counts messages and refusals.
-        apply: has the core apply a message of (sender, envelope, message), durably; whether it is a duplicate.
+        admission: takes what is for the learner.
         failed: told when this device fails at one for good.
     """
 
@@ -37,16 +39,18 @@ class Reception:
         revocations: RevocationGossip,
         head_gossip: LedgerHeadGossip,
         peer_sampling: PeerSampling | None,
+        tasks: Tasks,
         counters: Counters,
-        apply: Callable[[str, Opened, Message], Awaitable[bool]],
+        admission: Admission,
         failed: Callable[[BaseException], None],
     ) -> None:
         self._trust = trust
         self._revocation_gossip = revocations
         self._head_gossip = head_gossip
         self._peer_sampling = peer_sampling
+        self._tasks = tasks
         self._counters = counters
-        self._apply = apply
+        self._admission = admission
         self._failed = failed
         self._refusals = Refusals(counters)
 
@@ -58,23 +62,30 @@ class Reception:
                 return await self._revocation_gossip.receive(sender, opened.payload)
             if self._trust.refuses(sender):
                 raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
+            self._tasks.heard(sender, opened.task)
+            if opened.payload_type == TASK:
+                return self._tasks.own.canonical
             if opened.payload_type == PEER_EXCHANGE:
                 return self._exchanged(sender, opened.payload)
             if opened.payload_type == LEDGER_HEAD:
                 return await self._witnessed(sender, opened.payload)
-            duplicate = await self._apply(sender, opened, decode(opened.payload_type, opened.payload))
+            receipt = await self._admission.admit(sender, opened)
         except MessageRefused as refusal:
             self._refusals.note(sender, refusal)
             raise
         except SottovoceError as failure:
             self._failed(failure)
             raise
-        self._counters.received += not duplicate
-        self._counters.received_at = time.monotonic()
-        self._counters.duplicates += duplicate
-        receipt = encode_receipt(duplicate)
-        self._counters.wire_bytes += len(receipt)
-        return receipt
+        if receipt.refused:
+            why = "its task is another than this device's: nothing of it is applied, and it keeps what it sent"
+            self._refusals.note(sender, MessageRefused("task", why))
+        else:
+            self._counters.received += not receipt.duplicate
+            self._counters.received_at = time.monotonic()
+            self._counters.duplicates += receipt.duplicate
+        answer = encode_receipt(receipt)
+        self._counters.wire_bytes += len(answer)
+        return answer
 
     def _opened(self, sender: str, raw: bytes | None) -> Opened:
         """What an envelope holds, which is for this device and signed by whoever handed it over."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sottovoce_bootstrap import Contact
 
 from sottovoce.agent import unhandled
+from sottovoce.agent.admission import Admission
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.departure import LEAVE_SECONDS, Departure
@@ -35,17 +36,19 @@ from sottovoce.agent.rest import Today, of_all_files, of_the_ledger
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
+from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
+from sottovoce.agent.timers import Timers
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.door import Query
-from sottovoce.errors import ExitCode, MessageRefused, SottovoceError
+from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.identity import Identity, Trust, peer_dns_name
-from sottovoce.learners import Ask, Forget, Message, PublishModel, SetTimer, Shelve
+from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.observe.machine import written_bytes
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
-from sottovoce.wire import Opened
+from sottovoce.wire import parcel_task
 
 if TYPE_CHECKING:  # only learners of published records have a book
     from sottovoce.agent.record_book import RecordBook
@@ -79,6 +82,7 @@ class Agent:
         revocations: RevocationGossip,
         renewal: Renewal,
         quota: Quota,
+        tasks: Tasks,
         book: "RecordBook | None" = None,
         peer_sampling: PeerSampling | None = None,
         waits: Waits | None = None,
@@ -91,8 +95,8 @@ class Agent:
         self.counters = counters
         self.head_gossip = head_gossip
         self.revocations = revocations
+        self.tasks = tasks
         self._renewal = renewal
-        self._quota = quota
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
@@ -108,7 +112,7 @@ class Agent:
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = Timers(self.waits, lambda name: self._spawn(self._fire(name)))
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self.written_today = Today(written_bytes)
@@ -120,21 +124,22 @@ class Agent:
         self._interrupted = False
         self.worked = False
         self.lives = RateLimitedLog(_log)
+        self._departure = Departure(
+            core=core,
+            head_gossip=head_gossip,
+            links=self.links,
+            gone=lambda node: self._gone(node) or not tasks.mixes(node),
+            hand_off=lambda heir: self.serially(lambda: self.core.hand_off(heir)),
+        )
         self._reception = Reception(
             trust=trust,
             revocations=revocations,
             head_gossip=head_gossip,
             peer_sampling=peer_sampling,
+            tasks=tasks,
             counters=counters,
-            apply=self._apply,
+            admission=Admission(core=core, tasks=tasks, quota=quota, departure=self._departure, serially=self.serially),
             failed=self._fail,
-        )
-        self._departure = Departure(
-            core=core,
-            head_gossip=head_gossip,
-            links=self.links,
-            gone=self._gone,
-            hand_off=lambda heir: self.serially(lambda: self.core.hand_off(heir)),
         )
 
     async def run(self) -> ExitCode:
@@ -157,12 +162,13 @@ class Agent:
             lambda node: self._gone(node) or self.trust.refuses(node),
         )
         self.revocations.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
+        self.tasks.attend(self._spawn, self._find, self._mix)
         try:
             await self.transport.start(self._reception.receive)
             await control.start()
             for peer in self._peers:
                 self._table.open(peer)
-            await self.serially(lambda: self.core.start(tuple(self.links), self._loop.time()))
+            await self.serially(lambda: self.core.start(self.tasks.of_this(tuple(self.links)), self._loop.time()))
             if self.peer_sampling is not None:
                 door = Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
                 self._spawn(self.peer_sampling.run(door))
@@ -206,8 +212,7 @@ class Agent:
         return await self._departure.outcome()
 
     async def _depart(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
+        self._timers.cancel()
         self.head_gossip.stop()
         self.waits.begin("leave", "a peer to take over what the others would miss", 2 * LEAVE_SECONDS)
         with contextlib.suppress(TimeoutError):  # an answer that is on its way belongs to what is handed over
@@ -236,6 +241,7 @@ class Agent:
             transport=self.transport,
             head_gossip=self.head_gossip,
             confirmed=self._confirmed,
+            declined=self._declined,
             missed=(lambda _: None) if self.peer_sampling is None else self.peer_sampling.missed,
             counters=self.counters,
             waits=self.waits,
@@ -252,12 +258,21 @@ class Agent:
         contact = None if self.peer_sampling is None else self.peer_sampling.membership.find(node)
         return None if contact is None else self._peer(contact)
 
+    def _find(self, node: str) -> Peer | None:
+        link = self.links.get(node)
+        return self._heard_of(node) if link is None else link.peer
+
+    async def _mix(self, peers: tuple[str, ...]) -> None:
+        """The learner may mix with these from now on."""
+        if not self._stopping.is_set():
+            await self.serially(lambda: self.core.meet(peers, self._loop.time()))
+
     async def _meet(self, peers: list[Peer]) -> None:
         """These are the peers from now on, to the core too."""
         if self._stopping.is_set():
             return
         self._table.meet(peers)
-        await self.serially(lambda: self.core.meet(tuple(peer.id for peer in peers), self._loop.time()))
+        await self._mix(self.tasks.of_this(tuple(peer.id for peer in peers)))
         for outgoing in self.core.outbox:
             if outgoing.recipient not in self.links:
                 self._table.offer(outgoing)
@@ -283,7 +298,7 @@ class Agent:
                 case Transmit(outgoing):
                     self._table.offer(outgoing)
                 case SetTimer(name, at) if not self._departure.begun:
-                    self._set_timer(name, at)
+                    self._timers.set(name, at)
                 case Ask(query) if not self._departure.begun:
                     self._spawn(self._ask(query))
                 case Forget(recipient):
@@ -299,19 +314,7 @@ class Agent:
         if self.peer_sampling is not None:
             self.peer_sampling.expel(revoked)
         elif not self._stopping.is_set():
-            self._spawn(self.serially(lambda: self.core.meet(tuple(self.links), self._loop.time())))
-
-    def _set_timer(self, name: str, at: float) -> None:
-        if name in self._timers:
-            self._timers[name].cancel()
-
-        def due() -> None:
-            del self._timers[name]
-            self.waits.end(f"timer:{name}")
-            self._spawn(self._fire(name))
-
-        self.waits.begin(f"timer:{name}", f"the next {name}", at - self._loop.time())
-        self._timers[name] = self._loop.call_at(at, due)
+            self._spawn(self._mix(self.tasks.of_this(tuple(self.links))))
 
     async def _fire(self, name: str) -> None:
         if await self._rest.taken():
@@ -330,23 +333,12 @@ class Agent:
         await self.serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.moved()
 
-    async def _apply(self, sender: str, opened: Opened, message: Message) -> bool:
-        """Have the core apply a peer's message; whether it had before."""
-        duplicate = False
-
-        def apply() -> list[Action]:
-            nonlocal duplicate
-            if not self.core.applied(sender, opened.incarnation, opened.sequence):
-                if self._departure.closed:
-                    raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
-                self._quota.share(sender)
-            now = self._loop.time()
-            duplicate, actions = self.core.receive(sender, opened.incarnation, opened.sequence, message, now)
-            return actions
-
-        await self.serially(apply)
+    async def _declined(self, outgoing: Outgoing, reason: str) -> None:
+        """A peer has refused a share for good."""
+        if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
+            self.tasks.declined(outgoing.recipient, parcel_task(outgoing.parcel))
+        await self.serially(lambda: self.core.give_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.moved()
-        return duplicate
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stopping.is_set():  # nobody would wait for it
@@ -382,8 +374,7 @@ class Agent:
 
     async def _still(self) -> None:
         """No new work, and what is in progress has ended."""
-        for timer in self._timers.values():
-            timer.cancel()
+        self._timers.cancel()
         for link in self.links.values():
             link.stop()
         self.head_gossip.stop()

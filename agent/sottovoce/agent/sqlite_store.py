@@ -36,10 +36,13 @@ DROP TABLE old_outbox;
 DROP TABLE old_sequence;
 DROP TABLE old_seen;
 """
+_VERSION_3 = """
+ALTER TABLE seen ADD COLUMN refused TEXT NOT NULL DEFAULT '';
+"""
 SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state",
-    (_VERSION_1, _VERSION_2),
+    (_VERSION_1, _VERSION_2, _VERSION_3),
     "move state.db, state.db-wal and state.db-shm away: the device rejoins with nothing, in a new incarnation; its "
     "ledger is kept",
 )
@@ -85,7 +88,10 @@ class SqliteStore:
             row = execute("SELECT state FROM learner").fetchone()
             outbox = [Outgoing(*entry) for entry in execute("SELECT recipient, sequence, parcel FROM outbox")]
             sequences = dict(execute("SELECT recipient, sequence FROM sequence").fetchall())
-            seen = {sender: Seen(life, last) for sender, life, last in execute("SELECT * FROM seen")}
+            seen = {
+                sender: Seen(*newest)
+                for sender, *newest in execute("SELECT sender, incarnation, sequence, refused FROM seen")
+            }
             return Saved(self._codec.decode(row[0]), outbox, sequences, seen)
         except OtherModel as error:
             raise DataError(
@@ -116,7 +122,8 @@ class SqliteStore:
                 if seen is not None:
                     sender, newest = seen
                     execute(
-                        "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (sender, newest.incarnation, newest.sequence)
+                        "INSERT OR REPLACE INTO seen (sender, incarnation, sequence, refused) VALUES (?, ?, ?, ?)",
+                        (sender, newest.incarnation, newest.sequence, newest.refused),
                     )
                 execute("COMMIT")
             except BaseException:

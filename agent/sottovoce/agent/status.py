@@ -11,6 +11,7 @@ from sottovoce.agent.link import Link
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.rest import Today
 from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.tasks import Tasks
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
@@ -34,6 +35,7 @@ class Reported(Protocol):
     counters: Counters
     waits: Waits
     head_gossip: LedgerHeadGossip
+    tasks: Tasks
     links: dict[str, Link]
     peer_sampling: PeerSampling | None
     written_today: Today
@@ -91,6 +93,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             for link in agent.links.values()
         ]
         + _unmet(agent),
+        "task": agent.tasks.document(),
         "membership": _membership(agent.peer_sampling),
         "traffic": {
             "messages": counters.messages,

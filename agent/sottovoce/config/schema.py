@@ -66,13 +66,21 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     transform: Annotated[
         str, Meta(min_length=1, max_length=200, description="the declared, per-record feature transform")
     ] = "centred-unit"
+    columns: Annotated[
+        tuple[Annotated[str, Meta(max_length=200)], ...],
+        Meta(description="public names of the features, with their units, in order: devices that differ do not mix"),
+    ] = ()
+    labels: Annotated[
+        tuple[Annotated[str, Meta(max_length=200)], ...],
+        Meta(description="public names of the labels 0 … classes-1, in order: devices that differ do not mix"),
+    ] = ()
     public: Annotated[
         str | None,
         Meta(description="pdsl: a data SPEC of labelled records that are no secret, by which models are scored"),
     ] = None
 
     def __post_init__(self) -> None:
-        """The bounds are a range, and a feed is of a broker without secrets in its address."""
+        """The bounds are a range, names are of all or of none, and a feed's address has no secrets in it."""
         kind, _, location = self.source.partition("#")[0].partition(":")
         if kind == "feed" and ("@" in self.source or not is_broker(location)):
             raise wrong(
@@ -82,6 +90,9 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise wrong("bounds", "must be two finite numbers, the lower first")
+        for name, given, wanted in (("columns", self.columns, self.features), ("labels", self.labels, self.classes)):
+            if given and len(given) != wanted:
+                raise wrong(name, f"names {len(given)} where there are {wanted}: name all of them, in order, or none")
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
             raise wrong("windows", "must be two numbers of windows, from 0, the lower first")
 
@@ -112,6 +123,21 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
         if _MOST_EPSILON < self.epsilon < float("inf"):
             raise wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
+
+
+class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[task]`: what the whole fleet says alike of what it learns, beside [data] and [learner]."""
+
+    name: Annotated[str, Meta(max_length=200, description="of the task; devices with another do not mix")] = ""
+    epoch: Annotated[int, Meta(ge=0, le=2**53, description="raised when the fleet begins anew")] = 0
+    epsilon: Annotated[
+        Annotated[float, Meta(gt=0, le=_MOST_EPSILON)] | None,
+        Meta(description="the most ε that a device spends; below it each chooses its own"),
+    ] = None
+    steps: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None,
+        Meta(description="the most steps that a device takes; below it each chooses its own, else all take as many"),
+    ] = None
 
 
 class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -178,6 +204,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     privacy: PrivacySection = PrivacySection()
     transport: TransportSection = TransportSection()
     membership: MembershipSection = MembershipSection()
+    task: TaskSection = TaskSection()
     ledger: LedgerSection = LedgerSection()
     vault: VaultSection = VaultSection()
     feed: FeedSection = FeedSection()
@@ -200,6 +227,16 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("data.windows", "declare the first and the last window: which have records is private")
         if self.data.classes == 1:
             self._check_regression()
+        self._check_ceilings()
+
+    def _check_ceilings(self) -> None:
+        most, steps = self.task, getattr(self.learner, "steps", None)
+        if most.epsilon is not None and self.privacy.epsilon > most.epsilon:
+            raise wrong("privacy.epsilon", f"the task allows {most.epsilon:g} at most; choose no more")
+        if most.steps is not None and steps is None:
+            raise wrong("task.steps", f"learner {self.learner.name} has no steps; leave it out")
+        if most.steps is not None and steps is not None and steps > most.steps:
+            raise wrong("learner.steps", f"the task allows {most.steps} at most; choose no more")
 
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"

@@ -38,6 +38,13 @@ def agent(subject: Subject) -> Iterator[Finding]:
             "stop both; docs/how-to/enrol.md says which may go on",
             ExitCode.IDENTITY,
         )
+    others = status["task"]["others"]
+    for other in others:
+        yield warning(
+            f"it mixes with none of {other['devices']} devices, whose task is another: "
+            + ("; ".join(other["differences"]) or "which is not known yet"),
+            "give all devices that shall learn together the same settings: docs/explanation/tasks.md says which",
+        )
     failing = [peer for peer in status["peers"] if peer["failures_in_a_row"]]
     for peer in failing:
         yield warning(f"it does not reach {peer['last_failure']}", "see to that device, or to the way to it")

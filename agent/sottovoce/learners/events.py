@@ -33,13 +33,21 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """What was last sent to `recipient` is refused there for good, whatever happens: what it holds is here again."""
+
+    recipient: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
 class PeersChanged:
     """Who may be sent to from now on, in the order in which to turn to them."""
 
     peers: tuple[str, ...]
 
 
-Event = Timer | Received | Delivered | PeersChanged | Release | Refused
+Event = Timer | Received | Delivered | Returned | PeersChanged | Release | Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ CATALOGUE: Mapping[str, Described] = {
     "sottovoce_peers_known": Described("gauge", "Devices in the view; with static sampling, those listed."),
     "sottovoce_peers_linked": Described("gauge", "Devices that the learner may send to."),
     "sottovoce_peers_failing": Described("gauge", "Of those linked, to whom the last attempt failed."),
+    "sottovoce_peers_of_another_task": Described("gauge", "Devices with which no model is exchanged."),
     "sottovoce_view_exchanges_total": Described("counter", "Exchanges of views with peers.", "outcome"),
     "sottovoce_view_records_refused_total": Described("counter", "Records of devices, refused.", "reason"),
     "sottovoce_revocation_version": Described("gauge", "Version of the revocation list; 0 without one."),

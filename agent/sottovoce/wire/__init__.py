@@ -1,7 +1,7 @@
 """What a message looks like on any transport: encoded, signed, and refused if anything about it is wrong."""
 
-from sottovoce.wire.codec import decode, decode_receipt, encode, encode_receipt
-from sottovoce.wire.envelope import Opened, seal, unseal
+from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
+from sottovoce.wire.envelope import TASK_BYTES, Opened, parcel_content, parcel_task, seal, unseal
 from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
@@ -11,10 +11,12 @@ __all__ = [
     "LEDGER_HEAD",
     "MAX_PARAMETERS",
     "PEER_EXCHANGE",
+    "TASK_BYTES",
     "Assembly",
     "Cut",
     "Heads",
     "Opened",
+    "Receipt",
     "SignedHead",
     "decode",
     "decode_exchange",
@@ -26,6 +28,8 @@ __all__ = [
     "encode_heads",
     "encode_receipt",
     "is_part",
+    "parcel_content",
+    "parcel_task",
     "seal",
     "unseal",
 ]

@@ -1,5 +1,6 @@
 """Messages of learners to and from the payload of an envelope."""
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
@@ -74,24 +75,40 @@ def decode(payload_type: str, payload: bytes) -> Message:
     return message
 
 
-def encode_receipt(duplicate: bool) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The answer to an envelope: what has become of it, durably.
+
+    Attributes:
+        duplicate: it was applied before.
+        refused: the reason in a word for which it is never applied; empty where it was.
+    """
+
+    duplicate: bool = False
+    refused: str = ""
+
+
+def encode_receipt(receipt: Receipt) -> bytes:
     """Encodes the answer to an envelope whose effect is durable."""
-    return envelope_pb2.Receipt(outcome=_OUTCOMES[duplicate]).SerializeToString(deterministic=True)
+    outcome = envelope_pb2.Receipt.OUTCOME_REFUSED if receipt.refused else _OUTCOMES[receipt.duplicate]
+    return envelope_pb2.Receipt(outcome=outcome, reason=receipt.refused).SerializeToString(deterministic=True)
 
 
-def decode_receipt(raw: bytes) -> bool:
-    """Whether the recipient had applied the envelope before.
+def decode_receipt(raw: bytes) -> Receipt:
+    """The answer to an envelope.
 
     Raises:
-        MessageRefused: for `malformed`: it says neither that nor that it was applied now.
+        MessageRefused: for `malformed`: it does not say what has become of the envelope.
     """
     try:
-        outcome = envelope_pb2.Receipt.FromString(raw).outcome
+        message = envelope_pb2.Receipt.FromString(raw)
     except DecodeError as error:
         raise MessageRefused("malformed", "the receipt is not a protobuf message of its kind") from error
-    if outcome not in _OUTCOMES.values():
+    if message.outcome == envelope_pb2.Receipt.OUTCOME_REFUSED:
+        return Receipt(refused=message.reason if message.reason.isalpha() else "unknown")
+    if message.outcome not in _OUTCOMES.values():
         raise MessageRefused("malformed", "the receipt has no outcome that this version knows")
-    return outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE
+    return Receipt(duplicate=message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE)
 
 
 def _codec(payload_type: str) -> PayloadCodec | None:

@@ -1,6 +1,6 @@
 """Envelopes: one signed message from one device to one other, on any transport.
 
-The signature covers the domain string and fields 1 to 7 of the envelope, each after its length in eight bytes, so no
+The signature covers the domain string and all other fields of the envelope, each after its length in eight bytes, so no
 byte can move from one field to its neighbour. That the sender is the device at the other end of the TLS
 connection is for the caller to check, and so is the order of sequence numbers.
 """
@@ -18,7 +18,8 @@ from sottovoce.identity.keys import PUBLIC_KEY_BYTES, node_id
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 
-_DOMAIN = b"sottovoce/envelope/v1"
+_DOMAIN = b"sottovoce/envelope/v2"
+TASK_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Opened:
         sequence: its position on the link, from 1.
         payload_type: which message the payload holds.
         payload: the serialised message.
+        task: digest of the sender's task document.
     """
 
     sender: str
@@ -38,10 +40,18 @@ class Opened:
     sequence: int
     payload_type: str
     payload: bytes
+    task: bytes
 
 
 def seal(
-    identity: Identity, *, recipient: str, incarnation: int, sequence: int, payload_type: str, payload: bytes
+    identity: Identity,
+    *,
+    recipient: str,
+    incarnation: int,
+    sequence: int,
+    payload_type: str,
+    payload: bytes,
+    task: bytes,
 ) -> bytes:
     """Signs a message for one device.
 
@@ -59,6 +69,7 @@ def seal(
         sequence=sequence,
         payload_type=payload_type,
         payload=payload,
+        task=task,
         sender_key=identity.public_key,
     )
     envelope.signature = identity.sign(_signed_bytes(envelope))
@@ -79,8 +90,8 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> Opened:
         recipient: the node id of this device.
 
     Raises:
-        MessageRefused: for `size`, `malformed`, `fleet`, `recipient`, `sender` (the key is not the sender's) or
-            `signature`, in this order of checks.
+        MessageRefused: for `size`, `malformed`, `version` (of 0.1, which says no task), `fleet`, `recipient`, `sender`
+            (the key is not the sender's) or `signature`, in this order of checks.
     """
     if len(raw) > MAX_ENVELOPE_BYTES:
         raise MessageRefused("size", f"an envelope of {len(raw)} bytes is over the limit of {MAX_ENVELOPE_BYTES}")
@@ -101,7 +112,19 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> Opened:
         sequence=envelope.sequence,
         payload_type=envelope.payload_type,
         payload=envelope.payload,
+        task=envelope.task,
     )
+
+
+def parcel_content(raw: bytes) -> tuple[str, bytes]:
+    """Payload type and payload of an envelope that this device has sealed itself."""
+    envelope = Envelope.FromString(raw)
+    return envelope.payload_type, envelope.payload
+
+
+def parcel_task(raw: bytes) -> bytes:
+    """The digest of the task under which this device has sealed an envelope; empty in version 0.1."""
+    return Envelope.FromString(raw).task
 
 
 def _decode(raw: bytes) -> Envelope:
@@ -115,6 +138,13 @@ def _decode(raw: bytes) -> Envelope:
         raise MessageRefused("malformed", "the envelope is not in its canonical form")
     if envelope.sequence < 1:
         raise MessageRefused("malformed", "the envelope has no sequence number")
+    if not envelope.task:
+        raise MessageRefused(
+            "version",
+            "its sender runs version 0.1, which does not say what it learns: upgrade that device",
+        )
+    if len(envelope.task) != TASK_BYTES:
+        raise MessageRefused("malformed", "the envelope's task is no digest")
     return envelope
 
 
@@ -127,5 +157,6 @@ def _signed_bytes(envelope: Envelope) -> bytes:
         envelope.sequence.to_bytes(8, "big"),
         envelope.payload_type.encode(),
         envelope.payload,
+        envelope.task,
     )
     return framed(_DOMAIN, fields)

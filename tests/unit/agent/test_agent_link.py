@@ -14,12 +14,12 @@ from sottovoce.agent.waits import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.wire import encode_receipt
+from sottovoce.wire import Receipt, encode_receipt
 
 from tests.support.waiting import PATIENCE
 
 PEER = Peer("p" * 32, "192.0.2.7:7400", "p.fleet.internal")
-APPLIED, DUPLICATE = encode_receipt(duplicate=False), encode_receipt(duplicate=True)
+APPLIED, DUPLICATE = encode_receipt(Receipt()), encode_receipt(Receipt(duplicate=True))
 
 
 @dataclass
@@ -86,6 +86,7 @@ class Bench:
         self.transport = Scripted(list(script))
         self.counters, self.waits = Counters(), Waits()
         self.confirmed: list[Outgoing] = []
+        self.declined: list[tuple[Outgoing, str]] = []
         self.missed: list[str] = []
         self.head_gossip = Told(sent=self.transport.sent)
         self.link = Link(
@@ -93,6 +94,7 @@ class Bench:
             transport=self.transport,
             head_gossip=self.head_gossip,
             confirmed=self._confirmed,
+            declined=self._declined,
             missed=self.missed.append,
             counters=self.counters,
             waits=self.waits,
@@ -123,6 +125,9 @@ class Bench:
     async def _confirmed(self, outgoing: Outgoing) -> None:
         self.confirmed.append(outgoing)
 
+    async def _declined(self, outgoing: Outgoing, reason: str) -> None:
+        self.declined.append((outgoing, reason))
+
 
 def share(sequence: int) -> Outgoing:
     return Outgoing(PEER.id, sequence, b"share %d" % sequence)
@@ -130,6 +135,19 @@ def share(sequence: int) -> Outgoing:
 
 def failure(cause: str = "unreachable") -> DeliveryFailed:
     return DeliveryFailed(cause, f"peer {PEER.id}: {cause}")
+
+
+async def test_a_share_that_is_refused_for_good_is_tried_no_more() -> None:
+    bench = Bench(failure(), encode_receipt(Receipt(refused="task")), APPLIED)
+    async with bench.running():
+        bench.link.offer(share(1))
+        async with asyncio.timeout(PATIENCE):
+            while not bench.declined:  # noqa: ASYNC110 - a deadline is all that is needed
+                await asyncio.sleep(0.001)
+        bench.link.offer(share(2))
+        await bench.until_confirmed(1)
+    assert bench.declined == [(share(1), "task")]
+    assert bench.confirmed == [share(2)]
 
 
 async def test_a_share_is_delivered_once_and_confirmed() -> None:

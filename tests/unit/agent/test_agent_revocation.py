@@ -64,7 +64,8 @@ class Node:
         self.peers = [Peer(other.id, "a:1", "name") for other in others]
 
     def _sealed(self, recipient: str, kind: str, payload: bytes) -> bytes:
-        return seal(self.identity, recipient=recipient, incarnation=1, sequence=1, payload_type=kind, payload=payload)
+        return seal(self.identity, recipient=recipient, incarnation=1, sequence=1, payload_type=kind, payload=payload,
+                    task=bytes(32))  # fmt: skip
 
     def _shun(self) -> None:
         self.shunned += 1

@@ -17,6 +17,7 @@ _WELL: dict[str, Any] = {
     "peers": [{"failures_in_a_row": 0, "last_failure": ""}],
     "resources": {"rss_mib": 78.2},
     "transport": {"trouble": "", "duplicates": 0},
+    "task": {"digest": "00", "others": []},
     "membership": {"sampling": "newscast", "duplicates": 0},
     "waiting": [{"name": "timer:cycle", "reason": "the next cycle", "since_s": 9000.0}],
 }
@@ -32,6 +33,12 @@ def test_one_that_is_well(device: Device) -> None:
         ("transport", {"trouble": "the broker is away"}, ExitCode.NETWORK, "the broker is away"),
         ("transport", {"duplicates": 2}, ExitCode.IDENTITY, "another device"),
         ("membership", {"duplicates": 1}, ExitCode.IDENTITY, "another device"),
+        (
+            "task",
+            {"others": [{"digest": "11", "devices": 3, "differences": ["learner.clip 1 where this device has 2"]}]},
+            0,
+            "3 devices, whose task is another: learner.clip 1 where",
+        ),
         ("peers", [{"failures_in_a_row": 4, "last_failure": "peer p at a: no answer"}], 0, "peer p at a"),
         ("waiting", [{"name": "vault", "reason": "the vault", "since_s": 900.0}], 0, "15 minutes"),
     ],

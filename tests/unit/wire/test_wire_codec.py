@@ -3,7 +3,7 @@ import pytest
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.identity import Identity
-from sottovoce.wire import decode, decode_receipt, encode, encode_receipt, seal
+from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, encode_receipt, seal
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES, MAX_PARAMETERS
 from sottovoce.wire.v1 import envelope_pb2
 
@@ -93,14 +93,18 @@ def test_the_largest_share_fits_an_envelope(devices: tuple[Identity, Identity]) 
         sequence=last,
         payload_type=payload_type,
         payload=payload,
+        task=bytes(TASK_BYTES),
     )
     assert len(raw) <= MAX_ENVELOPE_BYTES
     assert np.array_equal(share_of(decode(payload_type, payload)).numerator, share.numerator)
 
 
 def test_receipts() -> None:
-    assert [decode_receipt(encode_receipt(duplicate)) for duplicate in (False, True)] == [False, True]
-    for raw in (b"", b"\xff", b"\x08\x00", b"\x08\x03", b"\x08\x7f"):
+    for receipt in (Receipt(), Receipt(duplicate=True), Receipt(refused="task")):
+        assert decode_receipt(encode_receipt(receipt)) == receipt
+    assert decode_receipt(b"\x08\x03") == Receipt(refused="unknown"), "a reason of a later version"
+    assert decode_receipt(encode_receipt(Receipt(refused="a b\n"))) == Receipt(refused="unknown")
+    for raw in (b"", b"\xff", b"\x08\x00", b"\x08\x7f"):
         with pytest.raises(MessageRefused) as refusal:
             decode_receipt(raw)
         assert refusal.value.reason == "malformed"

@@ -9,6 +9,7 @@ from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 
 Devices = tuple[Identity, Identity]
+TASK = bytes(range(32))
 
 
 def _seal(devices: Devices, **changes: Any) -> bytes:
@@ -19,6 +20,7 @@ def _seal(devices: Devices, **changes: Any) -> bytes:
         "sequence": 7,
         "payload_type": "t/1",
         "payload": b"p",
+        "task": TASK,
     }
     return seal(sender, **(fields | changes))
 
@@ -38,14 +40,14 @@ def _altered(raw: bytes, **changes: Any) -> bytes:
 
 def test_what_was_sealed_is_opened(devices: Devices) -> None:
     opened = unseal(_seal(devices), fleet="fleet", recipient=devices[1].node_id)
-    assert opened == Opened(devices[0].node_id, 3, 7, "t/1", b"p")
+    assert opened == Opened(devices[0].node_id, 3, 7, "t/1", b"p", TASK)
 
 
 def test_the_signature_is_the_documented_one(devices: Devices) -> None:
     sender, recipient = devices
     parts = [b"fleet", sender.node_id.encode(), recipient.node_id.encode(), b"\0" * 7 + b"\3", b"\0" * 7 + b"\7"]
-    message = b"sottovoce/envelope/v1"
-    for part in [*parts, b"t/1", b"p"]:
+    message = b"sottovoce/envelope/v2"
+    for part in [*parts, b"t/1", b"p", TASK]:
         message += b"\0" * 7 + bytes([len(part)]) + part
     assert Envelope.FromString(_seal(devices)).signature == sender.sign(message)
 

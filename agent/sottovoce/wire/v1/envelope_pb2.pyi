@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("fleet", "sender", "recipient", "incarnation", "sequence", "payload_type", "payload", "sender_key", "signature")
+    __slots__ = ("fleet", "sender", "recipient", "incarnation", "sequence", "payload_type", "payload", "sender_key", "signature", "task")
     FLEET_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     RECIPIENT_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class Envelope(_message.Message):
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     SENDER_KEY_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
     fleet: str
     sender: str
     recipient: str
@@ -25,21 +26,26 @@ class Envelope(_message.Message):
     payload: bytes
     sender_key: bytes
     signature: bytes
-    def __init__(self, fleet: _Optional[str] = ..., sender: _Optional[str] = ..., recipient: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., payload_type: _Optional[str] = ..., payload: _Optional[bytes] = ..., sender_key: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    task: bytes
+    def __init__(self, fleet: _Optional[str] = ..., sender: _Optional[str] = ..., recipient: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., payload_type: _Optional[str] = ..., payload: _Optional[bytes] = ..., sender_key: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., task: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
-    __slots__ = ("outcome",)
+    __slots__ = ("outcome", "reason")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[Receipt.Outcome]
         OUTCOME_APPLIED: _ClassVar[Receipt.Outcome]
         OUTCOME_DUPLICATE: _ClassVar[Receipt.Outcome]
+        OUTCOME_REFUSED: _ClassVar[Receipt.Outcome]
     OUTCOME_UNSPECIFIED: Receipt.Outcome
     OUTCOME_APPLIED: Receipt.Outcome
     OUTCOME_DUPLICATE: Receipt.Outcome
+    OUTCOME_REFUSED: Receipt.Outcome
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     outcome: Receipt.Outcome
-    def __init__(self, outcome: _Optional[_Union[Receipt.Outcome, str]] = ...) -> None: ...
+    reason: str
+    def __init__(self, outcome: _Optional[_Union[Receipt.Outcome, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class PushSumShare(_message.Message):
     __slots__ = ("numerator", "weight")

@@ -29,6 +29,7 @@ from sottovoce.learners.events import (
     PeersChanged,
     PublishModel,
     Received,
+    Returned,
     Send,
     SetTimer,
     Shelve,
@@ -220,7 +221,7 @@ class Golf:
                 return self._tick(state, now)
             case Received(sender, message):
                 return self._receive(state, sender, message)
-            case Delivered(recipient):
+            case Delivered(recipient) | Returned(recipient):
                 return replace(state, pending=state.pending - {recipient}), []
             case PeersChanged(peers):
                 return self._meet(state, peers)

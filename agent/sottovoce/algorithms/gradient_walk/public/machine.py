@@ -31,6 +31,7 @@ from sottovoce.learners.events import (
     PeersChanged,
     PublishModel,
     Received,
+    Returned,
     Send,
     SetTimer,
     Timer,
@@ -188,6 +189,8 @@ class GradientWalk:
                 return self._receive(state, message), []
             case Delivered(recipient):
                 return replace(state, pending=state.pending - {recipient}), []
+            case Returned(recipient, message):
+                return self._regained(replace(state, pending=state.pending - {recipient}), message), []
             case PeersChanged(peers):
                 return replace(state, peers=peers), []
             case _:
@@ -268,6 +271,14 @@ class GradientWalk:
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
         walk = Walk(parameters, message.age, simulated=message.simulated)
         return replace(state, parameters=parameters, age=walk.age, walks=(*state.walks, walk))
+
+    def _regained(self, state: GradientWalkState, message: Message) -> GradientWalkState:
+        """A walk that was refused for good waits for another peer; this device has taken its step."""
+        if not isinstance(message, GradientWalkMessage):
+            return state
+        parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
+        walk = Walk(parameters, message.age, visited=True, simulated=message.simulated)
+        return replace(state, walks=(walk, *state.walks))
 
 
 def stepped(walk: Walk, release: Release) -> Walk:

@@ -33,6 +33,7 @@ from sottovoce.learners.events import (
     PeersChanged,
     PublishModel,
     Received,
+    Returned,
     Send,
     SetTimer,
     Timer,
@@ -201,6 +202,8 @@ class PushSum:
                 return self._receive(state, message)
             case Delivered(recipient):
                 return replace(state, pending=state.pending - {recipient}), []
+            case Returned(recipient, message):
+                return self._regained(replace(state, pending=state.pending - {recipient}), message)
             case PeersChanged(peers):
                 return replace(state, peers=peers), []
             case _:
@@ -295,13 +298,13 @@ class PushSum:
                 "a push-sum share would overflow the numerator: the sender's model diverged, or this one; "
                 "lower learner.step_size",
             )
-        state = replace(
-            state,
-            numerator=numerator,
-            weight=state.weight + share.weight,
-            simulated=state.simulated or share.simulated,
-        )
-        return state, []
+        return _with(state, numerator, share)
+
+    def _regained(self, state: PushSumState, share: Message) -> Step:
+        """A share that was refused for good; what a numerator cannot hold is cut off, as of a release."""
+        if not isinstance(share, PushSumShare):
+            return state, []
+        return _with(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
 
     def _answered(self, state: PushSumState, answer: Answer, now: float) -> Step:
         """Apply the answer that is awaited; any other changes nothing."""
@@ -324,6 +327,12 @@ class PushSum:
     def _beat(self, due: float, now: float) -> float:
         """The first beat from now on of the clock that beat at `due`."""
         return due + math.ceil((now - due) / self.schedule.period) * self.schedule.period
+
+
+def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:
+    """The state with a share, whose numerator is in this one."""
+    simulated = state.simulated or share.simulated
+    return replace(state, numerator=numerator, weight=state.weight + share.weight, simulated=simulated), []
 
 
 def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:

@@ -33,6 +33,7 @@ from sottovoce.learners.events import (
     PeersChanged,
     PublishModel,
     Received,
+    Returned,
     SetTimer,
     Timer,
 )
@@ -107,7 +108,7 @@ class Rounds:
                 return state, [*effects, SetTimer(_BEAT, now + self._beat)]
             case Received(sender, message):
                 return self._asking(noted(state, sender, self._checked(state, sender, message)))
-            case Delivered(recipient):
+            case Delivered(recipient) | Returned(recipient):
                 return delivered(state, recipient)
             case PeersChanged(peers):
                 return replace(state, neighbours=tuple(sorted(peers)), expected=state.expected & set(peers)), []

@@ -42,6 +42,7 @@ from sottovoce.learners.events import (
     PeersChanged,
     PublishModel,
     Received,
+    Returned,
     SetTimer,
     Timer,
 )
@@ -112,7 +113,7 @@ class SharedModel:
                 return self._beat(state, now)
             case Received(sender, message):
                 return self._receive(state, sender, message)
-            case Delivered(recipient):
+            case Delivered(recipient) | Returned(recipient):
                 return sent(replace(state, pending=state.pending - {recipient}))
             case PeersChanged(peers):
                 news = frozenset(peers) - frozenset(state.peers) if state.told.step else frozenset()

@@ -1,0 +1,66 @@
+"""What a peer hands over for the learner: applied once, or refused for good where it is of another task."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from sottovoce.agent.core import Action, Core
+from sottovoce.agent.departure import Departure
+from sottovoce.agent.quota import Quota
+from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
+from sottovoce.errors import MessageRefused
+from sottovoce.wire import Opened, Receipt, decode
+
+
+class Admission:
+    """Of one device.
+
+    Args:
+        core: applies it.
+        tasks: which task this device has.
+        quota: how much of it one peer may hand over.
+        departure: of this device, which takes nothing any more once it is closed.
+        serially: lets the core act.
+    """
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        tasks: Tasks,
+        quota: Quota,
+        departure: Departure,
+        serially: Callable[[Callable[[], list[Action]]], Awaitable[None]],
+    ) -> None:
+        self._core = core
+        self._tasks = tasks
+        self._quota = quota
+        self._departure = departure
+        self._serially = serially
+
+    async def admit(self, sender: str, opened: Opened) -> Receipt:
+        """Apply a message of an authenticated sender, durably; what has become of it.
+
+        Raises:
+            MessageRefused: it is not for now, or does not fit; nothing changed.
+        """
+        receipt, place, now = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
+
+        def act() -> list[Action]:
+            nonlocal receipt
+            if not self._core.applied(*place):
+                if self._departure.closed:
+                    raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
+                self._quota.share(sender)
+                if opened.task != self._tasks.own.digest:
+                    self._core.refuse(*place, ANOTHER_TASK)
+            if reason := self._core.refused(*place):
+                receipt = Receipt(refused=reason)
+                return []
+            message = decode(opened.payload_type, opened.payload)
+            duplicate, actions = self._core.receive(*place, message, now())
+            receipt = Receipt(duplicate)
+            return actions
+
+        await self._serially(act)
+        self._departure.moved()
+        return receipt

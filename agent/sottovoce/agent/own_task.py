@@ -1,0 +1,68 @@
+"""The task document of a configuration."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+from msgspec import json, structs, to_builtins
+
+from sottovoce.agent.description import ranges_of, shortened
+from sottovoce.config import AgentConfig
+from sottovoce.learner_settings import GradientSettings
+from sottovoce.model_names import has_graph
+from sottovoce.task import LARGEST, Task, Value
+
+_FORM = 1
+_OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "transform", "windows")
+_SAID_OTHERWISE = {"fidelity", "hidden", "model", "step_size"}
+_LONG = LARGEST // 8  # bytes of a value, above which its digest stands for it
+
+
+def task_of(config: AgentConfig) -> Task:
+    """What this device learns, as it must mean the same to those with whom it mixes.
+
+    Raises:
+        ConfigError: a graph that is configured cannot be read.
+    """
+    return Task({name: _brief(value) for name, value in _settings(config)})
+
+
+def _settings(config: AgentConfig) -> Iterator[tuple[str, Value]]:
+    learner, data, task = config.learner, config.data, config.task
+    yield "form", _FORM
+    yield "task.name", task.name
+    yield "task.epoch", task.epoch
+    yield "task.epsilon", task.epsilon
+    yield "task.steps", task.steps
+    yield "data.columns", list(data.columns)
+    yield "data.labels", list(data.labels)
+    for name in _OF_THE_DATA:
+        yield f"data.{name}", to_builtins(getattr(data, name))
+    declared, bounds = ranges_of(config)
+    yield "data.bounds", declared if bounds is None else to_builtins(shortened(bounds, data.features))
+    yield "privacy.unit", config.unit
+    yield "privacy.neighbouring", config.neighbouring
+    yield "learner.name", learner.name
+    yield "learner.fidelity", learner.fidelity
+    yield "learner.model", _model(learner.chosen_model)
+    yield "learner.hidden", learner.hidden if learner.chosen_model == "mlp" else None
+    if isinstance(learner, GradientSettings):
+        yield "learner.step_size", float(learner.rate)
+    own = learner.device_keys | _SAID_OTHERWISE | (set() if task.steps is None else {"steps"})
+    for field in structs.fields(learner):
+        if field.name not in own:
+            yield f"learner.{field.name}", to_builtins(getattr(learner, field.name))
+
+
+def _model(name: str) -> str:
+    """A graph by what it is, wherever it lies here."""
+    if not has_graph(name):
+        return name
+    from sottovoce.kernels.onnx.allowed import digest_of, stock_hashes
+
+    stock = stock_hashes()
+    return f"sha256:{stock[name]}" if name in stock else digest_of(name)
+
+
+def _brief(value: Value) -> Value:
+    raw = json.encode(value)
+    return value if len(raw) <= _LONG else f"sha256:{sha256(raw).hexdigest()}"

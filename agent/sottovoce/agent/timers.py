@@ -1,0 +1,38 @@
+"""The learner's timers, on the event loop."""
+
+import asyncio
+from collections.abc import Callable
+
+from sottovoce.agent.waits import Waits
+
+
+class Timers:
+    """One of a name at a time.
+
+    Args:
+        waits: told what is waited for.
+        due: called with the name of a timer when it is due.
+    """
+
+    def __init__(self, waits: Waits, due: Callable[[str], None]) -> None:
+        self._waits = waits
+        self._due = due
+        self._set: dict[str, asyncio.TimerHandle] = {}
+
+    def set(self, name: str, at: float) -> None:
+        """Let a timer be due at a time of the event loop's clock, in place of an earlier one of its name."""
+        if name in self._set:
+            self._set[name].cancel()
+        loop = asyncio.get_running_loop()
+        self._waits.begin(f"timer:{name}", f"the next {name}", at - loop.time())
+        self._set[name] = loop.call_at(at, self._over, name)
+
+    def cancel(self) -> None:
+        """None is due any more."""
+        for timer in self._set.values():
+            timer.cancel()
+
+    def _over(self, name: str) -> None:
+        del self._set[name]
+        self._waits.end(f"timer:{name}")
+        self._due(name)

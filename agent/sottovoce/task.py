@@ -1,0 +1,78 @@
+"""The task document: what devices must mean alike before their models may be mixed.
+
+It is a flat list of public settings by their names in the configuration, in one canonical form with one digest. What a
+device may choose for itself (its ε and steps below the fleet's ceilings, its period, its limits) is not in it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import TypeAlias
+
+from msgspec import DecodeError, json
+
+LARGEST = 2**16
+"""Bytes of the largest document."""
+
+_SHOWN = 60  # characters of a value, for people
+
+_Number: TypeAlias = bool | int | float
+Value: TypeAlias = _Number | str | list[_Number | str | list[float]] | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A document.
+
+    Attributes:
+        settings: by name; values are JSON's.
+    """
+
+    settings: Mapping[str, Value]
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """Its one form: JSON, names in order, no blanks."""
+        return json.encode(self.settings, order="sorted")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of its canonical form, 32 bytes."""
+        return sha256(self.canonical).digest()
+
+    def differences(self, other: "Task") -> tuple[str, ...]:
+        """What the other has otherwise, a sentence a setting, in order of their names."""
+        return tuple(self._differing(other))
+
+    def _differing(self, other: "Task") -> Iterator[str]:
+        for name in sorted(self.settings.keys() | other.settings.keys()):
+            mine, its = self._said(name), other._said(name)
+            if mine != its:
+                yield f"{_shown(name)} {_shown(its)} where this device has {_shown(mine)}"
+
+    def _said(self, name: str) -> str:
+        return json.encode(self.settings[name]).decode() if name in self.settings else "nothing"
+
+
+def read(raw: bytes) -> Task:
+    """The document that a peer has handed over.
+
+    Raises:
+        ValueError: it is none, it is too large, or it is not in its canonical form.
+    """
+    if len(raw) > LARGEST:
+        raise ValueError("a task document is too large")
+    try:
+        task = Task(json.decode(raw, type=dict[str, Value]))
+    except DecodeError as error:
+        raise ValueError("no task document") from error
+    if task.canonical != raw:
+        raise ValueError("a task document is not in its canonical form")
+    return task
+
+
+def _shown(text: str) -> str:
+    """For people: one line of printable characters, not long."""
+    text = "".join(sign if sign.isprintable() else "?" for sign in text)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,138 @@
+"""A configuration's task: what devices must have alike is in it, what is their own is not."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from sottovoce.agent.own_task import task_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.errors import ConfigError
+from sottovoce.registry import ALGORITHMS
+from sottovoce.task import LARGEST, Task, read
+
+BASE: dict[str, dict[str, Any]] = {
+    "agent": {"state": "state"},
+    "data": {"source": "npz:absent.npz", "features": 4, "classes": 3, "expected_records": 60.0, "bounds": [0, 10]},
+    "learner": {"name": "clipd2p"},
+}
+ALIKE = [  # one key that a fleet agrees on, and another value
+    ("data", "bounds", [0, 1000]), ("data", "expected_records", 600.0), ("data", "features", 5), ("data", "classes", 4),
+    ("data", "transform", "none"), ("data", "transform", "standard"), ("data", "ranges", "training"),
+    ("data", "columns", ["b", "a", "c", "d"]), ("data", "columns", ["a °F", "b", "c", "d"]),
+    ("data", "labels", ["y", "x", "z"]),
+    ("learner", "name", "push-sum"), ("learner", "name", "adad2p"), ("learner", "steps", 480),
+    ("learner", "step_size", 2000.0),
+    ("learner", "clip", 0.25), ("learner", "step_decay", 0.25), ("learner", "sampling", "poisson"),
+    ("learner", "batch", 32), ("learner", "model", "mlp"), ("learner", "clipping", "decay"),
+    ("learner", "clip_decay", 0.5), ("learner", "clip_quantile", 0.5), ("privacy", "unit", "device"),
+    ("privacy", "neighbouring", "replace-one"), ("task", "name", "winter"), ("task", "epoch", 1),
+    ("task", "steps", 500), ("task", "epsilon", 3.0),
+]  # fmt: skip
+OWN = [
+    ("learner", "period", 3.0), ("learner", "fanout", 2), ("learner", "longest_period", 9.0), ("learner", "threads", 2),
+    ("privacy", "epsilon", 1.0), ("privacy", "delta", 1e-6), ("agent", "state", "elsewhere"),
+    ("agent", "bytes_per_day", 2**21), ("membership", "period", 5.0), ("transport", "timeout", 3.0),
+    ("data", "source", "npz:other.npz"), ("ledger", "alone", True),
+]  # fmt: skip
+
+
+def config(*changes: tuple[str, str, Any]) -> AgentConfig:
+    tables: dict[str, dict[str, Any]] = {name: dict(table) for name, table in BASE.items()}
+    for table, key, value in changes:
+        tables.setdefault(table, {})[key] = value
+    return checked(tables, "test")
+
+
+@pytest.mark.parametrize("change", ALIKE, ids=str)
+def test_what_a_fleet_agrees_on_is_told_apart_and_named(change: tuple[str, str, Any]) -> None:
+    own, other = task_of(config()), task_of(config(change))
+    assert own.digest != other.digest
+    assert any(said.startswith(f"{change[0]}.{change[1]} ") for said in own.differences(other))
+
+
+@pytest.mark.parametrize("change", OWN, ids=str)
+def test_what_a_device_chooses_for_itself_is_not_in_it(change: tuple[str, str, Any]) -> None:
+    assert task_of(config(change)).digest == task_of(config()).digest
+
+
+def test_below_a_ceiling_steps_are_a_device_s_own() -> None:
+    most = ("task", "steps", 100)
+    few, many = task_of(config(most, ("learner", "steps", 5))), task_of(config(most, ("learner", "steps", 100)))
+    assert few.digest == many.digest
+    with pytest.raises(ConfigError, match=r"learner\.steps: the task allows 100 at most"):
+        config(most, ("learner", "steps", 101))
+    with pytest.raises(ConfigError, match=r"privacy\.epsilon: the task allows 1 at most"):
+        config(("task", "epsilon", 1.0))
+    with pytest.raises(ConfigError, match=r"task\.steps: learner golf has no steps"):
+        config(most, ("learner", "name", "golf"))
+
+
+def test_what_is_said_and_what_is_left_to_the_default_is_the_same() -> None:
+    said = (("learner", "model", "softmax"), ("learner", "step_size", 20.0), ("privacy", "unit", "record"))
+    assert task_of(config(*said)).digest == task_of(config()).digest
+
+
+def test_names_are_of_all_or_of_none() -> None:
+    with pytest.raises(ConfigError, match=r"data.columns: names 2 where there are 4"):
+        config(("data", "columns", ["a", "b"]))
+    with pytest.raises(ConfigError, match=r"data.labels: names 4 where there are 3"):
+        config(("data", "labels", ["a", "b", "c", "d"]))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_a_document_that_is_read_as_it_was_written(name: str) -> None:
+    data = {"learner": {"name": name}}
+    if name == "average":
+        data["privacy"] = {"unit": "device"}
+    task = task_of(checked({**BASE, **data}, "test"))
+    assert read(task.canonical).digest == task.digest
+    assert len(task.canonical) < LARGEST
+
+
+def test_bounds_of_the_source_count_as_those_of_the_configuration_do(tmp_path: Path) -> None:
+    bounds = np.stack([np.zeros(4), np.full(4, 10.0)])
+    np.savez(tmp_path / "a.npz", X=np.zeros((3, 4)), y=np.zeros(3, dtype=int), classes=np.array(3), bounds=bounds)
+    source = ("data", "source", f"npz:{tmp_path / 'a.npz'}")
+    assert task_of(config(source, ("data", "bounds", None))).digest == task_of(config()).digest
+
+
+def test_a_long_value_is_told_by_its_digest() -> None:
+    names = [f"column number {number}, kWh" for number in range(5000)]
+    data = {**BASE["data"], "features": 5000, "columns": names}
+    own, other = (
+        task_of(checked({**BASE, "data": {**data, "columns": given}}, "test")) for given in (names, names[::-1])
+    )
+    assert len(own.canonical) < LARGEST
+    assert own.digest != other.digest
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+DOCUMENTS = st.dictionaries(st.text(min_size=1), VALUES | st.lists(st.floats(0, 1)), max_size=8)
+
+
+@given(settings=DOCUMENTS, key=st.text(min_size=1), value=VALUES)
+def test_any_single_difference_is_told_apart_and_shown_on_one_line(
+    settings: dict[str, Any], key: str, value: Any
+) -> None:
+    own, other = Task(settings), Task({**settings, key: value})
+    same = own.canonical == other.canonical
+    assert same == (own.digest == other.digest)
+    found = read(own.canonical).differences(read(other.canonical))
+    assert len(found) == (0 if same else 1)
+    assert all(said.isprintable() and len(said) < 400 for said in found)
+
+
+@given(raw=st.binary(max_size=200))
+def test_no_bytes_of_a_peer_do_more_than_be_refused(raw: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        assert read(raw).canonical == raw

@@ -1,0 +1,126 @@
+"""Which task others have: what is done about it, and what is told to people."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+import pytest
+from sottovoce.agent import tasks as module
+from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.tasks import TASK, Tasks
+from sottovoce.agent.waits import Waits
+from sottovoce.observe import Counters
+from sottovoce.task import Task
+from sottovoce.transport import DeliveryFailed, Peer
+
+OWN = Task({"data.bounds": [[0.0], [10.0]], "learner.clip": 0.5})
+OTHER = Task({"data.bounds": [[0.0], [1000.0]], "learner.clip": 0.5})
+PEERS = ("a", "b", "c")
+
+
+class Bench:
+    """Tasks of a device that knows a, b and c; whoever is asked answers with `answer`."""
+
+    def __init__(self) -> None:
+        self.answer: bytes | Exception = OTHER.canonical
+        self.asked: list[tuple[str, str]] = []
+        self.met: list[tuple[str, ...]] = []
+        self._running: set[asyncio.Task[None]] = set()
+        voice = Voice(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
+        self.tasks = Tasks(OWN, voice)
+        self.tasks.attend(self._spawn, lambda node: Peer(node, "x:1", "name") if node in PEERS else None, self._meet)
+        assert self.tasks.of_this(PEERS) == PEERS
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        del message, timeout
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def settled(self) -> None:
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _seal(self, recipient: str, kind: str, payload: bytes) -> bytes:
+        self.asked.append((recipient, kind))
+        return payload
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _meet(self, peers: tuple[str, ...]) -> None:
+        self.met.append(peers)
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    made = Bench()
+    yield made
+    await made.settled()
+
+
+async def test_with_who_has_another_task_nothing_is_mixed_until_it_has_this_one(bench: Bench) -> None:
+    bench.tasks.heard("b", OTHER.digest)
+    await bench.settled()
+    assert bench.met == [("a", "c")]
+    assert [bench.tasks.mixes(node) for node in PEERS] == [True, False, True]
+    bench.tasks.heard("b", OWN.digest)
+    await bench.settled()
+    assert bench.met == [("a", "c"), PEERS]
+    assert bench.tasks.others() == []
+
+
+async def test_one_of_them_is_asked_what_it_is_and_that_is_said_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for node in ("b", "c", "b"):
+        bench.tasks.heard(node, OTHER.digest)
+    await bench.settled()
+    bench.tasks.heard("c", OTHER.digest)
+    await bench.settled()
+    assert bench.asked == [("b", TASK)]
+    (other,) = bench.tasks.others()
+    assert (other.devices, other.digest) == (2, OTHER.digest.hex())
+    assert other.differences == ("data.bounds [[0.0],[1000.0]] where this device has [[0.0],[10.0]]",)
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["another-task"]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"{", b"[]", OWN.canonical, b" " + OTHER.canonical, b"{}" * 2**16,
+               DeliveryFailed("timeout", "not there")],
+)  # fmt: skip
+async def test_what_is_no_document_of_that_task_is_not_kept_and_is_asked_for_again(
+    bench: Bench, answer: bytes | Exception
+) -> None:
+    bench.answer = answer
+    bench.tasks.heard("b", OTHER.digest)
+    await bench.settled()
+    assert bench.tasks.others()[0].differences == ()
+    bench.answer = OTHER.canonical
+    bench.tasks.heard("b", OTHER.digest)
+    await bench.settled()
+    assert bench.tasks.others()[0].differences
+
+
+async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.05)
+    bench.tasks.declined("a", OTHER.digest)
+    assert bench.tasks.mixes("a"), "what was sealed under an earlier task of this device says nothing"
+    bench.tasks.declined("a", OWN.digest)
+    await bench.settled()
+    assert bench.met == [("b", "c")]
+    async with asyncio.timeout(30):
+        while len(bench.met) < 2:  # noqa: ASYNC110 - a deadline is all that is needed
+            await asyncio.sleep(0.01)
+    assert bench.met[1] == PEERS
+    assert bench.tasks.others() == []
+
+
+async def test_strangers_by_the_thousand_are_bounded(bench: Bench) -> None:
+    for number in range(5000):
+        bench.tasks.heard(f"node-{number}", number.to_bytes(32, "big"))
+    assert len(bench.tasks._others) == module._MOST_DEVICES
+    assert len(bench.tasks.others()) <= module._MOST_DOCUMENTS
+    assert bench.asked == [], "nobody knows where they are"

@@ -1,0 +1,105 @@
+"""A share that is refused for good: never applied, whatever copy comes; what it holds is its sender's again, once."""
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import pytest
+from sottovoce.agent.core import Core
+from sottovoce.agent.links import Seen
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
+from sottovoce.errors import MessageRefused
+from sottovoce.learners import Message
+
+from tests.support.messages import share_of
+from tests.unit.agent_core.test_core import Store, facts, sent, share
+from tests.unit.learners.support import push_sum, state
+
+Made = tuple[Core, Store]
+
+
+def make(store: Store | None = None) -> Made:
+    """A core of one numerator, with the peers a and b, whose parcels are messages."""
+    store = store or Store(state(8))
+    core = Core(learner=push_sum("a", "b"), store=store, seal=lambda recipient, sequence, message: message)
+    core.meet(("a", "b"), 0.0)
+    return core, store
+
+
+def refusing() -> Made:
+    core, store = make()
+    core.receive("a", 2, 1, share(2), 0.0)
+    core.refuse("a", 2, 2, "task")
+    return core, store
+
+
+def test_a_refusal_is_durable_and_changes_no_mass() -> None:
+    core, store = refusing()
+    before = core.state
+    assert store.load().seen == {"a": Seen(2, 2, "task")}
+    assert core.refused("a", 2, 2) == "task"
+    assert core.receive("a", 2, 2, share(), 1.0) == (True, []), "a copy that comes later"
+    assert core.state is before
+
+
+def test_after_it_the_link_goes_on() -> None:
+    core, store = refusing()
+    assert core.receive("a", 2, 3, share(), 1.0)[0] is False
+    assert core.refused("a", 2, 3) == ""
+    assert store.load().seen == {"a": Seen(2, 3)}
+
+
+def test_of_an_older_life_nothing_is_even_refused() -> None:
+    core, store = refusing()
+    with pytest.raises(MessageRefused) as refusal:
+        core.refuse("a", 1, 9, "task")
+    assert refusal.value.reason == "incarnation"
+    assert store.load().seen == {"a": Seen(2, 2, "task")}
+
+
+def test_its_sender_takes_it_back_once() -> None:
+    core, _ = make()
+    whole = core.state
+    core.fire("cycle", 0.0)
+    core.give_back("a", 1, 1.0)
+    assert (core.state.numerator.tolist(), core.state.weight) == (whole.numerator.tolist(), whole.weight)
+    assert (core.outbox, core.state.pending) == ((), frozenset())
+    before = facts(core)
+    core.give_back("a", 1, 2.0)
+    core.confirm("a", 1, 2.0)
+    assert facts(core) == before
+
+
+@pytest.mark.parametrize("then", [lambda core: core.flush(), lambda core: core.fire("cycle", 2.0)])
+def test_a_power_cut_brings_it_back_to_the_outbox_or_leaves_it_taken_back(then: Callable[[Core], object]) -> None:
+    core, store = make()
+    core.fire("cycle", 0.0)
+    core.give_back("a", 1, 1.0)
+    again, _ = make(store)
+    assert [outgoing.sequence for outgoing in sent(again.start(("a", "b"), 3.0))] == [1], "nothing was committed since"
+    again.give_back("a", 1, 4.0)
+    then(again)
+    held = store.load()
+    assert (
+        held.state.weight + sum(share_of(cast(Message, outgoing.parcel)).weight for outgoing in held.outbox)
+        == WEIGHT_ONE
+    )
+    assert ("a", 1) not in [(outgoing.recipient, outgoing.sequence) for outgoing in held.outbox]
+
+
+def test_a_walk_waits_for_another_peer() -> None:
+    from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
+    from sottovoce.learners import PeersChanged, Returned, Send, Timer
+
+    learner = GradientWalk(GradientWalkSchedule("gradient-walk", 1, 3, 1.0, 0, begins=True))
+    state, _ = learner.start(learner.fresh(), 0.0)
+    state, _ = learner.on(state, PeersChanged(("a", "b")), 0.0)
+    state, effects = learner.on(state, Timer("cycle"), 0.0)
+    (send,) = [effect for effect in effects if isinstance(effect, Send)]
+    assert (send.recipient, state.walks) == ("a", ())
+    state, _ = learner.on(state, Returned("a", send.message), 1.0)
+    assert (len(state.walks), state.pending) == (1, frozenset())
+    state, effects = learner.on(state, Timer("cycle"), 2.0)
+    (again,) = [effect for effect in effects if isinstance(effect, Send)]
+    assert again.recipient == "b"
+    assert np.array_equal(again.message.parameters, send.message.parameters)  # type: ignore[attr-defined]
