@@ -100,6 +100,17 @@ def test_bounds_of_the_source_count_as_those_of_the_configuration_do(tmp_path: P
     assert task_of(config(source, ("data", "bounds", None))).digest == task_of(config()).digest
 
 
+def test_graphs_are_told_apart_by_what_they_are_and_not_by_where_they_lie(tmp_path: Path) -> None:
+    places = [tmp_path / f"{name}.onnx" for name in ("one", "same", "other")]
+    for place, flaw in zip(places, ("", "", "changed"), strict=True):
+        place.write_bytes(b"\x08\x09" + flaw.encode())
+    one, same, other = (
+        task_of(config(("learner", "model", str(place)), ("data", "transform", "none"))) for place in places
+    )
+    assert one.digest == same.digest
+    assert [said.split()[0] for said in one.differences(other)] == ["learner.model"]
+
+
 def test_a_long_value_is_told_by_its_digest() -> None:
     names = [f"column number {number}, kWh" for number in range(5000)]
     data = {**BASE["data"], "features": 5000, "columns": names}

@@ -63,13 +63,21 @@ def test_each_refusal_has_its_reason(devices: Devices) -> None:
     assert _reason(devices, b"") == "malformed"
     assert _reason(devices, raw[:-1]) == "malformed"
     assert _reason(devices, _altered(raw, sequence=0)) == "malformed"
+    assert _reason(devices, _altered(raw, task=b"\0" * 31)) == "malformed"
+    assert _reason(devices, _altered(raw, task=b"")) == "version"
     assert _reason(devices, _altered(raw, fleet="another")) == "fleet"
     assert _reason(devices, _altered(raw, recipient=other)) == "recipient"
     assert _reason(devices, _seal(devices, recipient=devices[0].node_id)) == "recipient"
     assert _reason(devices, _altered(raw, sender=other)) == "sender"
     assert _reason(devices, _altered(raw, sender_key=devices[1].public_key)) == "sender"
     assert _reason(devices, _altered(raw, sender_key=b"")) == "sender"
-    for changes in ({"incarnation": 4}, {"sequence": 8}, {"payload_type": "t/2"}, {"payload": b"q"}):
+    for changes in (
+        {"incarnation": 4},
+        {"sequence": 8},
+        {"payload_type": "t/2"},
+        {"payload": b"q"},
+        {"task": b"\0" * 32},
+    ):
         assert _reason(devices, _altered(raw, **changes)) == "signature"
     for signature in (b"", b"\0" * 64, b"\0" * 65):
         assert _reason(devices, _altered(raw, signature=signature)) == "signature"
