@@ -77,9 +77,9 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_socket(state)
     identity = _identity(config)
     family, waits = family_here(config), Waits()
-    vault = _vault(config, family, identity, waits)
+    vault, task = _vault(config, family, identity, waits)
     try:
-        return _with_vault(config, identity, family, vault, waits, variant or Variant())
+        return _with_vault(config, identity, family, vault, task, waits, variant or Variant())
     except BaseException:
         vault.close()
         raise
@@ -94,13 +94,13 @@ def _identity(config: AgentConfig) -> Identity:
     return identity
 
 
-def _vault(config: AgentConfig, family: Family, identity: Identity, waits: Waits) -> VaultFront:
-    """The vault: in this process, or the way to the one that has been given a process of its own."""
+def _vault(config: AgentConfig, family: Family, identity: Identity, waits: Waits) -> tuple[VaultFront, Task]:
+    """The vault, in this process or the way to the one that has been given its own; and what this device learns."""
     path, budget, socket = config.agent.state / LEDGER, budget_of(config), config.vault.socket
     if socket is None:
         ledger = Ledger.open(path, identity.node_id, budget)
         try:
-            return vault_here(config, family, ledger)
+            return vault_here(config, family, ledger), task_of(config)
         except BaseException:
             ledger.close()
             raise
@@ -112,7 +112,8 @@ def _vault(config: AgentConfig, family: Family, identity: Identity, waits: Waits
         )
     from sottovoce.vault.remote import RemoteVault  # memory that an agent with a vault of its own has no use for
 
-    return RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
+    vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
+    return vault, task_of(config, vault.ranges)
 
 
 def _book(state: Path) -> "RecordBook":
@@ -122,7 +123,13 @@ def _book(state: Path) -> "RecordBook":
 
 
 def _with_vault(
-    config: AgentConfig, identity: Identity, family: Family, vault: VaultFront, waits: Waits, variant: Variant
+    config: AgentConfig,
+    identity: Identity,
+    family: Family,
+    vault: VaultFront,
+    task: Task,
+    waits: Waits,
+    variant: Variant,
 ) -> Agent:
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = _book(config.agent.state) if family.keeps_records else None
@@ -133,7 +140,6 @@ def _with_vault(
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
     counters = Counters()
     pace = Pace(config.learner.longest_pause)
-    task = task_of(config)
     sealer = _sealer(identity, store.incarnation, task, counters)
     core = Core(learner=learner, store=store, seal=sealer, opened=_opened, current=_resealed(sealer), pace=pace)
     boots = BootCounter(config.agent.state / "boots")

@@ -14,19 +14,34 @@ from sottovoce.task import LARGEST, Task, Value
 _FORM = 1
 _OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "transform", "windows")
 _SAID_OTHERWISE = {"fidelity", "hidden", "model", "step_size"}
+_LONG_RANGES = 2048  # characters
 _LONG = LARGEST // 8  # bytes of a value, above which its digest stands for it
 
 
-def task_of(config: AgentConfig) -> Task:
+def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
     """What this device learns, as it must mean the same to those with whom it mixes.
+
+    Args:
+        config: of the device.
+        ranges: of the features, as a vault of its own says by `declared_ranges`; without one as this process sees.
 
     Raises:
         ConfigError: a graph that is configured cannot be read.
     """
-    return Task({name: _brief(value) for name, value in _settings(config)})
+    settings = _settings(config, declared_ranges(config) if ranges is None else ranges)
+    return Task({name: _brief(value) for name, value in settings})
 
 
-def _settings(config: AgentConfig) -> Iterator[tuple[str, Value]]:
+def declared_ranges(config: AgentConfig) -> str:
+    """The ranges that are declared for the features, as JSON, or a digest of it; or `none`, or `unknown`."""
+    declared, bounds = ranges_of(config)
+    if bounds is None:
+        return declared
+    text = json.encode(shortened(bounds, config.data.features)).decode()
+    return text if len(text) <= _LONG_RANGES else f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     learner, data, task = config.learner, config.data, config.task
     yield "form", _FORM
     yield "task.name", task.name
@@ -37,8 +52,7 @@ def _settings(config: AgentConfig) -> Iterator[tuple[str, Value]]:
     yield "data.labels", list(data.labels)
     for name in _OF_THE_DATA:
         yield f"data.{name}", to_builtins(getattr(data, name))
-    declared, bounds = ranges_of(config)
-    yield "data.bounds", declared if bounds is None else to_builtins(shortened(bounds, data.features))
+    yield "data.bounds", json.decode(ranges) if ranges.startswith("[") else ranges
     yield "privacy.unit", config.unit
     yield "privacy.neighbouring", config.neighbouring
     yield "learner.name", learner.name

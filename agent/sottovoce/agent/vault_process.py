@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
+from sottovoce.agent.own_task import declared_ranges
 from sottovoce.agent.vault_here import LEDGER, vault_here
 from sottovoce.algorithms.family import budget_of, family_of, try_graph
 from sottovoce.config import AgentConfig
@@ -82,7 +83,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode:
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
         vault = vault_here(config, family, ledger)
-        server = VaultServer(Served(vault, owner, ledger.budget, user, family.model.size))
+        server = VaultServer(Served(vault, owner, ledger.budget, user, family.model.size, declared_ranges(config)))
         listener = stack.enter_context(listening(path, shared=user != os.getuid()))
         _log.info("ready owner=%s socket=%s", owner, path)
         tell(READY, f"STATUS=answers device {owner}")

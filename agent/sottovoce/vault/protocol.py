@@ -19,7 +19,7 @@ from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
 
-VERSION = 2
+VERSION = 3
 SLACK = 8192  # bytes of a message beside its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
@@ -38,11 +38,12 @@ class Introduce(Message, frozen=True):
 
 
 class Introduction(Message, frozen=True):
-    """A vault says whose it is, what it may spend and what it promises."""
+    """A vault says whose it is, what it may spend, what it promises, and which ranges are declared for the features."""
 
     owner: str
     budget: Budget
     statement: PrivacyStatement
+    ranges: Annotated[str, Meta(max_length=4096)] = "unknown"
 
 
 class Ask(Message, frozen=True):

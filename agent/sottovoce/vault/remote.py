@@ -54,6 +54,9 @@ class RemoteVault:
         patience: seconds to wait for a vault that has gone; for one that was not there yet, one at most.
         waits: where that is noted.
 
+    Attributes:
+        ranges: which are declared for the features, public, in words: see sottovoce.agent.own_task.
+
     Raises:
         PrivacyError: there is no vault, or none for this device and budget, or it does not talk to this user.
     """
@@ -76,6 +79,7 @@ class RemoteVault:
             )
         self._fingerprint = protocol.fingerprint(raw)
         self._statement = met.statement
+        self.ranges = met.ranges
         self._met = True
 
     @property

@@ -44,6 +44,7 @@ class Served:
         budget: what its ledger was made for.
         user: the number of the only user who may ask.
         numbers: how many numbers a point may have.
+        ranges: which are declared for the features, in words.
     """
 
     vault: Vault
@@ -51,13 +52,14 @@ class Served:
     budget: Budget
     user: int
     numbers: int
+    ranges: str = "unknown"
 
 
 class VaultServer:
     """Answers the questions of one device's agent."""
 
     def __init__(self, served: Served) -> None:
-        introduction = protocol.Introduction(served.owner, served.budget, served.vault.statement)
+        introduction = protocol.Introduction(served.owner, served.budget, served.vault.statement, served.ranges)
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from sottovoce.agent.own_task import task_of
+from sottovoce.agent.own_task import declared_ranges, task_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError
 from sottovoce.registry import ALGORITHMS
@@ -147,3 +147,10 @@ def test_any_single_difference_is_told_apart_and_shown_on_one_line(
 def test_no_bytes_of_a_peer_do_more_than_be_refused(raw: bytes) -> None:
     with contextlib.suppress(ValueError):
         assert read(raw).canonical == raw
+
+
+def test_a_vault_of_its_own_tells_the_ranges_that_its_file_declares() -> None:
+    own = config(("data", "bounds", None))
+    assert task_of(own).settings["data.bounds"] == "unknown", "there is no such file here"
+    assert task_of(own, declared_ranges(config())).digest == task_of(config()).digest
+    assert task_of(own, "none").digest != task_of(own).digest

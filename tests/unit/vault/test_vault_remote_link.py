@@ -58,6 +58,13 @@ def test_another_device_s_vault_is_none_for_this_one(make_vault: MakeVault, at: 
             met(at, Budget(9.0, 1e-5, "record", "add-remove"))
 
 
+def test_the_vault_says_which_ranges_are_declared(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    with serving(served(make_vault(), OWNER, budget, ranges="[[0.0],[9.0]]"), at):
+        remote = met(at, budget)
+        assert remote.ranges == "[[0.0],[9.0]]"
+        remote.close()
+
+
 def test_only_the_agent_s_user_is_answered(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     with serving(served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
         with pytest.raises(PrivacyError, match=f"user {os.getuid()} may not ask this vault; see vault.agent_user"):
