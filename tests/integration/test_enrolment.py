@@ -17,36 +17,25 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.agent import enroller as enrolling
 from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.enrolment import JoinQuestion
 from sottovoce.agent.join import join_with_token
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Fleet, load, open_fleet
-from sottovoce.identity.binding import BINDING_OID
-from sottovoce.identity.certificates import common_name
 from sottovoce.identity.clock import synchronised
 from sottovoce.identity.invitation import Token
 from sottovoce.identity.new_device import DeviceKeys
-from sottovoce.vault import Budget
 from sottovoce_bootstrap import Contact
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
-from tests.support.attacker import Attacker
 from tests.support.command import here
-from tests.support.devices import Device, free_port, identity_files, new_device
+from tests.support.devices import Device, free_port, new_device
+from tests.support.enrolment import BUDGET, QUICK, joined, they_learn
 from tests.support.fleets import new_fleet
 from tests.support.processes import SOTTOVOCE, AgentProcess, running
 from tests.support.waiting import PATIENCE, until
-
-BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
-QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.05, "steps": 1}, "identity": {"look_every": 0.05}}
 
 
 @pytest.fixture
@@ -54,23 +43,6 @@ def authority(tmp_path: Path) -> Path:
     """The directory of a fleet of its own."""
     new_fleet(tmp_path / "authority", "inviting")
     return tmp_path / "authority"
-
-
-def joined(state: Path, *how: object) -> Device:
-    """A device made by the command, with some records."""
-    ended = here("fleet", "join", "--state", state, *how)
-    assert ended.code == 0, ended
-    device = Device(state, load(state / IDENTITY, dated=False), free_port())
-    assert ended.out.split() == [device.id]
-    random = np.random.default_rng(0)
-    return device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60))
-
-
-def they_learn(*devices: Device) -> None:
-    """All of them run, and each gets something from another."""
-    with running(*devices) as agents:
-        for agent in agents:
-            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it is sent a share")  # type: ignore[misc]
 
 
 @contextmanager
@@ -314,165 +286,6 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
     monkeypatch.setitem(sys.modules, "segno", None)
     ended = here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--qr")
     assert (ended.code, "install sottovoce[qr]" in ended.err) == (3, True)
-
-
-def test_pinned_devices_learn_together_and_know_nobody_else(fleet: Fleet, tmp_path: Path) -> None:
-    trio = [joined(tmp_path / name, "--pinned", "--name", "home") for name in "abc"]
-    one, two, three = trio
-    settings = {**QUICK, "identity": {"mode": "pinned", "look_every": 0.05}}
-    for device, other in ((one, two), (two, one), (three, one)):
-        pinned = here("fleet", "join", "--state", device.state, "--pinned", "--pin", identity_files(other) / "tls.pem")
-        assert pinned.out.split() == [other.id]
-        device.configure([other.entry()], **settings)
-    they_learn(one, two)
-    with running(one, three) as (agent, stranger):
-        until(lambda: stranger.status()["failures"].get("rejected", 0) >= 2, "whom nobody pinned is turned away")
-        until(lambda: agent.status()["refused"]["handshakes"] > 0, "and counted")
-        assert agent.status()["traffic"]["received"] == 0
-    # It has the certificate, and that alone makes nobody trusted: the list of ids does.
-    here("fleet", "join", "--state", one.state, "--pinned", "--pin", identity_files(three) / "tls.pem")
-    with running(one) as (agent,), Attacker(one, load(identity_files(three), peers=[one.id])) as attacker:
-        outcome = attacker.deliver(attacker.envelope(sequence=1))
-        assert outcome.duplicate is None
-        assert agent.status()["traffic"]["received"] == 0
-
-
-def test_a_pinned_device_that_is_given_the_missing_certificate_goes_on_with_it(tmp_path: Path) -> None:
-    """The certificate of a device that is listed comes while the agent runs."""
-    one, two, three = (joined(tmp_path / name, "--pinned", "--name", "home") for name in "abc")
-    settings = {**QUICK, "identity": {"mode": "pinned", "look_every": 0.05}}
-
-    def pin(device: Device, other: Device) -> None:
-        assert (
-            here("fleet", "join", "--state", device.state, "--pinned", "--pin", identity_files(other) / "tls.pem").code
-            == 0
-        )
-
-    pin(one, two)
-    pin(three, one)
-    one.configure([two.entry(), three.entry()], **settings)
-    three.configure([one.entry()], **settings)
-    with running(one, three) as (agent, late):
-        until(lambda: late.status()["failures"].get("rejected", 0) >= 1, "it is not known yet")
-        pin(one, three)
-        until(lambda: agent.status()["traffic"]["received"] > 0, "now it is")
-
-
-def test_pinned_fails_closed(fleet: Fleet, tmp_path: Path) -> None:
-    one, two = (joined(tmp_path / name, "--pinned", "--name", "home") for name in "ab")
-    elsewhere = joined(tmp_path / "c", "--pinned", "--name", "office")
-    member = new_device(fleet, tmp_path / "member")
-    settings = {**QUICK, "identity": {"mode": "pinned"}}
-
-    def start(device: Device, **tables: Any) -> str:
-        ended = here("agent", "run", "--config", device.configure([two.entry()], **tables).config)
-        return f"{ended.code} {ended.err}"
-
-    assert "6 sottovoce: " in start(one, **settings)
-    assert "is pinned and trusts nobody" in start(one, **settings)
-    assert 'identity.mode: is "fleet-ca", but this device joined as "pinned"' in start(one, **QUICK)
-    assert 'identity.mode: is "pinned", but this device joined as "fleet-ca"' in start(member, **settings)
-    for other, words in (
-        (elsewhere, "names another device or fleet"),
-        (member, "is not self-signed"),
-        (one, "is the certificate of this device itself"),
-    ):
-        ended = here("fleet", "join", "--state", one.state, "--pinned", "--pin", identity_files(other) / "tls.pem")
-        assert (ended.code, words in ended.err) == (6, True), ended
-    ended = here("fleet", "join", "--state", member.state, "--pinned", "--pin", identity_files(one) / "tls.pem")
-    assert (ended.code, "whose fleet has a CA" in ended.err) == (6, True)
-    ended = here("fleet", "renew", "--state", one.state, "--request", tmp_path / "r")
-    assert (ended.code, "nobody renews a pinned device's certificate" in ended.err) == (6, True)
-
-
-class OtherCa:
-    """A root, and an intermediate that issues what requests ask for, as a step-ca with a template does."""
-
-    def __init__(self) -> None:
-        self._root, self._key = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
-        self.root = self._certify("root", self._root, "root", self._root)
-        self.issuer = self._certify("issuing", self._key, "root", self._root)
-
-    def _certify(self, name: str, key: Any, by: str, signer: Any) -> x509.Certificate:
-        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-        return (
-            self._builder(common_name(name), key.public_key(), common_name(by))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(usage, critical=True)
-            .sign(signer, SHA256())
-        )
-
-    @staticmethod
-    def _builder(subject: x509.Name, key: Any, issuer: x509.Name) -> x509.CertificateBuilder:
-        now = datetime.now(UTC)
-        return x509.CertificateBuilder(
-            issuer, subject, key, x509.random_serial_number(), now - timedelta(days=1), now + timedelta(days=30)
-        )
-
-    def issue(self, request: bytes, *, without: x509.ObjectIdentifier | None = None) -> bytes:
-        """The chain for a request, PEM."""
-        asked = x509.load_pem_x509_csr(request)
-        builder = self._builder(asked.subject, asked.public_key(), self.issuer.subject)
-        for extension in asked.extensions:
-            if extension.oid != without:
-                builder = builder.add_extension(extension.value, critical=False)
-        leaf = builder.sign(self._key, SHA256())
-        return leaf.public_bytes(Encoding.PEM) + self.issuer.public_bytes(Encoding.PEM)
-
-
-def external(ca: OtherCa, state: Path, name: str = "plant", **changes: Any) -> Any:
-    """A device whose certificate another CA issues: how joining ended."""
-    request, chain, issuer = (state.with_suffix(suffix) for suffix in (".csr", ".crt", ".ca"))
-    ended = here("fleet", "join", "--external", "--name", name, "--state", state, "--request", request)
-    assert (ended.code, ended.err) == (0, ""), ended
-    chain.write_bytes(ca.issue(request.read_bytes(), **changes))
-    issuer.write_bytes(ca.issuer.public_bytes(Encoding.PEM))
-    return here("fleet", "join", "--external", "--state", state, "--certificate", chain, "--issuer", issuer)
-
-
-def test_devices_of_another_ca_learn_together(tmp_path: Path) -> None:
-    ca, other = OtherCa(), OtherCa()
-    settings = {**QUICK, "identity": {"mode": "external", "look_every": 0.05}}
-    devices = []
-    for name, issuer, fleet in (("a", ca, "plant"), ("b", ca, "plant"), ("c", ca, "yard"), ("d", other, "plant")):
-        ended = external(issuer, tmp_path / name, fleet)
-        assert (ended.code, ended.err) == (0, ""), ended
-        random = np.random.default_rng(0)
-        device = Device(tmp_path / name, load(tmp_path / name / IDENTITY), free_port())
-        devices.append(device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60)))
-    one, two, another_fleet, another_ca = devices
-    one.configure([two.entry()], **settings)
-    two.configure([one.entry()], **settings)
-    they_learn(one, two)
-    with running(one) as (agent,):
-        for stranger, words in ((another_fleet, "names another device or fleet"), (another_ca, "")):
-            with Attacker(one, stranger.identity) as attacker:
-                outcome = attacker.deliver(attacker.envelope(sequence=1))
-                assert outcome.duplicate is None
-                assert words in outcome.details
-        assert agent.status()["traffic"]["received"] == 0
-    request = tmp_path / "again.csr"
-    assert here("fleet", "renew", "--state", one.state, "--request", request).code == 0
-    (tmp_path / "again.crt").write_bytes(ca.issue(request.read_bytes()))
-    ended = here("fleet", "renew", "--state", one.state, "--install", tmp_path / "again.crt")
-    assert (ended.code, ended.err) == (0, ""), ended
-    assert load(one.state / IDENTITY).tls_cert_pem != one.identity.tls_cert_pem
-    revoked = tmp_path / "list"
-    new_fleet(tmp_path / "authority", "plant")
-    assert here("fleet", "revoke", "--fleet", tmp_path / "authority", two.id, "--out", revoked).code == 0
-    ended = here("fleet", "revoke", "--state", one.state, "--install", revoked)
-    assert (ended.code, "has no revocation lists: refuse the device's renewal at the CA" in ended.err) == (6, True)
-
-
-def test_an_external_certificate_without_the_binding_is_refused_and_can_be_asked_for_again(tmp_path: Path) -> None:
-    ended = external(OtherCa(), tmp_path / "a", without=BINDING_OID)
-    assert (ended.code, "does not bind its TLS key to a device key" in ended.err) == (6, True)
-    assert not (tmp_path / "a").exists()
-    assert (tmp_path / "a.requested").is_dir()
-    leafless = here(
-        "fleet", "join", "--external", "--state", tmp_path / "b", "--certificate", __file__, "--issuer", __file__
-    )
-    assert (leafless.code, "no keys there" in leafless.err) == (6, True)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.identity import Identity, Trust
 from sottovoce.transport import Peer
 from sottovoce.transport.mqtt import Broker, MqttTransport, transport
+from sottovoce.wire.v1.mqtt_pb2 import Frame
 
 
 class Mailbox:
@@ -149,3 +150,17 @@ async def exchange(sender: Post, recipient: Post, message: bytes) -> list[tuple[
     sender.hears(*answer)
     await delivery
     return [request, answer]
+
+
+def altered(raw: bytes, **fields: object) -> bytes:
+    frame = Frame.FromString(raw)
+    for name, value in fields.items():
+        setattr(frame, name, value)
+    return frame.SerializeToString(deterministic=True)
+
+
+def inbox(recipient: Post, sender: Post) -> str:
+    return f"sottovoce/v1/{recipient.identity.fleet}/in/{recipient.id}/{sender.id}"
+
+
+NewDevice = Callable[..., Awaitable[Post]]

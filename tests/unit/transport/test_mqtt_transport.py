@@ -1,55 +1,25 @@
 """A transport, and what comes to it from a broker that may say anything: the test carries every message."""
 
 import asyncio
-import logging
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused
 from sottovoce.identity import Fleet, enrol
 from sottovoce.transport import DeliveryFailed
-from sottovoce.transport.mqtt import acquaintances, transport
+from sottovoce.transport.mqtt import acquaintances
 from sottovoce.transport.mqtt.secrecy import SessionKey
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
 
 from tests.support.fleets import new_fleet
 from tests.support.introductions import introduced_by, renewed
-from tests.support.mailbox import Post, asked, exchange, without_broker
-
-NewDevice = Callable[..., Awaitable[Post]]
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Fleet:
-    return new_fleet(tmp_path / "fleet")
-
-
-@pytest.fixture
-def device(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewDevice:
-    without_broker(monkeypatch)
-
-    async def device(name: str) -> Post:
-        return await Post(enrol(fleet, tmp_path / name)).start()
-
-    return device
+from tests.support.mailbox import NewDevice, Post, altered, asked, exchange, inbox
 
 
 async def restarted(post: Post) -> Post:
     """The same device after its next start."""
     return await Post(post.identity, boots=2).start()
-
-
-def altered(raw: bytes, **fields: object) -> bytes:
-    frame = Frame.FromString(raw)
-    for name, value in fields.items():
-        setattr(frame, name, value)
-    return frame.SerializeToString(deterministic=True)
-
-
-def inbox(recipient: Post, sender: Post) -> str:
-    return f"sottovoce/v1/{recipient.identity.fleet}/in/{recipient.id}/{sender.id}"
 
 
 async def test_a_message_is_handed_over_once_however_often_and_wherever_it_comes(device: NewDevice) -> None:
@@ -264,40 +234,6 @@ async def test_a_cancelled_wait_is_forgotten_and_its_answer_is_nothing(device: N
     await exchange(a, b, b"again")
 
 
-async def test_who_asks_too_much_is_told_so_or_nothing_and_keeps_nobody_out(device: NewDevice) -> None:
-    a, b, c = [await device(name) for name in "abc"]
-    await exchange(a, b, b"hello")
-    await exchange(c, b, b"hello")
-    b.open.clear()
-    flood = [(await asked(a, b, b"flood"))[1] for _ in range(100)]
-    for request in flood:
-        b.hears(*request)
-    assert len(b.transport._answering) == 64
-    assert len(await b.frames(60)) == 60  # that it is busy
-    assert b.received.count((a.id, b"flood")) == 4
-    polite, request = await asked(c, b, b"polite")
-    b.hears(*request)
-    await asyncio.sleep(0)
-    assert (c.id, b"polite") in b.received
-    b.open.set()
-    for frame in await b.frames(5):
-        if frame[0] == inbox(c, b):
-            c.hears(*frame)
-    assert await polite == b"answer"
-    assert not b.transport._calls  # nobody is remembered who does not wait
-
-
-async def test_no_more_than_some_are_listened_to(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "_MOST_FOLLOWED", 3)
-    a, *others = [await device(name) for name in "abcdef"]
-    own = set(a.box.topics)
-    for other in (*others, others[2]):
-        with pytest.raises(DeliveryFailed):
-            await a.transport.deliver(other.peer, b"", 0.001)
-    assert len(a.box.topics - own) == 3
-    assert f"sottovoce/v1/{a.identity.fleet}/peer/{others[2].id}" in a.box.topics
-
-
 async def test_who_is_present_are_those_whose_word_holds(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
     a, b, c, d = [await device(name) for name in "abcd"]
     looking = asyncio.create_task(a.transport.present(0.2))
@@ -314,58 +250,6 @@ async def test_who_is_present_are_those_whose_word_holds(device: NewDevice, flee
     assert await looking == (b.id,)
     assert f"{above}/+" not in a.box.topics
     assert a.refused() == {"sender": 1, "malformed": 1, "certificate": 1}
-
-
-async def test_it_looks_at_no_more_than_some_of_those_present(
-    device: NewDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "_MOST_PRESENT", 2)
-    a, *others = [await device(name) for name in "abcde"]
-    looking = asyncio.create_task(a.transport.present(0.1))
-    await asyncio.sleep(0)
-    for other in others:
-        a.hears_of(other)
-    assert len(await looking) == 2
-    assert a.transport.listener().handshakes == 2
-    for other in others[2:]:
-        a.hears_of(other)  # nobody asked for them
-    assert a.transport.listener().handshakes == 2
-
-
-async def test_whatever_is_said_in_its_own_name_it_answers_seldom_and_logs_once(
-    device: NewDevice, caplog: pytest.LogCaptureFixture
-) -> None:
-    a = await device("a")
-    own = f"sottovoce/v1/{a.identity.fleet}/peer/{a.id}"
-    tombstone = a.transport._presence.gone()
-    copy = introduced_by(a.identity, SessionKey().public, 5, 5)
-    for _ in range(200):
-        a.hears(own, tombstone)
-        a.hears(own, copy)
-        await asyncio.sleep(0)
-    announced = [payload for topic, payload, retain in a.box.sent if (topic, retain) == (own, True)]
-    assert announced == [a.transport._presence.here()]
-    assert a.box.duplicates == 200
-    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "find the copy" in line.getMessage()
-
-
-async def test_a_flood_is_refused_in_a_line_a_cause_and_is_not_remembered(
-    device: NewDevice, caplog: pytest.LogCaptureFixture
-) -> None:
-    a, b = [await device(name) for name in "ab"]
-    (topic, request), _ = await exchange(a, b, b"there")
-    held = len(b.transport._known._known), len(b.transport._seldom._said)
-    for number in range(2000):
-        b.hears(topic, b"garbage %d" % number)
-        b.hears(topic, altered(request, introduction=b"", counter=10 + number))
-        b.hears(f"sottovoce/v1/{b.identity.fleet}/in/{b.id}/{number:032}".replace("0", "a"), request)
-        b.hears(topic + "/x" * number, request)
-    assert sum(b.refused().values()) > 4000
-    assert len(caplog.records) == len({record.args[0] for record in caplog.records if isinstance(record.args, tuple)})
-    assert len(b.transport._known._known) == held[0]
-    assert len(b.transport._seldom._said) <= 12
-    await exchange(a, b, b"still here")
 
 
 async def test_a_renewed_certificate_is_told_to_everybody(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:

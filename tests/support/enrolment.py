@@ -1,0 +1,36 @@
+"""Devices that join by the command."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sottovoce.agent.assemble import IDENTITY
+from sottovoce.identity import load
+from sottovoce.vault import Budget
+
+from tests.support.command import here
+from tests.support.devices import Device, free_port
+from tests.support.processes import running
+from tests.support.waiting import until
+
+BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
+
+
+QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.05, "steps": 1}, "identity": {"look_every": 0.05}}
+
+
+def joined(state: Path, *how: object) -> Device:
+    """A device made by the command, with some records."""
+    ended = here("fleet", "join", "--state", state, *how)
+    assert ended.code == 0, ended
+    device = Device(state, load(state / IDENTITY, dated=False), free_port())
+    assert ended.out.split() == [device.id]
+    random = np.random.default_rng(0)
+    return device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60))
+
+
+def they_learn(*devices: Device) -> None:
+    """All of them run, and each gets something from another."""
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it is sent a share")  # type: ignore[misc]

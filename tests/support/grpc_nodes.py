@@ -1,0 +1,93 @@
+"""Devices that speak gRPC to one another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sottovoce.errors import MessageRefused
+from sottovoce.identity import Identity, Trust
+from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.transport.grpc import GrpcTransport
+
+from tests.support.devices import free_port
+from tests.support.waiting import PATIENCE
+
+LIMIT = 4 * 2**20
+
+
+class Node:
+    """A transport that answers with what it received."""
+
+    def __init__(self, identity: Identity, trusts: Identity | None = None) -> None:
+        self.identity = identity
+        self.port = free_port()
+        self.received: list[tuple[str, bytes | None]] = []
+        self.answer: Exception | None = None
+        self.open = asyncio.Event()  # while it is clear, "slow" waits for its answer
+        self.open.set()
+        self.trust = Trust(replace(identity, authority=(trusts or identity).authority))
+        self.transport = GrpcTransport(
+            listen=f"127.0.0.1:{self.port}",
+            trust=self.trust,
+            reconnect=0.1,
+        )
+
+    def peer(self, node: "Node | None" = None, **changes: str) -> Peer:
+        """Another node, or this one, as a peer."""
+        other = node or self
+        facts: dict[str, Any] = {
+            "id": other.identity.node_id,
+            "address": f"127.0.0.1:{other.port}",
+            "name": other.identity.dns_name,
+        }
+        return Peer(**{**facts, **changes})
+
+    async def receive(self, sender: str, message: bytes | None) -> bytes:
+        self.received.append((sender, message))
+        if message == b"slow":
+            await self.open.wait()
+        if self.answer is not None:
+            raise self.answer
+        if message is None:
+            raise MessageRefused("incomplete", "it never came")
+        return b"answer to " + message
+
+    async def failure(self, peer: Peer, message: bytes = b"m", timeout: float = PATIENCE) -> DeliveryFailed:  # noqa: ASYNC109
+        with pytest.raises(DeliveryFailed) as failed:
+            await self.transport.deliver(peer, message, timeout)
+        assert str(failed.value).startswith(f"peer {peer.id} at {peer.address}: ")
+        assert "\n" not in str(failed.value)
+        return failed.value
+
+    async def delivers(self, peer: Peer, message: bytes) -> bytes:
+        """Try until it is delivered, as an agent would."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    return await self.transport.deliver(peer, message, PATIENCE)
+                except DeliveryFailed:
+                    await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def listening(*nodes: Node) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for node in nodes:
+            await node.transport.start(node.receive)
+            stack.push_async_callback(node.transport.stop, 0.5)
+        yield
+
+
+async def becomes(condition: Callable[[], bool]) -> None:
+    """Polls until it is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
+            await asyncio.sleep(0.02)
+
+
+async def refused_connections(node: Node, at_least: int) -> None:
+    """A handshake is only known to have failed when its time is over."""
+    await becomes(lambda: node.transport.listener().refused >= at_least)

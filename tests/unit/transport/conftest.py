@@ -1,0 +1,24 @@
+"""Devices that speak MQTT without a broker."""
+
+from pathlib import Path
+
+import pytest
+from sottovoce.identity import Fleet, enrol
+
+from tests.support.fleets import new_fleet
+from tests.support.mailbox import NewDevice, Post, without_broker
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return new_fleet(tmp_path / "fleet")
+
+
+@pytest.fixture
+def device(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewDevice:
+    without_broker(monkeypatch)
+
+    async def device(name: str) -> Post:
+        return await Post(enrol(fleet, tmp_path / name)).start()
+
+    return device

@@ -1,0 +1,24 @@
+"""Two devices of a fleet, and a fleet of the same name."""
+
+from pathlib import Path
+
+import pytest
+from sottovoce.identity import Fleet, enrol
+
+from tests.support.fleets import new_fleet
+from tests.support.grpc_nodes import Node
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return new_fleet(tmp_path_factory.mktemp("fleet") / "authority")
+
+
+@pytest.fixture(scope="module")
+def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return new_fleet(tmp_path_factory.mktemp("namesake") / "authority")
+
+
+@pytest.fixture
+def pair(fleet: Fleet, tmp_path: Path) -> tuple[Node, Node]:
+    return Node(enrol(fleet, tmp_path / "a")), Node(enrol(fleet, tmp_path / "b"))
