@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import services
+from sottovoce.cli.other_tasks import told
 from sottovoce.errors import NetworkError, UsageError
 
 _LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
@@ -106,15 +107,6 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
     return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
 
 
-def _other_tasks(others: list[dict[str, Any]]) -> list[str]:
-    """With whom it does not mix, and why."""
-    return [
-        f"apart    {other['devices']} device{'' if other['devices'] == 1 else 's'} of another task: "
-        + ("; ".join(other["differences"]) or "which is not known yet")
-        for other in others
-    ]
-
-
 def _waiting(fault: dict[str, Any]) -> list[str]:
     """Of an agent that is not at work because of a fault."""
     from sottovoce.agent.faults import Fault
@@ -149,7 +141,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
         *person,
         f"peers    {len(answer['peers'])}, {failing} failing{known}",
-        *_other_tasks(answer["task"]["others"]),
+        *(f"apart    {line}" for line in told(answer["task"]["others"])),
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",
         f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",

@@ -72,6 +72,7 @@ class Devices:
                 {"id": peer["id"], "address": peer["address"], "failing": bool(peer["failures_in_a_row"])}
                 for peer in status["peers"]
             ],
+            "other_tasks": status["task"]["others"],
             "waiting": status["waiting"],
             "trouble": status["transport"]["trouble"],
             "messages": status["traffic"]["messages"],

@@ -40,9 +40,9 @@ def agent(subject: Subject) -> Iterator[Finding]:
         )
     others = status["task"]["others"]
     for other in others:
+        differences = "; ".join(other["differences"]) or "which is not known yet"
         yield warning(
-            f"it mixes with none of {other['devices']} devices, whose task is another: "
-            + ("; ".join(other["differences"]) or "which is not known yet"),
+            f"it mixes with none of {other['devices']} devices, whose task is another: {differences}",
             "give all devices that shall learn together the same settings: docs/explanation/tasks.md says which",
         )
     failing = [peer for peer in status["peers"] if peer["failures_in_a_row"]]

@@ -40,6 +40,7 @@ def _status(sent: int = 10, **others: Any) -> dict[str, Any]:
             {"name": "a", "reason": "10.0.0.3 to confirm share 4", "since_s": 3.0, "left_s": 7.0, "repeats": False},
             {"name": "timer:cycle", "reason": "the next cycle", "since_s": 1.0, "left_s": 1.0, "repeats": False},
         ],
+        "task": {"digest": "00", "others": [{"digest": "11", "devices": 3, "differences": ["data.classes 2 where 3"]}]},
         "transport": {"trouble": "", "duplicates": 0},
         "traffic": {"messages": sent, "received": 2 * sent, "wire_bytes": 1024 * sent},
         "resources": {"rss_mib": 79.0, "cpu_s": 3.0},
@@ -87,7 +88,16 @@ def test_rates_are_between_two_looks_and_begin_anew_with_an_agent(
 def test_a_device_with_its_budget_peers_and_waits(answers: dict[str, dict[str, Any]]) -> None:
     answers["kitchen"] = _status()
     text = _text(Devices([Path("kitchen")]).look(), 100)
-    for words in ("0.50/2", "1.500 left", "proved", "12 of 48", "2 (1 failing)", "10.0.0.3 to confirm", "79.0 MiB"):
+    for words in (
+        "0.50/2",
+        "1.500 left",
+        "proved",
+        "12 of 48",
+        "2 (1 failing)",
+        "10.0.0.3 to confirm",
+        "79.0 MiB",
+        "3 devices of another task: data.classes 2 where 3",
+    ):
         assert words in text, words
     assert "not reached" in text
 

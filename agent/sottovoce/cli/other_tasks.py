@@ -1,0 +1,13 @@
+"""With whom a device mixes no model, in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def told(others: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each other task, from `task.others` of a status."""
+    return [
+        f"{other['devices']} device{'' if other['devices'] == 1 else 's'} of another task: "
+        + ("; ".join(other["differences"]) or "which is not known yet")
+        for other in others
+    ]
