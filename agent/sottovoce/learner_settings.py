@@ -43,7 +43,10 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     Attributes:
         device_keys: names of those that each device may choose for itself; in all others a fleet agrees.
+        fewer_steps: whether a device may take fewer steps than the others.
     """
+
+    fewer_steps: ClassVar[bool] = False
 
     device_keys: ClassVar[frozenset[str]] = frozenset(
         {"begins_walk", "deadline", "fanout", "longest_period", "period", "threads"}

@@ -12,10 +12,12 @@ from typing import TypeAlias
 
 from msgspec import DecodeError, json
 
-LARGEST = 2**16
+LARGEST = 2**14
 """Bytes of the largest document."""
 
 _SHOWN = 60  # characters of a value, for people
+_BEFORE = 10  # of these, before the first that differs
+_MOST_DIFFERENCES = 10
 
 _Number: TypeAlias = bool | int | float
 Value: TypeAlias = _Number | str | list[_Number | str | list[float]] | None
@@ -42,14 +44,17 @@ class Task:
         return sha256(self.canonical).digest()
 
     def differences(self, other: "Task") -> tuple[str, ...]:
-        """What the other has otherwise, a sentence a setting, in order of their names."""
-        return tuple(self._differing(other))
+        """What the other has otherwise, a sentence a setting, in order of their names: the first ten."""
+        found = tuple(self._differing(other))
+        more = len(found) - _MOST_DIFFERENCES
+        return found if more <= 0 else (*found[:_MOST_DIFFERENCES], f"and {more} more")
 
     def _differing(self, other: "Task") -> Iterator[str]:
         for name in sorted(self.settings.keys() | other.settings.keys()):
             mine, its = self._said(name), other._said(name)
             if mine != its:
-                yield f"{_shown(name)} {_shown(its)} where this device has {_shown(mine)}"
+                first = max(0, _alike(mine, its) - _BEFORE) if max(len(mine), len(its)) > _SHOWN else 0
+                yield f"{_shown(name)} {_shown(its, first)} where this device has {_shown(mine, first)}"
 
     def _said(self, name: str) -> str:
         return json.encode(self.settings[name]).decode() if name in self.settings else "nothing"
@@ -72,7 +77,12 @@ def read(raw: bytes) -> Task:
     return task
 
 
-def _shown(text: str) -> str:
-    """For people: one line of printable characters, not long."""
-    text = "".join(sign if sign.isprintable() else "?" for sign in text)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _shown(text: str, first: int = 0) -> str:
+    """For people: one line of printable characters, not long, from the first on."""
+    part = "".join(sign if sign.isprintable() else "?" for sign in text[first : first + _SHOWN])
+    return ("…" if first else "") + part + ("…" if len(text) > first + _SHOWN else "")

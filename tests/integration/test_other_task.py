@@ -92,3 +92,26 @@ def test_a_device_that_is_corrected_is_taken_in_without_a_person_at_the_others(f
             until(lambda: right.status()["traffic"]["received"] > 0, "it is sent shares")
             assert right.status()["task"]["others"] == []
     assert books(devices).balance
+
+
+@pytest.mark.timeout(400)
+def test_a_learner_that_forgets_what_was_on_its_way_goes_on_when_the_other_is_corrected(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """Golf, which takes back a message to a peer that leaves: the way to a listed peer stays open all the same."""
+    one, other = (
+        new_device(fleet, tmp_path / name, seed=seed, neighbouring="replace-one") for seed, name in enumerate("ab")
+    )
+    golf = {"learner": {"name": "golf"}, "privacy": {"epsilon": 2.0}}
+    one.configure([other.entry()], **golf)
+    other.configure([one.entry()], **golf, data={"labels": ["z", "x", "y"]})
+    with running(one) as (agent,):
+        until(lambda: agent.status()["peers"][0]["unconfirmed"], "a message waits for who is not there")
+        with running(other):
+            until(lambda: strangers(agent) == 1, "it knows that the other is wrong")
+            until(lambda: not agent.status()["peers"][0]["unconfirmed"], "what was on its way is forgotten")
+        other.configure([one.entry()], **golf)
+        with running(other) as (right,):
+            until(lambda: right.status()["traffic"]["received"] > 0, "it is sent something")
+            until(lambda: agent.status()["traffic"]["received"] > 0, "and sends")
+        assert not agent.lines("share-stranded")

@@ -141,7 +141,7 @@ def _company(agent: Reported) -> Values:
         "sottovoce_peers_known": len(agent.links) if peer_sampling is None else len(peer_sampling.membership.view),
         "sottovoce_peers_linked": len(agent.links),
         "sottovoce_peers_failing": sum(bool(link.failures) for link in agent.links.values()),
-        "sottovoce_peers_of_another_task": sum(other.devices for other in agent.tasks.others()),
+        "sottovoce_peers_of_another_task": agent.tasks.apart,
         **view,
         "sottovoce_revocation_version": agent.revocations.version,
         "sottovoce_revoked_devices": len(agent.revocations.revoked),

@@ -7,12 +7,13 @@ from msgspec import json, structs, to_builtins
 
 from sottovoce.agent.description import ranges_of, shortened
 from sottovoce.config import AgentConfig
+from sottovoce.data.transform import parsed
 from sottovoce.learner_settings import GradientSettings
 from sottovoce.model_names import has_graph
 from sottovoce.task import LARGEST, Task, Value
 
 _FORM = 1
-_OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "transform", "windows")
+_OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "windows")
 _SAID_OTHERWISE = {"fidelity", "hidden", "model", "step_size"}
 _LONG_RANGES = 2048  # characters
 _LONG = LARGEST // 8  # bytes of a value, above which its digest stands for it
@@ -27,6 +28,7 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
 
     Raises:
         ConfigError: a graph that is configured cannot be read.
+        DataError: the transform is none.
     """
     settings = _settings(config, declared_ranges(config) if ranges is None else ranges)
     return Task({name: _brief(value) for name, value in settings})
@@ -52,6 +54,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     yield "data.labels", list(data.labels)
     for name in _OF_THE_DATA:
         yield f"data.{name}", to_builtins(getattr(data, name))
+    yield "data.transform", ",".join(f"{step}({number!r})" for step, number in parsed(data.transform)) or data.transform
     yield "data.bounds", json.decode(ranges) if ranges.startswith("[") else ranges
     yield "privacy.unit", config.unit
     yield "privacy.neighbouring", config.neighbouring

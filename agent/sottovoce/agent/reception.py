@@ -15,6 +15,7 @@ from sottovoce.observe import Counters
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
+_OF_NOW = (TASK, PEER_EXCHANGE, LEDGER_HEAD)  # sealed when they are sent: a share may be of an earlier task
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
 
 
@@ -62,7 +63,8 @@ class Reception:
                 return await self._revocation_gossip.receive(sender, opened.payload)
             if self._trust.refuses(sender):
                 raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
-            self._tasks.heard(sender, opened.task)
+            if opened.payload_type in _OF_NOW:
+                self._tasks.heard(sender, opened.task)
             if opened.payload_type == TASK:
                 return self._tasks.own.canonical
             if opened.payload_type == PEER_EXCHANGE:

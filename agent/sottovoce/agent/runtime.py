@@ -168,7 +168,8 @@ class Agent:
             await control.start()
             for peer in self._peers:
                 self._table.open(peer)
-            await self.serially(lambda: self.core.start(self.tasks.of_this(tuple(self.links)), self._loop.time()))
+            self.tasks.peers = tuple(self.links)
+            await self.serially(lambda: self.core.start(self.tasks.company(), self._loop.time()))
             if self.peer_sampling is not None:
                 door = Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
                 self._spawn(self.peer_sampling.run(door))
@@ -255,24 +256,27 @@ class Agent:
         return Peer(contact.node_id, first, peer_dns_name(contact.node_id, self.identity.fleet), tuple(others))
 
     def _heard_of(self, node: str) -> Peer | None:
-        contact = None if self.peer_sampling is None else self.peer_sampling.membership.find(node)
+        if self.peer_sampling is None:
+            return next((peer for peer in self._peers if peer.id == node), None)
+        contact = self.peer_sampling.membership.find(node)
         return None if contact is None else self._peer(contact)
 
     def _find(self, node: str) -> Peer | None:
         link = self.links.get(node)
         return self._heard_of(node) if link is None else link.peer
 
-    async def _mix(self, peers: tuple[str, ...]) -> None:
-        """The learner may mix with these from now on."""
+    async def _mix(self) -> None:
+        """Let the learner mix with the peers that have this device's task."""
         if not self._stopping.is_set():
-            await self.serially(lambda: self.core.meet(peers, self._loop.time()))
+            await self.serially(lambda: self.core.meet(self.tasks.company(), self._loop.time()))
 
     async def _meet(self, peers: list[Peer]) -> None:
         """These are the peers from now on, to the core too."""
         if self._stopping.is_set():
             return
         self._table.meet(peers)
-        await self._mix(self.tasks.of_this(tuple(peer.id for peer in peers)))
+        self.tasks.peers = tuple(peer.id for peer in peers)
+        await self._mix()
         for outgoing in self.core.outbox:
             if outgoing.recipient not in self.links:
                 self._table.offer(outgoing)
@@ -303,6 +307,8 @@ class Agent:
                     self._spawn(self._ask(query))
                 case Forget(recipient):
                     self._table.forget(recipient)
+                    if recipient in self.tasks.peers and (peer := self._heard_of(recipient)) is not None:
+                        self._table.open(peer)  # of another task: all but the model goes on
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
@@ -314,7 +320,8 @@ class Agent:
         if self.peer_sampling is not None:
             self.peer_sampling.expel(revoked)
         elif not self._stopping.is_set():
-            self._spawn(self._mix(self.tasks.of_this(tuple(self.links))))
+            self.tasks.peers = tuple(self.links)
+            self._spawn(self._mix())
 
     async def _fire(self, name: str) -> None:
         if await self._rest.taken():

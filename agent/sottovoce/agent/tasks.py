@@ -1,4 +1,4 @@
-"""Which task the other devices have, as every envelope says: no model goes to those of another, and all else does."""
+"""Which task the other devices have, as they say: no model goes to those of another, and all else does."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from typing import Any
 
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.errors import MessageRefused
+from sottovoce.observe import RateLimitedLog
 from sottovoce.task import Task, read
 from sottovoce.transport import DeliveryFailed, Peer
 
@@ -23,7 +24,9 @@ ANOTHER_TASK = "task"
 RECONSIDER_SECONDS = 600.0
 """After which a peer that has said nothing more of another task is believed to have this device's."""
 
-_MOST_DEVICES, _MOST_DOCUMENTS = 4096, 16
+_ASK_EVERY_SECONDS = 60.0  # one peer
+_MOST_DEVICES, _MOST_DOCUMENTS, _MOST_QUESTIONS = 4096, 16, 4
+_MOST_CHANGES = 4  # of mind, within the time above: a device that makes more stays apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,116 +44,152 @@ class OtherTask:
     differences: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a device has said.
+
+    Attributes:
+        digest: of its task, while that is another.
+        until: when it is no longer held against it, on the monotonic clock.
+        changes: how often it has come back to this device's task before that time.
+    """
+
+    digest: bytes
+    until: float
+    changes: int = 0
+
+
 class Tasks:
     """This device's task, and those of the others.
 
     Args:
         own: this device's.
         voice: how to reach others.
+
+    Attributes:
+        peers: those whom the learner may mix with if they have this task.
     """
 
     def __init__(self, own: Task, voice: Voice) -> None:
         self.own = own
+        self.peers: tuple[str, ...] = ()
         self._voice = voice
-        self._others: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
-        self._documents: OrderedDict[bytes, Task | None] = OrderedDict()
-        self._peers: tuple[str, ...] = ()
+        self._others: OrderedDict[str, _Said] = OrderedDict()
+        self._differences: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
+        self._asking: set[bytes] = set()
+        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._told: tuple[str, ...] = ()
+        self._timer: asyncio.TimerHandle | None = None
+        self._seldom = RateLimitedLog(_log)
         self._spawn: Callable[[Coroutine[Any, Any, None]], None]
         self._find: Callable[[str], Peer | None]
-        self._meet: Callable[[tuple[str, ...]], Coroutine[Any, Any, None]]
+        self._mix: Callable[[], Coroutine[Any, Any, None]]
 
     def attend(
         self,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         find: Callable[[str], Peer | None],
-        meet: Callable[[tuple[str, ...]], Coroutine[Any, Any, None]],
+        mix: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         """Begin.
 
         Args:
             spawn: runs something beside.
             find: a peer by its node id, if it is known.
-            meet: told with whom the learner may mix, when that changes.
+            mix: lets the learner mix with `company()`, which has changed.
         """
-        self._spawn, self._find, self._meet = spawn, find, meet
+        self._spawn, self._find, self._mix = spawn, find, mix
 
-    def of_this(self, peers: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the peers with whom the learner may mix; `meet` is told when that changes."""
-        self._peers = peers
-        return tuple(node for node in peers if self.mixes(node))
+    def company(self) -> tuple[str, ...]:
+        """Those of the peers with whom the learner may mix, who is told of them now."""
+        self._told = tuple(node for node in self.peers if self.mixes(node))
+        return self._told
 
     def mixes(self, node: str) -> bool:
         """Whether a device has this task, as far as is known."""
-        _, heard = self._others.get(node, (b"", -float("inf")))
-        return time.monotonic() - heard >= RECONSIDER_SECONDS
+        said = self._others.get(node)
+        return said is None or time.monotonic() >= said.until
 
     def heard(self, node: str, digest: bytes) -> None:
         """A device has said which task it has."""
-        before = self.mixes(node)
-        if digest == self.own.digest:
-            self._others.pop(node, None)
-        else:
-            self._others[node] = (digest, time.monotonic())
-            self._others.move_to_end(node)
-            if len(self._others) > _MOST_DEVICES:
-                self._others.popitem(last=False)
-            if digest not in self._documents and (peer := self._find(node)) is not None:
-                self._documents[digest] = None  # one question at a time
-                self._spawn(self._learn(peer, digest))
-        if before != self.mixes(node):
-            self._changed(node)
+        said, now = self._others.get(node), time.monotonic()
+        changes = 0 if said is None or now >= said.until + RECONSIDER_SECONDS else said.changes
+        if digest != self.own.digest:
+            self._keep(node, _Said(digest, now + RECONSIDER_SECONDS, changes))
+            self._learn(node, digest)
+        elif said is not None and changes < _MOST_CHANGES:
+            self._keep(node, _Said(b"", now, changes + (now < said.until)))
 
     def declined(self, node: str, task: bytes) -> None:
         """A device has refused a share that was sealed under a task, because its own is another."""
-        if task != self.own.digest:
-            return  # of a time at which this device had another
-        digest, _ = self._others.get(node, (b"", 0.0))
-        before = self.mixes(node)
-        self._others[node] = (digest, time.monotonic())
-        if before:
-            self._changed(node)
+        if task == self.own.digest:  # and not of a time at which this device had another
+            said = self._others.get(node, _Said(b"", 0.0))
+            self._keep(node, _Said(said.digest, time.monotonic() + RECONSIDER_SECONDS, said.changes))
 
-    def others(self) -> list[OtherTask]:
-        """The tasks of others, the most frequent first."""
-        devices = Counter(digest for node, (digest, _) in self._others.items() if not self.mixes(node))
-        found = []
-        for digest, count in devices.most_common(_MOST_DOCUMENTS):
-            document = self._documents.get(digest)
-            found.append(OtherTask(digest.hex(), count, () if document is None else self.own.differences(document)))
-        return found
+    @property
+    def apart(self) -> int:
+        """How many devices have another task."""
+        return sum(not self.mixes(node) for node in self._others)
 
     def document(self) -> dict[str, Any]:
-        """For `agent status --json`."""
-        return {"digest": self.own.digest.hex(), "others": [asdict(other) for other in self.others()]}
+        """For `agent status --json`; the most frequent of the others' tasks first."""
+        devices = Counter(said.digest for node, said in self._others.items() if not self.mixes(node))
+        others = [
+            OtherTask(digest.hex(), count, self._differences.get(digest, ()))
+            for digest, count in devices.most_common(_MOST_DOCUMENTS)
+        ]
+        return {"digest": self.own.digest.hex(), "others": [asdict(other) for other in others]}
 
-    def _changed(self, node: str) -> None:
-        if node in self._peers:
-            self._spawn(self._meet(self.of_this(self._peers)))
-        if not self.mixes(node):
-            loop = asyncio.get_running_loop()
-            loop.call_later(RECONSIDER_SECONDS, lambda: self._changed(node) if self.mixes(node) else None)
+    def _keep(self, node: str, said: _Said) -> None:
+        self._others[node] = said
+        self._others.move_to_end(node)
+        if len(self._others) > _MOST_DEVICES:
+            self._others.popitem(last=False)
+        self._look()
 
-    async def _learn(self, peer: Peer, digest: bytes) -> None:
-        """Ask a peer for the document of its task."""
+    def _look(self) -> None:
+        """Tell the learner, if what it was told is no longer so; and look again when that may change by itself."""
+        if tuple(node for node in self.peers if self.mixes(node)) != self._told:
+            self._spawn(self._mix())
+        apart = [self._others[node].until for node in self.peers if not self.mixes(node)]
+        if apart and self._timer is None:
+            pause = max(0.0, min(apart) - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(pause, self._again)
+
+    def _again(self) -> None:
+        self._timer = None
+        self._look()
+
+    def _learn(self, node: str, digest: bytes) -> None:
+        """Have a peer asked for the document of its task, unless that is known, or enough are being asked."""
+        now, peer = time.monotonic(), self._find(node)
+        known = digest in self._differences or digest in self._asking or len(self._asking) >= _MOST_QUESTIONS
+        if known or peer is None or now - self._asked.get(node, -_ASK_EVERY_SECONDS) < _ASK_EVERY_SECONDS:
+            return
+        self._asked[node] = now
+        self._asked.move_to_end(node)
+        if len(self._asked) > _MOST_DEVICES:
+            self._asked.popitem(last=False)
+        self._asking.add(digest)
+        self._spawn(self._ask(peer, digest))
+
+    async def _ask(self, peer: Peer, digest: bytes) -> None:
         voice = self._voice
         name = f"task:{peer.id}"
-        raw = voice.seal(peer.id, TASK, b"")
-        voice.counters.wire_bytes += len(raw)
         voice.waits.begin(name, f"{peer.address} to say what its task is", voice.timeout)
         try:
+            raw = voice.seal(peer.id, TASK, b"")
+            voice.counters.wire_bytes += len(raw)
             document = read(await voice.transport.deliver(peer, raw, voice.timeout))
         except (DeliveryFailed, MessageRefused, ValueError):
-            document = None
+            return  # what it says next of that task makes this device ask anew
         finally:
             voice.waits.end(name)
-        del self._documents[digest]
-        if document is None or document.digest != digest:
-            return  # the next envelope of that task asks anew
-        self._documents[digest] = document
-        while len(self._documents) > _MOST_DOCUMENTS:
-            self._documents.popitem(last=False)
-        _log.warning(
-            "another-task peer=%s learns something else, and no model is exchanged with devices of its task: %s",
-            peer.id,
-            "; ".join(self.own.differences(document)),
-        )
+            self._asking.discard(digest)
+        if document.digest != digest:
+            return
+        self._differences[digest] = self.own.differences(document)
+        while len(self._differences) > _MOST_DOCUMENTS:
+            self._differences.popitem(last=False)
+        text = "another-task peer=%s learns something else, and no model is exchanged with devices of its task: %s"
+        self._seldom.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))

@@ -129,7 +129,7 @@ class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """`[task]`: what the whole fleet says alike of what it learns, beside [data] and [learner]."""
 
     name: Annotated[str, Meta(max_length=200, description="of the task; devices with another do not mix")] = ""
-    epoch: Annotated[int, Meta(ge=0, le=2**53, description="raised when the fleet begins anew")] = 0
+    epoch: Annotated[int, Meta(ge=0, le=2**53, description="of it; devices with another do not mix")] = 0
     epsilon: Annotated[
         Annotated[float, Meta(gt=0, le=_MOST_EPSILON)] | None,
         Meta(description="the most ε that a device spends; below it each chooses its own"),
@@ -233,8 +233,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         most, steps = self.task, getattr(self.learner, "steps", None)
         if most.epsilon is not None and self.privacy.epsilon > most.epsilon:
             raise wrong("privacy.epsilon", f"the task allows {most.epsilon:g} at most; choose no more")
-        if most.steps is not None and steps is None:
-            raise wrong("task.steps", f"learner {self.learner.name} has no steps; leave it out")
+        if most.steps is not None and not self.learner.fewer_steps:
+            raise wrong("task.steps", f"all devices of learner {self.learner.name} take the same steps; leave it out")
         if most.steps is not None and steps is not None and steps > most.steps:
             raise wrong("learner.steps", f"the task allows {most.steps} at most; choose no more")
 

@@ -67,12 +67,18 @@ def test_below_a_ceiling_steps_are_a_device_s_own() -> None:
         config(most, ("learner", "steps", 101))
     with pytest.raises(ConfigError, match=r"privacy\.epsilon: the task allows 1 at most"):
         config(("task", "epsilon", 1.0))
-    with pytest.raises(ConfigError, match=r"task\.steps: learner golf has no steps"):
-        config(most, ("learner", "name", "golf"))
+    for name in ("golf", "dp-cga", "without-replacement"):
+        with pytest.raises(ConfigError, match=rf"task\.steps: all devices of learner {name} take the same steps"):
+            config(most, ("learner", "name", name))
 
 
 def test_what_is_said_and_what_is_left_to_the_default_is_the_same() -> None:
-    said = (("learner", "model", "softmax"), ("learner", "step_size", 20.0), ("privacy", "unit", "record"))
+    said = (
+        ("data", "transform", "squash(1), centre,unit,bias(0.3)"),
+        ("learner", "model", "softmax"),
+        ("learner", "step_size", 20.0),
+        ("privacy", "unit", "record"),
+    )
     assert task_of(config(*said)).digest == task_of(config()).digest
 
 
@@ -98,6 +104,16 @@ def test_bounds_of_the_source_count_as_those_of_the_configuration_do(tmp_path: P
     np.savez(tmp_path / "a.npz", X=np.zeros((3, 4)), y=np.zeros(3, dtype=int), classes=np.array(3), bounds=bounds)
     source = ("data", "source", f"npz:{tmp_path / 'a.npz'}")
     assert task_of(config(source, ("data", "bounds", None))).digest == task_of(config()).digest
+
+
+def test_what_differs_is_what_is_shown() -> None:
+    names: list[Any] = [f"column number {number}" for number in range(20)]
+    other = [*names[:15], names[16], names[15], *names[17:]]
+    (said,) = Task({"data.columns": names}).differences(Task({"data.columns": other}))
+    assert "number 16" in said.partition(" where ")[0]
+    assert "number 15" in said.partition(" where ")[2]
+    many = Task({f"key {number}": 1 for number in range(100)}).differences(Task({}))
+    assert (len(many), many[-1]) == (11, "and 90 more")
 
 
 def test_graphs_are_told_apart_by_what_they_are_and_not_by_where_they_lie(tmp_path: Path) -> None:

@@ -25,14 +25,18 @@ class Bench:
         self.answer: bytes | Exception = OTHER.canonical
         self.asked: list[tuple[str, str]] = []
         self.met: list[tuple[str, ...]] = []
+        self.held: asyncio.Event | None = None
         self._running: set[asyncio.Task[None]] = set()
         voice = Voice(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
         self.tasks = Tasks(OWN, voice)
-        self.tasks.attend(self._spawn, lambda node: Peer(node, "x:1", "name") if node in PEERS else None, self._meet)
-        assert self.tasks.of_this(PEERS) == PEERS
+        self.tasks.attend(self._spawn, lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None, self._mix)
+        self.tasks.peers = PEERS
+        assert self.tasks.company() == PEERS
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         del message, timeout
+        if self.held is not None:
+            await self.held.wait()
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -50,8 +54,12 @@ class Bench:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _meet(self, peers: tuple[str, ...]) -> None:
-        self.met.append(peers)
+    async def _mix(self) -> None:
+        self.met.append(self.tasks.company())
+
+    def others(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.tasks.document()["others"]
+        return found
 
 
 @pytest.fixture
@@ -69,7 +77,7 @@ async def test_with_who_has_another_task_nothing_is_mixed_until_it_has_this_one(
     bench.tasks.heard("b", OWN.digest)
     await bench.settled()
     assert bench.met == [("a", "c"), PEERS]
-    assert bench.tasks.others() == []
+    assert bench.others() == []
 
 
 async def test_one_of_them_is_asked_what_it_is_and_that_is_said_once(
@@ -81,9 +89,9 @@ async def test_one_of_them_is_asked_what_it_is_and_that_is_said_once(
     bench.tasks.heard("c", OTHER.digest)
     await bench.settled()
     assert bench.asked == [("b", TASK)]
-    (other,) = bench.tasks.others()
-    assert (other.devices, other.digest) == (2, OTHER.digest.hex())
-    assert other.differences == ("data.bounds [[0.0],[1000.0]] where this device has [[0.0],[10.0]]",)
+    (other,) = bench.others()
+    assert (other["devices"], other["digest"], bench.tasks.apart) == (2, OTHER.digest.hex(), 2)
+    assert other["differences"] == ("data.bounds [[0.0],[1000.0]] where this device has [[0.0],[10.0]]",)
     assert [record.getMessage().split()[0] for record in caplog.records] == ["another-task"]
 
 
@@ -97,11 +105,14 @@ async def test_what_is_no_document_of_that_task_is_not_kept_and_is_asked_for_aga
     bench.answer = answer
     bench.tasks.heard("b", OTHER.digest)
     await bench.settled()
-    assert bench.tasks.others()[0].differences == ()
+    assert bench.others()[0]["differences"] == ()
     bench.answer = OTHER.canonical
     bench.tasks.heard("b", OTHER.digest)
     await bench.settled()
-    assert bench.tasks.others()[0].differences
+    assert len(bench.asked) == 1, "the same peer is asked again a minute later"
+    bench.tasks.heard("c", OTHER.digest)
+    await bench.settled()
+    assert bench.others()[0]["differences"]
 
 
 async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,12 +126,62 @@ async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, mon
         while len(bench.met) < 2:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.01)
     assert bench.met[1] == PEERS
-    assert bench.tasks.others() == []
+    assert bench.others() == []
 
 
 async def test_strangers_by_the_thousand_are_bounded(bench: Bench) -> None:
     for number in range(5000):
         bench.tasks.heard(f"node-{number}", number.to_bytes(32, "big"))
     assert len(bench.tasks._others) == module._MOST_DEVICES
-    assert len(bench.tasks.others()) <= module._MOST_DOCUMENTS
+    assert len(bench.others()) <= module._MOST_DOCUMENTS
     assert bench.asked == [], "nobody knows where they are"
+
+
+async def test_more_tasks_than_are_remembered_and_answers_that_come_late_break_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ASK_EVERY_SECONDS", 0.0)
+    bench.held = asyncio.Event()
+    tasks = [Task({"learner.clip": float(number)}) for number in range(40)]
+    for number, task in enumerate(tasks):
+        bench.tasks.heard(f"a{number}", task.digest)
+    await asyncio.sleep(0.01)
+    bench.held.set()
+    assert len(bench.asked) == module._MOST_QUESTIONS, "so many are asked at once"
+    await bench.settled()
+    for number, task in enumerate(tasks):
+        bench.answer = task.canonical
+        bench.tasks.heard(f"a{number}", task.digest)
+        await bench.settled()
+    assert len(bench.tasks._differences) == module._MOST_DOCUMENTS
+
+
+async def test_who_was_silent_for_long_and_comes_back_corrected_is_mixed_with(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.2)
+    bench.tasks.heard("b", OTHER.digest)
+    await asyncio.sleep(0.1)
+    bench.tasks.heard("b", OTHER.digest)  # the time begins anew, and the learner is told at its end
+    async with asyncio.timeout(30):
+        while bench.met != [("a", "c"), PEERS]:  # noqa: ASYNC110 - a deadline is all that is needed
+            await asyncio.sleep(0.01)
+    bench.tasks.heard("b", OWN.digest)
+    await bench.settled()
+    assert bench.met == [("a", "c"), PEERS]
+
+
+async def test_who_changes_its_mind_again_and_again_stays_apart(bench: Bench) -> None:
+    for _ in range(1000):
+        bench.tasks.heard("b", OTHER.digest)
+        bench.tasks.heard("b", OWN.digest)
+        await bench.settled()
+    assert not bench.tasks.mixes("b")
+    assert len(bench.met) <= 2 * module._MOST_CHANGES + 2
+
+
+async def test_the_learner_is_told_of_the_peers_of_now(bench: Bench) -> None:
+    bench.tasks.heard("b", OTHER.digest)  # what it makes of this is done a moment later
+    bench.tasks.peers = ("a", "d")
+    await bench.settled()
+    assert bench.met == [("a", "d")]

@@ -1,6 +1,6 @@
 """What is configured of push-sum SGD's algorithms."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -14,6 +14,8 @@ Clipping = Annotated[
 
 class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     """Push-sum's, and of those that add noise."""
+
+    fewer_steps: ClassVar[bool] = True
 
     longest_period: LongestPeriod = 3_600.0
     fanout: Fanout = 1
