@@ -13,6 +13,7 @@ from tests.support.waiting import until
 
 NAMED = {"columns": ["a", "b", "c", "d"], "labels": ["x", "y", "z"]}
 BASE: dict[str, dict[str, Any]] = {"data": {"bounds": [0.0, 1.0], **NAMED}, "learner": {}}
+ASKED_AGAIN = 200.0  # seconds: who could not be asked for its document is asked when it next tells its ledger head
 GROUPS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "base": ("", {}),
     "bounds": ("data.bounds [[0.0],[1000.0]] where", {"data": {"bounds": [0.0, 1000.0]}}),
@@ -52,7 +53,7 @@ def strangers(agent: AgentProcess) -> int:
     return sum(devices for _, devices in apart(agent))
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_no_model_crosses_and_everybody_says_what_differs(groups: dict[str, list[Device]]) -> None:
     devices = [device for group in groups.values() for device in group]
     with running(*devices) as agents:
@@ -60,12 +61,16 @@ def test_no_model_crosses_and_everybody_says_what_differs(groups: dict[str, list
         for agent in agents:
             until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
         base = by_id[groups["base"][0].id]
-        until(lambda: [devices for _, devices in apart(base)] == [2, 2, 2, 2], "it knows of all others")
+        until(lambda: [devices for _, devices in apart(base)] == [2, 2, 2, 2], "it knows of all others", ASKED_AGAIN)
         for name, (said, _) in GROUPS.items():
             if said:
-                until(lambda said=said: any(one.startswith(said) for one, _ in apart(base)), f"it says {said}")  # type: ignore[misc]
+                until(
+                    lambda said=said: any(one.startswith(said) for one, _ in apart(base)),  # type: ignore[misc]
+                    f"it says {said}",
+                    ASKED_AGAIN,
+                )
             own = by_id[groups[name][0].id]
-            until(lambda own=own: strangers(own) == 8, "eight devices are of another task")  # type: ignore[misc]
+            until(lambda own=own: strangers(own) == 8, "eight devices are of another task", ASKED_AGAIN)  # type: ignore[misc]
         assert accuracy(base.model()) > 0.8
         lines = sottovoce("agent", "status", "--state", base.device.state).stdout.splitlines()
         assert sum(line.startswith("apart    2 devices of another task: ") for line in lines) == 4
@@ -102,7 +107,7 @@ def test_a_learner_that_forgets_what_was_on_its_way_goes_on_when_the_other_is_co
     one, other = (
         new_device(fleet, tmp_path / name, seed=seed, neighbouring="replace-one") for seed, name in enumerate("ab")
     )
-    golf = {"learner": {"name": "golf"}, "privacy": {"epsilon": 2.0}}
+    golf: dict[str, dict[str, Any]] = {"learner": {"name": "golf"}, "privacy": {"epsilon": 2.0}}
     one.configure([other.entry()], **golf)
     other.configure([one.entry()], **golf, data={"labels": ["z", "x", "y"]})
     with running(one) as (agent,):
