@@ -10,9 +10,7 @@ from sottovoce.wire.v1.mqtt_pb2 import Frame
 from tests.support.books import books, spending
 from tests.support.devices import Device, accuracy, new_device
 from tests.support.fleets import new_fleet
-from tests.support.hostile_broker import (
-    HostileBroker,
-)
+from tests.support.hostile_broker import HostileBroker
 from tests.support.mischief import Mischief
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until

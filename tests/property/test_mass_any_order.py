@@ -70,7 +70,7 @@ class AnyOrder(RuleBasedStateMachine):
         sender, life, outgoing, refused = self.confirmations.pop(data.draw(st.integers(0, len(self.confirmations) - 1)))
         device = self._device(sender)
         if device.core and device.life == life and not lost:
-            then = device.core.give_back if refused else device.core.confirm
+            then = device.core.take_back if refused else device.core.confirm
             self._act(sender, lambda: then(outgoing.recipient, outgoing.sequence, self.now))
 
     @precondition(lambda self: self.asked)

@@ -14,8 +14,6 @@ from tests.support.processes import running
 from tests.support.waiting import until
 
 BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
-
-
 QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.05, "steps": 1}, "identity": {"look_every": 0.05}}
 
 

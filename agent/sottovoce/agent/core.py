@@ -188,8 +188,8 @@ class Core:
         self._confirmed.append(recipient)
         return self._apply(Delivered(recipient), now)
 
-    def give_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
-        """The recipient has refused the share for good."""
+    def take_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
+        """The recipient has refused the share for good: what it holds is here again."""
         if not self.awaits(recipient, sequence):
             return []
         message = self._opened(self._outbox.pop(recipient).parcel)

@@ -15,7 +15,6 @@ from sottovoce.task import LARGEST, Task, Value
 _FORM = 1
 _OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "windows")
 _SAID_OTHERWISE = {"fidelity", "hidden", "model", "step_size"}
-_LONG_RANGES = 2048  # characters
 _LONG = LARGEST // 8  # bytes of a value, above which its digest stands for it
 
 
@@ -39,8 +38,8 @@ def declared_ranges(config: AgentConfig) -> str:
     declared, bounds = ranges_of(config)
     if bounds is None:
         return declared
-    text = json.encode(shortened(bounds, config.data.features)).decode()
-    return text if len(text) <= _LONG_RANGES else f"sha256:{sha256(text.encode()).hexdigest()}"
+    said = _brief(to_builtins(shortened(bounds, config.data.features)))
+    return said if isinstance(said, str) else json.encode(said).decode()
 
 
 def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:

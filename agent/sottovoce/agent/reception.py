@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from sottovoce.agent.admission import Admission
+from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.quota import Refusals
@@ -29,7 +29,7 @@ class Reception:
         peer_sampling: answers exchanges of views; None where peers are listed.
         tasks: told which task a sender has.
         counters: counts messages and refusals.
-        admission: takes what is for the learner.
+        inbox: takes what is for the learner.
         failed: told when this device fails at one for good.
     """
 
@@ -42,7 +42,7 @@ class Reception:
         peer_sampling: PeerSampling | None,
         tasks: Tasks,
         counters: Counters,
-        admission: Admission,
+        inbox: Inbox,
         failed: Callable[[BaseException], None],
     ) -> None:
         self._trust = trust
@@ -51,7 +51,7 @@ class Reception:
         self._peer_sampling = peer_sampling
         self._tasks = tasks
         self._counters = counters
-        self._admission = admission
+        self._inbox = inbox
         self._failed = failed
         self._refusals = Refusals(counters)
 
@@ -71,7 +71,7 @@ class Reception:
                 return self._exchanged(sender, opened.payload)
             if opened.payload_type == LEDGER_HEAD:
                 return await self._witnessed(sender, opened.payload)
-            receipt = await self._admission.admit(sender, opened)
+            receipt = await self._inbox.take(sender, opened)
         except MessageRefused as refusal:
             self._refusals.note(sender, refusal)
             raise

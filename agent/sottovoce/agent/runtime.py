@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from sottovoce_bootstrap import Contact
 
 from sottovoce.agent import unhandled
-from sottovoce.agent.admission import Admission
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.departure import LEAVE_SECONDS, Departure
 from sottovoce.agent.heap import give_back
+from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.agent.link_table import LinkTable
@@ -113,7 +113,7 @@ class Agent:
         self._serial = asyncio.Lock()
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire(name)))
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self.written_today = Today(written_bytes)
         most, written = config.ledger.bytes_per_day, lambda: self.spending.written_today
@@ -138,7 +138,7 @@ class Agent:
             peer_sampling=peer_sampling,
             tasks=tasks,
             counters=counters,
-            admission=Admission(core=core, tasks=tasks, quota=quota, departure=self._departure, serially=self.serially),
+            inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, serially=self.serially),
             failed=self._fail,
         )
 
@@ -344,7 +344,7 @@ class Agent:
         """A peer has refused a share for good."""
         if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
             self.tasks.declined(outgoing.recipient, parcel_task(outgoing.parcel))
-        await self.serially(lambda: self.core.give_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
+        await self.serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.moved()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -352,11 +352,11 @@ class Agent:
             work.close()
             return
         task = self._loop.create_task(work)
-        self._tasks.add(task)
+        self._running.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._running.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._fail(failure)
 
@@ -391,6 +391,6 @@ class Agent:
             self.peer_sampling.stop()
             await self.peer_sampling.leave()
         await self.transport.stop(_GRACE_SECONDS)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
+        if self._running:
+            await asyncio.wait(self._running, timeout=self.config.transport.timeout + _GRACE_SECONDS)
         self._departure.end()

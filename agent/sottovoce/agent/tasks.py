@@ -5,7 +5,7 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.agent.ledger_head_gossip import Voice
@@ -27,21 +27,6 @@ RECONSIDER_SECONDS = 600.0
 _ASK_EVERY_SECONDS = 60.0  # one peer
 _MOST_DEVICES, _MOST_DOCUMENTS, _MOST_QUESTIONS = 4096, 16, 4
 _MOST_CHANGES = 4  # of mind, within the time above: a device that makes more stays apart
-
-
-@dataclass(frozen=True, slots=True)
-class OtherTask:
-    """A task that others have.
-
-    Attributes:
-        digest: of its document, hexadecimal.
-        devices: that have it, as far as is known.
-        differences: from this device's, in words; none while its document is not known.
-    """
-
-    digest: str
-    devices: int
-    differences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +87,7 @@ class Tasks:
 
     def company(self) -> tuple[str, ...]:
         """Those of the peers with whom the learner may mix, who is told of them now."""
-        self._told = tuple(node for node in self.peers if self.mixes(node))
+        self._told = self._mixing()
         return self._told
 
     def mixes(self, node: str) -> bool:
@@ -132,13 +117,17 @@ class Tasks:
         return sum(not self.mixes(node) for node in self._others)
 
     def document(self) -> dict[str, Any]:
-        """For `agent status --json`; the most frequent of the others' tasks first."""
+        """For `agent status --json`; the most frequent of the others' tasks first.
+
+        Of each its digest, the devices that have it as far as is known, and what differs from this device's in words:
+        none while its document is not known.
+        """
         devices = Counter(said.digest for node, said in self._others.items() if not self.mixes(node))
         others = [
-            OtherTask(digest.hex(), count, self._differences.get(digest, ()))
+            {"digest": digest.hex(), "devices": count, "differences": self._differences.get(digest, ())}
             for digest, count in devices.most_common(_MOST_DOCUMENTS)
         ]
-        return {"digest": self.own.digest.hex(), "others": [asdict(other) for other in others]}
+        return {"digest": self.own.digest.hex(), "others": others}
 
     def _keep(self, node: str, said: _Said) -> None:
         self._others[node] = said
@@ -149,12 +138,15 @@ class Tasks:
 
     def _look(self) -> None:
         """Tell the learner, if what it was told is no longer so; and look again when that may change by itself."""
-        if tuple(node for node in self.peers if self.mixes(node)) != self._told:
+        if self._mixing() != self._told:
             self._spawn(self._mix())
         apart = [self._others[node].until for node in self.peers if not self.mixes(node)]
         if apart and self._timer is None:
             pause = max(0.0, min(apart) - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(pause, self._again)
+
+    def _mixing(self) -> tuple[str, ...]:
+        return tuple(node for node in self.peers if self.mixes(node))
 
     def _again(self) -> None:
         self._timer = None

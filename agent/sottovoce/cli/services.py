@@ -6,32 +6,35 @@ They are known without the parser of command lines, 2 MiB that would stay in a d
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sottovoce.config import AgentConfig
 
 
 def agent(config: Path) -> int:
     """Run the agent of a configuration file until it is stopped."""
     from sottovoce.agent import endurance
-    from sottovoce.agent.faults import shown
-    from sottovoce.config import load
-    from sottovoce.observe import log_to_stderr
 
-    with shown():
-        settings = load(config)
-        log_to_stderr(settings.agent.log_level, settings.agent.log_format)
-        return endurance.run(settings)
+    return _kept(config, endurance.run)
 
 
 def vault(config: Path) -> int:
     """Serve the records and the ledger of a configuration file to its agent until it is stopped."""
-    from sottovoce.agent.faults import shown
     from sottovoce.agent.vault_process import keep
+
+    return _kept(config, lambda settings: keep(settings, config))
+
+
+def _kept(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
+    from sottovoce.agent.faults import shown
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
     with shown():
         settings = load(config)
         log_to_stderr(settings.agent.log_level, settings.agent.log_format)
-        return keep(settings, config)
+        return keep(settings)
 
 
 _SERVICES = {"agent": agent, "vault": vault}

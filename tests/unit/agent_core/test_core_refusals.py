@@ -61,11 +61,11 @@ def test_its_sender_takes_it_back_once() -> None:
     core, _ = make()
     whole = core.state
     core.fire("cycle", 0.0)
-    core.give_back("a", 1, 1.0)
+    core.take_back("a", 1, 1.0)
     assert (core.state.numerator.tolist(), core.state.weight) == (whole.numerator.tolist(), whole.weight)
     assert (core.outbox, core.state.pending) == ((), frozenset())
     before = facts(core)
-    core.give_back("a", 1, 2.0)
+    core.take_back("a", 1, 2.0)
     core.confirm("a", 1, 2.0)
     assert facts(core) == before
 
@@ -74,10 +74,10 @@ def test_its_sender_takes_it_back_once() -> None:
 def test_a_power_cut_brings_it_back_to_the_outbox_or_leaves_it_taken_back(then: Callable[[Core], object]) -> None:
     core, store = make()
     core.fire("cycle", 0.0)
-    core.give_back("a", 1, 1.0)
+    core.take_back("a", 1, 1.0)
     again, _ = make(store)
     assert [outgoing.sequence for outgoing in sent(again.start(("a", "b"), 3.0))] == [1], "nothing was committed since"
-    again.give_back("a", 1, 4.0)
+    again.take_back("a", 1, 4.0)
     then(again)
     held = store.load()
     assert (

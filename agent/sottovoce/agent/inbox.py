@@ -11,7 +11,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.wire import Opened, Receipt, decode
 
 
-class Admission:
+class Inbox:
     """Of one device.
 
     Args:
@@ -37,7 +37,7 @@ class Admission:
         self._departure = departure
         self._serially = serially
 
-    async def admit(self, sender: str, opened: Opened) -> Receipt:
+    async def take(self, sender: str, opened: Opened) -> Receipt:
         """Apply a message of an authenticated sender, durably; what has become of it.
 
         Raises:
