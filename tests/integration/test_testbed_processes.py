@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
+from sottovoce.errors import NetworkError
 from sottovoce.vault import Ledger
 
 from tests.support.devices import some_records
@@ -121,11 +122,11 @@ def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def endless(data: str, temporary: Path) -> Iterator[subprocess.Popen[str]]:
-    """A testbed that would run for an hour, once its agents are at work."""
+def endless(request: pytest.FixtureRequest, data: str, temporary: Path) -> Iterator[subprocess.Popen[str]]:
+    """A testbed that would run for an hour, once its agents are at work; its parameter is how it starts them."""
     command = [SOTTOVOCE, "testbed", "--agents", "3", "--data", data, "--cycles", "36000", "--period", "0.1", "--json"]
     with subprocess.Popen(
-        command,
+        [*command, "--isolate", getattr(request, "param", "fork")],
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -156,13 +157,44 @@ def test_interrupted_it_leaves_no_process_and_no_file(
     assert list(temporary.iterdir()) == []
 
 
-def test_when_it_is_killed_its_agents_end_by_themselves(endless: subprocess.Popen[str], temporary: Path) -> None:
-    assert len(processes_about(str(temporary))) == 3
+def fork_server(temporary: Path) -> int:
+    """The process whose children the others are."""
+    found = processes_about(str(temporary))
+    (server,) = (pid for pid in found if (Path(f"/proc/{pid}/task/{pid}/children")).read_text().split())
+    return server
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("endless, processes", [("fork", 4), ("exec", 3)], indirect=["endless"])
+def test_when_it_is_killed_its_agents_end_by_themselves(
+    endless: subprocess.Popen[str], temporary: Path, processes: int
+) -> None:
+    assert len(processes_about(str(temporary))) == processes
     endless.kill()
     endless.communicate(timeout=PATIENCE)
     until(lambda: not processes_about(str(temporary)), "the agents have ended")
     for log in temporary.glob("*/agent-*/log"):
         assert re.search(r"INFO stopped id=", log.read_text()), "cleanly"
+
+
+def test_forked_agents_are_processes_of_their_own(endless: subprocess.Popen[str], temporary: Path) -> None:
+    server = fork_server(temporary)
+    agents = [pid for pid in processes_about(str(temporary)) if pid != server]
+    assert [(parent(pid), os.getsid(pid)) for pid in agents] == [(server, pid) for pid in agents]
+    assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1, "there was no other thread when they were forked"
+    opened = {str(link.readlink()) for link in Path(f"/proc/{server}/fd").iterdir()}
+    assert not [path for path in opened if "agent-" in path], "it holds no key, no data and no log of theirs"
+
+
+def test_without_its_fork_server_it_ends_and_says_so(endless: subprocess.Popen[str], temporary: Path) -> None:
+    os.kill(fork_server(temporary), signal.SIGKILL)
+    _, err = endless.communicate(timeout=PATIENCE)
+    assert endless.returncode == NetworkError.exit_code, err
+    assert "the fork server of the testbed has ended with -9" in err
+    until(lambda: not processes_about(str(temporary)), "the agents have ended")
 
 
 def test_an_impossible_setting_is_told_before_anything_is_started(data: str) -> None:

@@ -61,6 +61,13 @@ def run_testbed(
             "kill=0.33@cycle:20, restart=1@cycle:30, churn=lognormal(2,1), churn=trace:FILE, broker-kill=3s@cycle:20."
         ),
     ] = None,
+    isolate: Annotated[
+        Literal["fork", "exec"] | None,
+        typer.Option(
+            help="fork: agents' processes start as forks of one that has imported all; exec: each by itself.",
+            show_default="fork; exec where that is not Linux",
+        ),
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other key.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
     trace: Annotated[
@@ -96,6 +103,7 @@ def run_testbed(
         topology=topology,
         seed=seed,
         faults=tuple(fault or ()),
+        isolate=isolate,
         settings=settings(set_ or []),
     ).options()
     if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):

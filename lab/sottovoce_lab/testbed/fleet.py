@@ -6,7 +6,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from sottovoce.vault import Ledger, Spending
 
 from sottovoce_lab.simulate import on_messages
 from sottovoce_lab.testbed.broker import TestbedBroker, broker_for
+from sottovoce_lab.testbed.isolation import AgentProcess, starter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.process import FLEET_PREFIX
 from sottovoce_lab.testbed.written import save_records, tables_of
@@ -63,7 +63,7 @@ class Member:
     name: str
     identity: Identity
     state: Path
-    process: subprocess.Popen[bytes] | None = None
+    process: AgentProcess | None = None
     began: float = 0.0
     ready_s: float | None = None
     killed: bool = False
@@ -99,7 +99,12 @@ class ProcessFleet:
         self._cut_off: frozenset[int] = frozenset()
         self._public = directory.absolute() / "public.npz"
         self.broker: TestbedBroker | None = None
-        self.members = self._built(directory)
+        self._starter = starter(plan.options.isolation, directory)
+        try:
+            self.members = self._built(directory)
+        except BaseException:
+            self._starter.close()
+            raise
 
     @property
     def words(self) -> str:
@@ -131,15 +136,8 @@ class ProcessFleet:
         if member.last is not None:
             member.past.append(member.last)
             member.last = None
-        command = [sys.executable, "-m", "sottovoce_lab.testbed.process", str(member.config), str(options.seed + index)]
-        with member.log.open("ab") as log:
-            member.process = subprocess.Popen(
-                [*command, *on_messages(options.fault_words)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        words = [str(member.config), str(options.seed + index), *on_messages(options.fault_words)]
+        member.process = self._starter.start(words, member.log)
         member.began, member.ready_s, member.killed = time.monotonic(), None, False
         if self._cut_off:
             self._tell(index)
@@ -166,10 +164,8 @@ class ProcessFleet:
         mine = index in self._cut_off
         lost = [other.identity.node_id for i, other in enumerate(self.members) if (i in self._cut_off) != mine]
         process = self.members[index].process
-        if process is not None and process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # it has ended, which the next poll finds
-                process.stdin.write(b" ".join(node.encode() for node in lost) + b"\n")
-                process.stdin.flush()
+        if process is not None:
+            process.tell(b" ".join(node.encode() for node in lost) + b"\n")
 
     def poll(self) -> None:
         """Ask every running agent for its status.
@@ -178,8 +174,8 @@ class ProcessFleet:
             SottovoceError: an agent ended that nobody had killed.
         """
         for member in self.running():
-            if member.process is not None and member.process.poll() is not None:
-                raise self._died(member, member.process.returncode)
+            if member.process is not None and (code := member.process.poll()) is not None:
+                raise self._died(member, code)
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")
                 if member.ready_s is None:
@@ -201,11 +197,11 @@ class ProcessFleet:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
+                process.send_signal(signal.SIGKILL)
                 process.wait()
                 stubborn.append(member.name)
-            if process.stdin is not None:
-                process.stdin.close()
+            process.close()
+        self._starter.close()
         if self.broker is not None:
             self.broker.stop()
         return stubborn

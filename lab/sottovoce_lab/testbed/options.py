@@ -26,6 +26,8 @@ from sottovoce.registry import ALGORITHMS, Algorithm, of_another, unknown
 from sottovoce.vault import Budget
 
 from sottovoce_lab.simulate import NEWSCAST, Faults, known
+from sottovoce_lab.testbed.isolation import DEFAULT as ISOLATION
+from sottovoce_lab.testbed.isolation import Isolation
 
 _SECTIONS: dict[str, type[Struct]] = {
     "data": DataSection,
@@ -66,6 +68,7 @@ class Options:
         faults: what goes wrong.
         fault_words: the same as it was written.
         settings: the rest of the configuration, by dotted key.
+        isolate: how processes are started; None for the platform's own way.
     """
 
     agents: int
@@ -83,6 +86,7 @@ class Options:
     faults: Faults
     fault_words: list[str]
     settings: dict[str, Any]
+    isolate: Isolation | None = None
 
     def __post_init__(self) -> None:
         if self.agents < 1:
@@ -91,6 +95,8 @@ class Options:
             raise UsageError(f"--cycles {self.cycles}: run at least one cycle")
         if not 0.001 <= self.period <= 3600:
             raise UsageError(f"--period {self.period:g}: choose 0.001 to 3600 seconds")
+        if self.isolate is not None and self.transport == "memory":
+            raise UsageError(f"--isolate {self.isolate}: --transport memory is one process; leave it out")
         known(self.topology)
         if self.topology == NEWSCAST and self.transport == "memory":
             raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
@@ -204,6 +210,11 @@ class Options:
                 return ("mqtt",)
             case _:
                 return ("grpc",)
+
+    @property
+    def isolation(self) -> Isolation:
+        """How processes are started."""
+        return self.isolate or ISOLATION
 
     @property
     def directory(self) -> Path | None:

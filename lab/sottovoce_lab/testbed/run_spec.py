@@ -16,6 +16,7 @@ from sottovoce.errors import ConfigError, UsageError
 from sottovoce.registry import ALGORITHMS, DEFAULT
 
 from sottovoce_lab.simulate import NEWSCAST, Faults
+from sottovoce_lab.testbed.isolation import Isolation
 from sottovoce_lab.testbed.options import Options, check_key, topology_of
 
 Engine = Literal["vector", "events", "memory", "grpc", "mqtt", "mixed"]
@@ -57,6 +58,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
     topology: Annotated[str | None, Meta(description="who sends to whom; without it the learner's")] = None
     faults: Annotated[tuple[str, ...], Meta(description="what goes wrong, as --fault has it")] = ()
+    isolate: Annotated[Isolation | None, Meta(description="processes as forks of one, or each by itself")] = None
     settings: Annotated[dict[str, Any], Meta(description="other keys of an agent's configuration")] = {}
 
     def options(self) -> Options:
@@ -85,6 +87,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             faults=Faults.parse(self.faults),
             fault_words=list(self.faults),
             settings=self.settings,
+            isolate=self.isolate,
         )
 
 

@@ -1,0 +1,99 @@
+"""Forks the agents of a testbed from one process that has imported what they need.
+
+Run by the testbed as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`, where the fleet lives, which names it and
+its agents in a list of processes; with one end of a pair of sockets as its standard input. There it is told, in JSON:
+
+- `[words, null]`, with two descriptors: start an agent with these words, whose standard input and log the descriptors
+  are. The answer is `[pid, null]`; once the agent has ended, `[pid, exit code]` follows.
+- `[pid, signal]`: signal an agent; one that has ended is not signalled.
+
+Agents share code with it, and nothing else: before a fork it has no threads, no data, no keys, and has not used gRPC.
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from importlib import import_module
+
+from sottovoce.registry import ALGORITHMS
+
+from sottovoce_lab.testbed import process
+from sottovoce_lab.testbed.isolation import LARGEST
+
+_LOADED_LATE = (
+    "encodings.idna",
+    "sottovoce.algorithms.push_sum.parts",
+    "sottovoce.algorithms.push_sum.published",
+    "sottovoce.data.npz",
+    "sottovoce.transport.grpc",
+    "sottovoce.vault.as_published",
+    "sottovoce.vault.numbering",
+    "sottovoce.vault.rooms.gradients",
+    "sottovoce.vault.rooms.published",
+)
+"""By most agents; what few need, those few load."""
+
+
+def main() -> int:
+    """Fork agents until the testbed is gone; in an agent, its exit code."""
+    for name in _LOADED_LATE:
+        import_module(name)
+    list(ALGORITHMS.values())  # which loads their public settings
+    gc.collect()
+    gc.freeze()  # what the collector never looks at stays shared
+    testbed = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    ended, waker = socket.socketpair()
+    for end in (ended, waker):
+        end.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waker.fileno())
+    running: set[int] = set()
+    while True:
+        ready, _, _ = select.select([testbed, ended], [], [])
+        if ended in ready:
+            ended.recv(LARGEST)
+            _tell_ended(testbed, running)
+        if testbed not in ready:
+            continue
+        said, descriptors, _, _ = socket.recv_fds(testbed, LARGEST, 2)
+        if not said:
+            return 0
+        what, number = json.loads(said)
+        if number is not None:
+            if what in running:
+                os.kill(what, number)
+            continue
+        if (pid := os.fork()) == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for mine in (testbed, ended, waker):
+                mine.close()
+            return _agent(what, *descriptors)
+        running.add(pid)
+        testbed.send(json.dumps([pid, None]).encode())
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _agent(words: list[str], heard: int, log: int) -> int:
+    os.setsid()
+    for descriptor, number in ((heard, 0), (log, 1), (log, 2)):
+        os.dup2(descriptor, number)
+    os.close(heard)
+    os.close(log)
+    return process.main(words)
+
+
+def _tell_ended(testbed: socket.socket, running: set[int]) -> None:
+    while running and (found := os.waitpid(-1, os.WNOHANG))[0]:
+        pid, status = found
+        running.remove(pid)
+        testbed.send(json.dumps([pid, os.waitstatus_to_exitcode(status)]).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

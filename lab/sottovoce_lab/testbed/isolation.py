@@ -1,0 +1,254 @@
+"""How a testbed starts its agents' processes: as forks of one that has imported what they need, or each by itself.
+
+Either way an agent is a process of its own, with its own keys, sockets and state, in a session of its own.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Literal, NoReturn, Protocol
+
+from sottovoce.errors import NetworkError
+
+Isolation = Literal["fork", "exec"]
+DEFAULT: Isolation = "fork" if sys.platform == "linux" else "exec"
+LARGEST = 2**16
+"""Bytes of a message between it and a fork server."""
+_ENDS_SECONDS = 10.0
+_LOOK_SECONDS = 0.02
+_UNKNOWN = 255  # the exit code of an agent when nobody was left to hear it
+
+
+class AgentProcess(Protocol):
+    """An agent's process."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    def poll(self) -> int | None:
+        """Its exit code, as of subprocess.Popen; None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same once it has ended.
+
+        Args:
+            timeout: seconds.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not.
+        """
+        ...
+
+    def send_signal(self, number: int) -> None:
+        """Signal it; nothing if it has ended."""
+        ...
+
+    def tell(self, line: bytes) -> None:
+        """Write to its standard input; nothing if it has ended."""
+        ...
+
+    def close(self) -> None:
+        """End its standard input, which ends an agent."""
+        ...
+
+
+class Starter(Protocol):
+    """What starts agents."""
+
+    def start(self, words: list[str], log: Path) -> AgentProcess:
+        """Start one.
+
+        Args:
+            words: of sottovoce_lab.testbed.process.
+            log: what it says is added to this file.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what starts agents, once they have ended."""
+        ...
+
+
+class Executed:
+    """Starts each as a program of its own."""
+
+    def start(self, words: list[str], log: Path) -> AgentProcess:
+        """See Starter."""
+        return _Program(words, log)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class Forked:
+    """Starts them as forks of one process, which it starts at once: that takes its time to import.
+
+    Args:
+        directory: where the fleet lives.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "sottovoce_lab.testbed.fork_server", str(directory)],
+                stdin=theirs.fileno(),
+                start_new_session=True,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # its threads would begin when it is imported
+            )
+        self._starting: list[_Fork] = []
+        self._running: dict[int, _Fork] = {}
+        self._ended: int | None = None
+
+    def start(self, words: list[str], log: Path) -> AgentProcess:
+        """See Starter."""
+        heard, ours = os.pipe()
+        agent = _Fork(self, ours)
+        self._starting.append(agent)
+        with log.open("ab") as file:
+            self._say([words, None], heard, file.fileno())
+        os.close(heard)
+        while self._starting:
+            self.hear(None)
+        return agent
+
+    def close(self) -> None:
+        """See Starter."""
+        self._server.close()
+        try:
+            self._process.wait(_ENDS_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def signal(self, agent: "_Fork", number: int) -> None:
+        """Signal an agent that has not ended, as far as is known."""
+        if self._ended is None:
+            self._say([agent.pid, number])
+        elif agent.alone:
+            os.kill(agent.pid, number)
+
+    def hear(self, timeout: float | None) -> None:
+        """Take in all that the server has said, once it has said something or the time, in seconds, is over.
+
+        Raises:
+            NetworkError: it has ended; once, for then its agents can still be stopped.
+        """
+        if self._ended is not None:
+            time.sleep(_LOOK_SECONDS if timeout is None else min(_LOOK_SECONDS, timeout))
+            return
+        self._server.settimeout(timeout)
+        with contextlib.suppress(BlockingIOError, TimeoutError):
+            while said := self._received():
+                pid, code = json.loads(said)
+                if code is not None:
+                    self._running.pop(pid).code = code
+                else:
+                    self._running[pid] = started = self._starting.pop()
+                    started.pid = pid
+                self._server.settimeout(0.0)
+            self._gone()
+
+    def _say(self, what: list[object], *descriptors: int) -> None:
+        self._server.settimeout(None)
+        try:
+            socket.send_fds(self._server, [json.dumps(what).encode()], descriptors)
+        except ConnectionError:
+            self._gone()
+
+    def _received(self) -> bytes:
+        try:
+            return self._server.recv(LARGEST)
+        except ConnectionError:
+            return b""
+
+    def _gone(self) -> NoReturn:
+        self._ended = self._process.wait()
+        for agent in self._running.values():
+            agent.alone = True
+        raise NetworkError(
+            f"the fork server of the testbed has ended with {self._ended}: see that memory suffices, or take "
+            "--isolate exec"
+        )
+
+
+def starter(isolation: Isolation, directory: Path) -> Starter:
+    """What starts the agents of a fleet so."""
+    return Forked(directory) if isolation == "fork" else Executed()
+
+
+class _Program:
+    def __init__(self, words: list[str], log: Path) -> None:
+        command = [sys.executable, "-m", "sottovoce_lab.testbed.process", *words]
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True
+            )
+        self.pid = self._process.pid
+        self.poll = self._process.poll
+        self.wait = self._process.wait
+        self.send_signal = self._process.send_signal
+
+    def tell(self, line: bytes) -> None:
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+
+    def close(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+class _Fork:
+    """See AgentProcess.
+
+    Attributes:
+        code: its exit code, once it has ended.
+        alone: its fork server has ended before it.
+    """
+
+    def __init__(self, server: Forked, heard: int) -> None:
+        self.pid = 0
+        self.code: int | None = None
+        self.alone = False
+        self._server = server
+        self._heard = heard
+
+    def poll(self) -> int | None:
+        if self.code is None:
+            self._server.hear(0.0)
+        if self.alone and self.code is None:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                self.code = _UNKNOWN
+        return self.code
+
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise subprocess.TimeoutExpired(f"agent {self.pid}", timeout or 0.0)
+            self._server.hear(left)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            self._server.signal(self, number)
+
+    def tell(self, line: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._heard, line)
+
+    def close(self) -> None:
+        os.close(self._heard)
