@@ -1,6 +1,7 @@
 """Kill -9 of the broker, again and again: no mass is lost and nothing is charged twice, and learning goes on."""
 
 import random
+import signal
 import time
 from contextlib import ExitStack
 from getpass import getuser
@@ -52,7 +53,7 @@ def test_no_mass_and_no_charge_is_lost_when_the_broker_dies_and_comes_back(tmp_p
             until(lambda agent=agent: agent.status()["steps_done"] == STEPS, "every private step is done")  # type: ignore[misc]
             until(lambda agent=agent: agent.status()["traffic"]["received"] > 2, "messages come through again")  # type: ignore[misc]
         for agent in agents:
-            agent.process.terminate()
+            agent.process.send_signal(signal.SIGTERM)
         assert [agent.ended() for agent in agents] == [0] * AGENTS
     for agent, device in zip(agents, devices, strict=True):
         spent = spending(device)

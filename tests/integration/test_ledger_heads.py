@@ -1,6 +1,7 @@
 """Restored copies and clones of a device, as processes: named, and nothing is released by them."""
 
 import shutil
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -136,7 +137,7 @@ def test_killed_it_goes_on_within_seconds(pair: tuple[Device, Device]) -> None:
     with running(*pair) as (agent, other):
         for _ in range(3):
             steps(agent, spending(device).charges + 2)
-            agent.process.kill()
+            agent.process.send_signal(signal.SIGKILL)
             agent.process.wait()
             before = spending(device).charges
             agent = AgentProcess(device).ready()

@@ -106,7 +106,7 @@ def test_the_page_of_a_device_that_runs(pair: list[AgentProcess], tmp_path: Path
 
 def test_a_device_that_is_killed_is_away(pair: list[AgentProcess]) -> None:
     kitchen, cellar = pair
-    cellar.process.kill()
+    cellar.process.send_signal(signal.SIGKILL)
     cellar.ended()
     shown = sottovoce("top", "--state", cellar.device.state, "--once", "--every", "0.1")
     assert (shown.returncode, "away" in shown.stdout) == (0, True), shown.stderr

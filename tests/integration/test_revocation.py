@@ -1,6 +1,7 @@
 """Revoked devices: who hears of it, how, and what becomes of them while the rest goes on."""
 
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def test_the_newest_list_counts_and_survives(authority: Path, tmp_path: Path) ->
     for _ in range(2):
         with running(device) as (agent,):
             assert agent.status()["revocations"] == {"version": 2, "devices": 2}
-            agent.process.kill()
+            agent.process.send_signal(signal.SIGKILL)
     (device.state / NAME).write_bytes((device.state / NAME).read_bytes()[:-3])
     ended = here("agent", "run", "--config", device.config)
     assert ended.code == 6

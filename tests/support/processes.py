@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.control import ask, parameters
 from sottovoce.errors import NetworkError
+from sottovoce_lab.testbed.isolation import Process
 
 from tests.support.devices import Device
+from tests.support.forks import start
 from tests.support.waiting import PATIENCE, until
 
 SOTTOVOCE = str(Path(sys.executable).with_name("sottovoce"))
@@ -29,25 +31,31 @@ def sottovoce(*arguments: object, seconds: float = 100.0) -> subprocess.Complete
 
 
 class AgentProcess:
-    """`sottovoce agent run`, with what it says kept beside its state directory; `within` goes before the command."""
+    """`sottovoce agent run`, with what it says kept beside its state directory.
+
+    Args:
+        device: whose agent.
+        within: goes before the command, which then starts by itself; else it is a fork of what has all imports.
+    """
 
     def __init__(self, device: Device, within: Sequence[str] = ()) -> None:
         self.device = device
         self._log = device.state.with_suffix(".log")
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*within, SOTTOVOCE, "agent", "run", "--config", str(device.config)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self.process: Process
+        words = ["agent", "run", "--config", str(device.config)]
+        if within:
+            with self._log.open("ab") as log:
+                command = [*within, SOTTOVOCE, *words]
+                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        else:
+            self.process = start(words, self._log)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
-            self.process.kill()
+            self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def ready(self) -> Self:
@@ -113,7 +121,7 @@ class AgentProcess:
 
     def _answers(self) -> bool:
         found = self.ready_or_ended()
-        assert found != "ended", f"{self.device.state.name} ended with {self.process.returncode}:\n{self.log()}"
+        assert found != "ended", f"{self.device.state.name} ended with {self.process.poll()}:\n{self.log()}"
         return found == "ready"
 
 

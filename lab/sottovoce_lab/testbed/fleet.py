@@ -35,6 +35,7 @@ from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.process import FLEET_PREFIX
 from sottovoce_lab.testbed.written import save_records, tables_of
 
+_PROGRAM = "sottovoce_lab.testbed.process"
 _PORTS = range(20_000, 32_000)  # below the range from which systems take ports for outgoing connections
 _READY_SECONDS = 120.0
 _SECONDS_EACH = 4.0  # for every agent of a large fleet, to start and to stop
@@ -137,7 +138,7 @@ class ProcessFleet:
             member.past.append(member.last)
             member.last = None
         words = [str(member.config), str(options.seed + index), *on_messages(options.fault_words)]
-        member.process = self._starter.start(words, member.log)
+        member.process = self._starter.start(_PROGRAM, words, member.log)
         member.began, member.ready_s, member.killed = time.monotonic(), None, False
         if self._cut_off:
             self._tell(index)

@@ -1,10 +1,11 @@
-"""Forks the agents of a testbed from one process that has imported what they need.
+"""Forks agents from one process that has imported what they need.
 
-Run by the testbed as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`, where the fleet lives, which names it and
+Run by a testbed as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`, where the fleet lives, which names it and
 its agents in a list of processes; with one end of a pair of sockets as its standard input. There it is told, in JSON:
 
-- `[words, null]`, with two descriptors: start an agent with these words, whose standard input and log the descriptors
-  are. The answer is `[pid, null]`; once the agent has ended, `[pid, exit code]` follows.
+- `[[module, …], null]`, with two descriptors: start an agent, which is what `main` of the module does with the words
+  that follow. The descriptors become its standard input and its log. The answer is `[pid, null]`; once the agent has
+  ended, `[pid, exit code]` follows.
 - `[pid, signal]`: signal an agent; one that has ended is not signalled.
 
 Agents share code with it, and nothing else: before a fork it has no threads, no data, no keys, and has not used gRPC.
@@ -21,11 +22,11 @@ from importlib import import_module
 
 from sottovoce.registry import ALGORITHMS
 
-from sottovoce_lab.testbed import process
 from sottovoce_lab.testbed.isolation import LARGEST
 
-_LOADED_LATE = (
+_NEEDED = (
     "encodings.idna",
+    "sottovoce.agent.endurance",
     "sottovoce.algorithms.push_sum.parts",
     "sottovoce.algorithms.push_sum.published",
     "sottovoce.data.npz",
@@ -34,13 +35,14 @@ _LOADED_LATE = (
     "sottovoce.vault.numbering",
     "sottovoce.vault.rooms.gradients",
     "sottovoce.vault.rooms.published",
+    "sottovoce_lab.testbed.process",
 )
-"""By most agents; what few need, those few load."""
+"""Of most agents; what few need, those few load."""
 
 
 def main() -> int:
     """Fork agents until the testbed is gone; in an agent, its exit code."""
-    for name in _LOADED_LATE:
+    for name in _NEEDED:
         import_module(name)
     list(ALGORITHMS.values())  # which loads their public settings
     gc.collect()
@@ -72,20 +74,21 @@ def main() -> int:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for mine in (testbed, ended, waker):
                 mine.close()
-            return _agent(what, *descriptors)
+            return _agent(what[0], what[1:], *descriptors)
         running.add(pid)
         testbed.send(json.dumps([pid, None]).encode())
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _agent(words: list[str], heard: int, log: int) -> int:
+def _agent(module: str, words: list[str], heard: int, log: int) -> int:
     os.setsid()
     for descriptor, number in ((heard, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, number)
     os.close(heard)
     os.close(log)
-    return process.main(words)
+    code: int = import_module(module).main(words)
+    return code
 
 
 def _tell_ended(testbed: socket.socket, running: set[int]) -> None:

@@ -24,8 +24,8 @@ _LOOK_SECONDS = 0.02
 _UNKNOWN = 255  # the exit code of an agent when nobody was left to hear it
 
 
-class AgentProcess(Protocol):
-    """An agent's process."""
+class Process(Protocol):
+    """A process, as subprocess has them."""
 
     @property
     def pid(self) -> int:
@@ -47,9 +47,13 @@ class AgentProcess(Protocol):
         """
         ...
 
-    def send_signal(self, number: int) -> None:
+    def send_signal(self, number: int, /) -> None:
         """Signal it; nothing if it has ended."""
         ...
+
+
+class AgentProcess(Process, Protocol):
+    """An agent's process."""
 
     def tell(self, line: bytes) -> None:
         """Write to its standard input; nothing if it has ended."""
@@ -63,11 +67,12 @@ class AgentProcess(Protocol):
 class Starter(Protocol):
     """What starts agents."""
 
-    def start(self, words: list[str], log: Path) -> AgentProcess:
+    def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """Start one.
 
         Args:
-            words: of sottovoce_lab.testbed.process.
+            module: what an agent does is its `main`, which returns the exit code, and which it also does as a program.
+            words: for `main`.
             log: what it says is added to this file.
         """
         ...
@@ -80,9 +85,9 @@ class Starter(Protocol):
 class Executed:
     """Starts each as a program of its own."""
 
-    def start(self, words: list[str], log: Path) -> AgentProcess:
+    def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """See Starter."""
-        return _Program(words, log)
+        return _Program(module, words, log)
 
     def close(self) -> None:
         """Nothing to end."""
@@ -108,13 +113,13 @@ class Forked:
         self._running: dict[int, _Fork] = {}
         self._ended: int | None = None
 
-    def start(self, words: list[str], log: Path) -> AgentProcess:
+    def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """See Starter."""
         heard, ours = os.pipe()
         agent = _Fork(self, ours)
         self._starting.append(agent)
         with log.open("ab") as file:
-            self._say([words, None], heard, file.fileno())
+            self._say([[module, *words], None], heard, file.fileno())
         os.close(heard)
         while self._starting:
             self.hear(None)
@@ -186,8 +191,8 @@ def starter(isolation: Isolation, directory: Path) -> Starter:
 
 
 class _Program:
-    def __init__(self, words: list[str], log: Path) -> None:
-        command = [sys.executable, "-m", "sottovoce_lab.testbed.process", *words]
+    def __init__(self, module: str, words: list[str], log: Path) -> None:
+        command = [sys.executable, "-m", module, *words]
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True
