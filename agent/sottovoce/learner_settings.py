@@ -21,6 +21,9 @@ Deadline = Annotated[
     float, Meta(ge=1, le=1000, description="periods that a round waits for neighbours, then goes on without them")
 ]
 Fanout = Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")]
+ShareBits = Annotated[
+    int, Meta(ge=8, le=40, description="what is sent is rounded by at most 2^-share_bits: more bits, larger messages")
+]
 LongestPeriod = Annotated[
     float,
     Meta(
@@ -49,7 +52,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     fewer_steps: ClassVar[bool] = False
 
     device_keys: ClassVar[frozenset[str]] = frozenset(
-        {"begins_walk", "deadline", "fanout", "longest_period", "period", "threads"}
+        {"begins_walk", "deadline", "fanout", "longest_period", "period", "share_bits", "threads"}
     )
 
     fidelity: Literal["sound", "paper"] = "sound"

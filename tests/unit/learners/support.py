@@ -5,7 +5,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState, Schedule
+from sottovoce.algorithms.push_sum.public.machine import SHARE_BITS, WEIGHT_ONE, PushSum, PushSumState, Schedule
 from sottovoce.door import PrivacyStatement, Query
 from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Timer
 
@@ -33,6 +33,7 @@ def schedule(
     step_decay: float = 0.0,
     expected_records: int = 1,
     fanout: int = 1,
+    share_bits: int = SHARE_BITS,
 ) -> Schedule:
     return Schedule(
         learner="clipd2p",
@@ -43,6 +44,7 @@ def schedule(
         step_decay=step_decay,
         expected_records=expected_records,
         fanout=fanout,
+        share_bits=share_bits,
     )
 
 

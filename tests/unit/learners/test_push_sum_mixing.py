@@ -15,6 +15,7 @@ from tests.support.messages import share_of
 from tests.unit.learners.support import TICK, Hand, push_sum, state
 
 W_MIN = WEIGHT_ONE // 2**20
+FINEST = 40  # share_bits: one unit
 GRID = Fraction(4, 2**40)  # a few roundings
 
 OUT_SETS = {"0": ("1",), "1": ("2", "3"), "2": ("3", "0"), "3": ("0",)}  # besides itself
@@ -36,7 +37,10 @@ def _round(hands: dict[str, Hand]) -> None:
 
 
 def _vector_fleet() -> dict[str, Hand]:
-    return {node: Hand(push_sum(*peers, fanout=len(peers)), state(INITIAL[node])) for node, peers in OUT_SETS.items()}
+    return {
+        node: Hand(push_sum(*peers, fanout=len(peers), share_bits=FINEST), state(INITIAL[node]))
+        for node, peers in OUT_SETS.items()
+    }
 
 
 def test_first_step_of_the_published_vector() -> None:
@@ -109,12 +113,34 @@ def test_below_twice_the_least_weight_a_device_keeps_what_it_has() -> None:
 
 def test_a_share_keeps_the_estimate_of_a_heavy_hub() -> None:
     """The hub of a star sends no more than the largest share, and its estimate goes with it."""
-    hand = Hand(push_sum("a", "b", fanout=2), state(3000 * 0.7, weight=3000)).on(TICK)
+    hand = Hand(push_sum("a", "b", fanout=2, share_bits=FINEST), state(3000 * 0.7, weight=3000)).on(TICK)
     shares = [share_of(send.message) for send in hand.all(Send)]
     assert [share.weight for share in shares] == [MAX_WEIGHT, MAX_WEIGHT]
     for share in shares:
         assert float(share.numerator[0] / share.weight) == pytest.approx(0.7, rel=1e-12)
     assert hand.state.estimate == pytest.approx([0.7], rel=1e-12)
+
+
+@given(
+    numerator=st.lists(st.integers(-MAX_NUMERATOR, MAX_NUMERATOR), min_size=1, max_size=5),
+    weight=st.integers(2 * W_MIN, 2**60),
+    bits=st.integers(8, 40),
+)
+def test_a_share_is_rounded_and_the_rest_stays(numerator: list[int], weight: int, bits: int) -> None:
+    """On its way every z is a multiple of a power of two, at most 2^-bits, times the weight; mass is exact."""
+    before = PushSumState(np.array(numerator), weight)
+    hand = Hand(push_sum("a", size=len(numerator), share_bits=bits), before).on(TICK)
+    (share,) = [share_of(send.message) for send in hand.all(Send)]
+    after = hand.state
+    assert [int(a) + int(b) for a, b in zip(share.numerator, after.numerator, strict=True)] == numerator
+    assert share.weight + after.weight == weight
+    grid = max(1, 2 ** (share.weight.bit_length() - 1) >> bits)
+    assert not np.any(share.numerator % grid)
+    exact = [Fraction(number * share.weight, weight) for number in numerator]
+    furthest = max(abs(int(sent) - true) for sent, true in zip(share.numerator, exact, strict=True))
+    largest = max(map(abs, numerator))
+    odd, floats = Fraction(largest, weight), Fraction(largest, 2**50)  # half a weight unit; a share of the largest weight
+    assert furthest <= Fraction(grid, 2) + 1 + odd + floats
 
 
 def test_a_device_without_state_comes_back_by_receiving() -> None:

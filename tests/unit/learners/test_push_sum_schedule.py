@@ -41,7 +41,7 @@ def test_a_device_starts_with_its_model() -> None:
 @given(answered=st.booleans(), value=st.integers(-(2**50), 2**50))
 def test_what_is_sent_in_a_cycle_was_settled_before_it(answered: bool, value: int) -> None:
     """The first send cannot depend on the answer; the second does."""
-    hand = Hand(push_sum("a", "b", steps=2), state(1)).on(TICK, 0.0)
+    hand = Hand(push_sum("a", "b", steps=2, share_bits=40), state(1)).on(TICK, 0.0)
     kinds = [type(effect) for effect in hand.effects]
     assert kinds.index(Send) < kinds.index(Ask)
     assert share_of(hand.all(Send)[0].message).numerator.tolist() == [WEIGHT_ONE // 2]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, Schedule
+from sottovoce.algorithms.push_sum.public.machine import SHARE_BITS, PushSum, PushSumState, Schedule
 from sottovoce.learners import Ask, PeersChanged, Received, Send
 from sottovoce_lab.simulate import out_peers
 from sottovoce_lab.simulate.vector.push_sum import PushSumFleet
@@ -64,7 +64,7 @@ def test_no_mass_is_lost_and_none_made(loss: float) -> None:
         fleet.step()
         np.testing.assert_array_equal(fleet.mass[0], before[0])
         assert fleet.mass[1] == before[1]
-    assert np.abs(fleet.models - START).max() < 1e-9
+    assert np.abs(fleet.models - START).max() < 2.0**-SHARE_BITS
 
 
 def test_losses_come_from_the_seed() -> None:

@@ -26,7 +26,13 @@ def test_a_share_has_the_documented_form() -> None:
     payload_type, payload = encode(PushSumShare(np.array([1, -2]), 3))
     assert payload_type == TYPE
     share = envelope_pb2.PushSumShare.FromString(payload)
-    assert (share.numerator, share.weight) == (b"\x01" + b"\x00" * 7 + b"\xfe" + b"\xff" * 7, 3)
+    assert (share.size, share.width, share.shift, share.packed) == (2, 2, 0, bytes([0b01_10_0000]))
+    assert (share.numerator, share.weight) == (b"", 3)
+
+
+def test_what_version_0_1_left_to_be_sent_can_be_read() -> None:
+    share = share_of(decode(TYPE, _payload(b"\x01" + b"\x00" * 7 + b"\xfe" + b"\xff" * 7, 3)))
+    assert (share.numerator.tolist(), share.weight) == ([1, -2], 3)
 
 
 def test_a_big_endian_array_is_encoded_by_value() -> None:

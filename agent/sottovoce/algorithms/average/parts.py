@@ -37,6 +37,7 @@ def family(config: AgentConfig) -> Family:
             expected_records=1.0,
             fanout=learner.fanout,
             asks="mean",
+            share_bits=learner.share_bits,
         )
         push_sum = PushSum(schedule)
         return push_sum, PushSumCodec(push_sum)

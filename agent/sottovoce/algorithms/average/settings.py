@@ -1,6 +1,6 @@
 """What is configured of the mean of a vector a device."""
 
-from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPeriod
+from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPeriod, ShareBits
 
 
 class AverageSettings(LearnerSettings, frozen=True, tag="average"):
@@ -9,3 +9,4 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
     clip: Clip = 2.5
     fanout: Fanout = 1
     longest_period: LongestPeriod = 3_600.0
+    share_bits: ShareBits = 16

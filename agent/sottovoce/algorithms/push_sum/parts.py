@@ -65,6 +65,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         thresholds=None
         if paper or rule is None
         else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
+        share_bits=learner.share_bits,
     )
 
 

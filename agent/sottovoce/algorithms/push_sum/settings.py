@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, StepDecay
+from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, StepDecay
 from sottovoce.wrong import LARGEST
 
 Clipping = Annotated[
@@ -19,6 +19,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
 
     longest_period: LongestPeriod = 3_600.0
     fanout: Fanout = 1
+    share_bits: ShareBits = 16
     clipping: Clipping = "constant"
     clip_decay: Annotated[
         float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")

@@ -5,24 +5,29 @@ import numpy as np
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.packed import Packed, pack, unpack
 from sottovoce.wire.v1 import envelope_pb2
 
-_ENCODED = np.dtype("<i8")
+_ENCODED_BEFORE = np.dtype("<i8")
 
 
 def to_bytes(message: PushSumShare) -> bytes:
     """See PayloadCodec.to_bytes."""
+    packed = pack(message.numerator)
     return envelope_pb2.PushSumShare(
-        numerator=message.numerator.astype(_ENCODED).tobytes(), weight=message.weight
+        weight=message.weight, size=packed.size, width=packed.width, shift=packed.shift, packed=packed.data
     ).SerializeToString(deterministic=True)
 
 
 def from_bytes(payload: bytes) -> PushSumShare:
-    """See PayloadCodec.from_bytes."""
+    """See PayloadCodec.from_bytes; also of what version 0.1 has left in an outbox."""
     share = envelope_pb2.PushSumShare.FromString(payload)
-    if len(share.numerator) % _ENCODED.itemsize:
+    if len(share.numerator) % _ENCODED_BEFORE.itemsize:
         raise MessageRefused("shape", "the numerator is not a whole number of parameters")
-    numerator = np.frombuffer(share.numerator, dtype=_ENCODED).astype(np.int64)
+    if share.numerator:
+        numerator = np.frombuffer(share.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
+    else:
+        numerator = unpack(Packed(share.size, share.width, share.shift, share.packed))
     numerator.setflags(write=False)
     return PushSumShare(numerator=numerator, weight=share.weight)
 

@@ -48,9 +48,17 @@ class Receipt(_message.Message):
     def __init__(self, outcome: _Optional[_Union[Receipt.Outcome, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class PushSumShare(_message.Message):
-    __slots__ = ("numerator", "weight")
+    __slots__ = ("numerator", "weight", "size", "width", "shift", "packed")
     NUMERATOR_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    SHIFT_FIELD_NUMBER: _ClassVar[int]
+    PACKED_FIELD_NUMBER: _ClassVar[int]
     numerator: bytes
     weight: int
-    def __init__(self, numerator: _Optional[bytes] = ..., weight: _Optional[int] = ...) -> None: ...
+    size: int
+    width: int
+    shift: int
+    packed: bytes
+    def __init__(self, numerator: _Optional[bytes] = ..., weight: _Optional[int] = ..., size: _Optional[int] = ..., width: _Optional[int] = ..., shift: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...

@@ -26,6 +26,7 @@ from sottovoce_lab.audit.subject import AUDITED, Floats, Sighting, Watch
 from sottovoce_lab.audit.wiretap import Frame, overheard
 
 _UNIT = 2.0**40
+_FINEST = 40  # share_bits: rounding tells less, and what a share tells is the finest that any setting does
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
 _SECONDS = 5.5  # periods are one second
 _GOLF_SECONDS = 2.5  # two messages with all records, one to each peer
@@ -38,7 +39,7 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
     point at which the next one is taken; where the threshold is mixed, it is part of the point.
     """
     steps = terms.releases
-    schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds)
+    schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST)
 
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # private
@@ -56,7 +57,7 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
 
 def average(size: int) -> Watch:
     """Undoes averaging: the first share is half of the one release."""
-    schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean")
+    schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST)
 
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # private

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.machine import UNIT, WEIGHT_MIN, WEIGHT_ONE, Schedule, move
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT
+from sottovoce.algorithms.push_sum.public.machine import UNIT, WEIGHT_MIN, WEIGHT_ONE, Schedule, move, portion
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
 
 Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
 """From what devices believe, float64[N, P], to their releases, int64[N, P], and the grid's step."""
@@ -102,10 +102,7 @@ class PushSumFleet:
             shares, held = len(chosen) + 1, int(self._weights[device])
             if not chosen or held < shares * WEIGHT_MIN:
                 continue
-            numerator, weight = self._numerators[device] // shares, held // shares
-            if weight > MAX_WEIGHT:
-                numerator = np.rint(self._numerators[device] * (MAX_WEIGHT / held)).astype(np.int64)
-                weight = MAX_WEIGHT
+            numerator, weight = portion(self._numerators[device], held, shares, self._schedule.share_bits)
             self._numerators[device] -= numerator * len(chosen)
             self._weights[device] -= weight * len(chosen)
             self._turns[device] = (chosen[-1] + 1) % len(peers)

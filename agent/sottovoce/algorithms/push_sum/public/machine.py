@@ -6,8 +6,9 @@ comes, x ← x - γ_t/B · release. What a device sends in a cycle was settled b
 the beat of that clock alone, so that the moment of sending says nothing about how long the records took: except that a
 vault slower than a period costs whole beats, which do show. Choose a period that it keeps.
 
-Amounts are integers in units of 2^-40. A split leaves the remainder with the sender, so that the mass of the whole
-fleet is conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
+Amounts are integers in units of 2^-40. What is sent is rounded to a coarser grid, as fine as the share's weight needs,
+and so takes a third of the bytes. A split leaves the remainder with the sender, so that the mass of the whole fleet is
+conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
 
 B is a public constant, the records a device is expected to hold or to draw, because the number it really looks at is
 private under add/remove neighbours.
@@ -44,6 +45,9 @@ from sottovoce.learners.messages import Message
 UNIT = 2.0**40  # units in 1.0
 WEIGHT_ONE = 2**40
 WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
+SHARE_BITS = 16
+"""Of a share, unless it is configured."""
+
 _WEIGHT_LIMIT = 2**62  # four million devices' worth
 _CYCLE = "cycle"
 
@@ -63,6 +67,7 @@ class Schedule:
         fanout: peers sent to in one cycle.
         thresholds: how the clipping threshold moves; None where the vault's stays.
         asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
+        share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
     """
 
     learner: str
@@ -75,6 +80,7 @@ class Schedule:
     fanout: int
     thresholds: Thresholds | None = None
     asks: Literal["gradient", "mean"] = "gradient"
+    share_bits: int = SHARE_BITS
 
     @property
     def width(self) -> int:
@@ -244,9 +250,7 @@ class PushSum:
         shares = len(chosen) + 1
         if not chosen or state.weight < shares * WEIGHT_MIN:
             return state, []
-        numerator, weight = state.numerator // shares, state.weight // shares
-        if weight > MAX_WEIGHT:
-            numerator, weight = np.rint(state.numerator * (MAX_WEIGHT / state.weight)).astype(np.int64), MAX_WEIGHT
+        numerator, weight = portion(state.numerator, state.weight, shares, self.schedule.share_bits)
         share = PushSumShare(numerator, weight, state.simulated)
         recipients = [peers[i] for i in chosen]
         state = replace(
@@ -333,6 +337,25 @@ def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare
     """The state with a share, whose numerator is in this one."""
     simulated = state.simulated or share.simulated
     return replace(state, numerator=numerator, weight=state.weight + share.weight, simulated=simulated), []
+
+
+def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int) -> tuple[NDArray[np.int64], int]:
+    """One of so many equal shares, no heavier than the heaviest and rounded for its way; the rest stays.
+
+    Args:
+        numerator: int64[width], x of the device.
+        weight: w of the device, at least `shares`.
+        shares: how many, its own included.
+        share_bits: see Schedule.
+
+    Returns:
+        int64[width] and the weight.
+    """
+    part, mass = numerator // shares, weight // shares
+    if mass > MAX_WEIGHT:
+        part, mass = np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
+    coarser = max(0, mass.bit_length() - 1 - share_bits)
+    return (part + (1 << coarser >> 1)) >> coarser << coarser, mass
 
 
 def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:

@@ -1,0 +1,79 @@
+"""Whole numbers in as many bits as the largest of them takes.
+
+What all numbers are multiples of, a power of two, is taken out first. So the sender decides by its rounding how small
+they get, and nothing is lost here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.limits import MAX_PARAMETERS
+
+_BITS = 64
+_MOST_BITS = 62
+_ROWS = 2**16  # at a time; a multiple of 8, so that each part fills whole bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Numbers, packed.
+
+    Attributes:
+        size: how many.
+        width: bits of each, in two's complement, the highest first.
+        shift: every number is as many times doubled.
+        data: the bits of all, one number after another; the last byte's rest is 0.
+    """
+
+    size: int
+    width: int
+    shift: int
+    data: bytes
+
+
+def pack(numbers: NDArray[np.int64]) -> Packed:
+    """Pack int64[P], each between -2^60 and 2^60."""
+    common = int(np.bitwise_or.reduce(numbers))
+    shift = max(0, (common & -common).bit_length() - 1)
+    short = numbers >> shift
+    highest, lowest = max(int(short.max()), 0), min(int(short.min()), -1)
+    width = 1 + max(highest.bit_length(), (~lowest).bit_length())
+    parts = (_bits(part, width) for part in np.split(short, range(_ROWS, len(short), _ROWS)))
+    return Packed(len(numbers), width, shift, b"".join(np.packbits(bits).tobytes() for bits in parts))
+
+
+def unpack(packed: Packed) -> NDArray[np.int64]:
+    """The numbers, int64[P].
+
+    Raises:
+        MessageRefused: for `shape` (no numbers, or too many) or `malformed` (not the bytes that so many numbers take).
+    """
+    size, width, shift, data = packed.size, packed.width, packed.shift, packed.data
+    if not 1 <= size <= MAX_PARAMETERS:
+        raise MessageRefused("shape", f"{size} numbers, not 1 to {MAX_PARAMETERS}")
+    if width < 1 or width + shift > _MOST_BITS:
+        raise MessageRefused("malformed", f"numbers of {width} bits, {shift} times doubled")
+    if len(data) != -(-size * width // 8):
+        raise MessageRefused("malformed", f"{size} numbers of {width} bits are not {len(data)} bytes")
+    if data[-1] & ((1 << (-size * width % 8)) - 1):
+        raise MessageRefused("malformed", "bits after the last number")
+    raw, numbers = np.frombuffer(data, dtype=np.uint8), np.empty(size, dtype=np.int64)
+    for start in range(0, size, _ROWS):
+        end = min(start + _ROWS, size)
+        bits = np.unpackbits(raw[start * width // 8 : -(-end * width // 8)], count=(end - start) * width)
+        numbers[start:end] = _numbers(bits.reshape(-1, width))
+    return numbers << shift
+
+
+def _bits(numbers: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+    octets = numbers.astype(">i8").view(np.uint8).reshape(-1, _BITS // 8)
+    return np.unpackbits(octets, axis=1)[:, _BITS - width :].ravel()
+
+
+def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    full = np.repeat(bits[:, :1], _BITS, axis=1)  # the sign
+    full[:, _BITS - bits.shape[1] :] = bits
+    return np.packbits(full, axis=1).view(">i8").ravel().astype(np.int64)

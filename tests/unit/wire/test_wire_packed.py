@@ -1,0 +1,62 @@
+"""Whole numbers in as few bits as the largest takes."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.packed import Packed, pack, unpack
+
+LARGEST = 2**60
+
+
+@given(
+    numbers=st.lists(st.integers(-LARGEST, LARGEST), min_size=1, max_size=40),
+    coarser=st.integers(0, 60),
+)
+@example(numbers=[0], coarser=0)
+@example(numbers=[LARGEST, -LARGEST], coarser=0)
+@example(numbers=[-1], coarser=0)
+def test_it_comes_out_as_it_went_in(numbers: list[int], coarser: int) -> None:
+    values = np.array([number >> coarser << coarser for number in numbers])
+    packed = pack(values)
+    np.testing.assert_array_equal(unpack(packed), values)
+    assert len(packed.data) == -(-len(values) * packed.width // 8)
+    least = max((abs(int(value)) >> packed.shift).bit_length() for value in values)
+    assert packed.width <= least + 1, "no bit more than the largest and its sign take"
+
+
+def test_it_is_the_documented_form() -> None:
+    """Two's complement, the highest bit first: 8 = 1000, -16 = 10000 in units of 8 are 01 and 10; the rest is 0."""
+    assert pack(np.array([8, -16])) == Packed(size=2, width=2, shift=3, data=bytes([0b01_10_0000]))
+
+
+@pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 9, 200_003])
+def test_many_numbers_are_packed_as_few_are(size: int) -> None:
+    values = np.random.default_rng(size).integers(-(2**21), 2**21, size)
+    packed = pack(values)
+    np.testing.assert_array_equal(unpack(packed), values)
+    assert packed.width == 22
+    head = unpack(Packed(8, packed.width, packed.shift, packed.data[: packed.width]))
+    np.testing.assert_array_equal(head, values[:8])
+
+
+@pytest.mark.parametrize(
+    "packed, reason",
+    [
+        (Packed(0, 8, 0, b""), "shape"),
+        (Packed(MAX_PARAMETERS + 1, 1, 0, bytes(MAX_PARAMETERS // 8 + 1)), "shape"),
+        (Packed(1, 0, 0, b""), "malformed"),
+        (Packed(1, 63, 0, bytes(8)), "malformed"),
+        (Packed(1, 3, 60, bytes(1)), "malformed"),
+        (Packed(1, 2, 2**32 - 1, bytes(1)), "malformed"),
+        (Packed(2, 22, 0, bytes(5)), "malformed"),
+        (Packed(2, 22, 0, bytes(7)), "malformed"),
+        (Packed(1, 2, 0, b"\x01"), "malformed"),
+    ],
+)
+def test_what_cannot_be_is_refused(packed: Packed, reason: str) -> None:
+    with pytest.raises(MessageRefused) as refusal:
+        unpack(packed)
+    assert refusal.value.reason == reason
