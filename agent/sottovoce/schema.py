@@ -7,6 +7,9 @@ from pathlib import Path
 from sottovoce.durable import rename
 from sottovoce.errors import DataError
 
+PAGE_BYTES = 1024
+"""Of a database: a commit writes whole pages, and changes a few hundred bytes here and there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:
@@ -44,6 +47,7 @@ class Schema:
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Make an empty file one of the present version."""
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         self._apply(connection, 0)
 
     def version(self, connection: sqlite3.Connection, path: Path) -> int:

@@ -139,7 +139,10 @@ def test_a_share_is_rounded_and_the_rest_stays(numerator: list[int], weight: int
     exact = [Fraction(number * share.weight, weight) for number in numerator]
     furthest = max(abs(int(sent) - true) for sent, true in zip(share.numerator, exact, strict=True))
     largest = max(map(abs, numerator))
-    odd, floats = Fraction(largest, weight), Fraction(largest, 2**50)  # half a weight unit; a share of the largest weight
+    odd, floats = (
+        Fraction(largest, weight),
+        Fraction(largest, 2**50),
+    )  # half a weight unit; a share of the largest weight
     assert furthest <= Fraction(grid, 2) + 1 + odd + floats
 
 

@@ -56,19 +56,19 @@ def truncate(path: Path, keep: float) -> None:
     path.write_bytes(content[: int(len(content) * keep)])
 
 
+INDEX_PAGES = (2, 10)  # SQLite's file format: an interior page, a leaf
+
+
 def forget_in_an_index(path: Path) -> None:
     """Point the index of released queries at nothing: a look-up would find no release and draw again."""
     connection = sqlite3.connect(path)
     connection.executescript("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'charge_UPDATE'")
     connection.commit()
-    page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_charge_1'").fetchone()[
-        0
-    ]
     size = connection.execute("PRAGMA page_size").fetchone()[0]
     connection.close()
     content = bytearray(path.read_bytes())
-    place = content.rfind(bytes([7]) * 32, (page - 1) * size, page * size)
-    assert place > 0
+    pages = [start for start in range(0, len(content), size) if content[start] in INDEX_PAGES]
+    (place,) = [place for start in pages if (place := content.rfind(bytes([7]) * 32, start, start + size)) > 0]
     content[place] ^= 0xFF
     path.write_bytes(content)
 
