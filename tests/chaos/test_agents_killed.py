@@ -12,7 +12,7 @@ import pytest
 from tests.support.books import books, spending
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
-from tests.support.processes import AgentProcess
+from tests.support.processes import AGREED, AgentProcess
 from tests.support.waiting import until
 
 AGENTS, STEPS, KILLS = 4, 30, 8
@@ -33,7 +33,7 @@ def test_agents_killed_again_and_again_keep_mass_and_budget(tmp_path: Path, seed
             agents[victim] = stack.enter_context(AgentProcess(devices[victim])).ready()
         for agent in agents:
             until(lambda agent=agent: agent.status()["steps_done"] == STEPS, "every private step is done")  # type: ignore[misc]
-        until(lambda: _spread(agents) < 1e-6, "they come to agree")
+        until(lambda: _spread(agents) < AGREED, "they come to agree")
         _check_books_of(agents, devices)
 
 

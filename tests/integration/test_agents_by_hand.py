@@ -12,7 +12,7 @@ from sottovoce.identity import Fleet
 
 from tests.support.books import books, spending
 from tests.support.devices import Device, accuracy, free_port, new_device, some_records
-from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce
 from tests.support.waiting import until
 
 STEPS = 20
@@ -74,7 +74,7 @@ def _joined(state: Path, fleet: Path, seed: int) -> Device:
 
 def test_two_agents_learn_and_come_to_agree(pair: list[AgentProcess]) -> None:
     one, other = pair
-    until(lambda: np.abs(one.model() - other.model()).max() < 1e-9, "both hold the same model")
+    until(lambda: np.abs(one.model() - other.model()).max() < AGREED, "both hold the same model")
     assert accuracy(one.model()) > 0.9
 
 

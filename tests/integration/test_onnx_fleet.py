@@ -16,7 +16,7 @@ from tests.support.command import here
 from tests.support.devices import CLASSES, FEATURES, Device, new_device, some_records
 from tests.support.graphs import graph
 from tests.support.loads import meters_file
-from tests.support.processes import document, running, sottovoce
+from tests.support.processes import AGREED, document, running, sottovoce
 from tests.support.reports import check_report
 from tests.support.vaults import VaultProcess, separate_device, vault_section
 from tests.support.waiting import until
@@ -76,7 +76,7 @@ def test_agents_whose_vault_is_theirs_or_a_process_of_its_own_learn_it(
         agents = stack.enter_context(running(near, far))
         for agent in agents:
             until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
-        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < 1e-9, "both hold the same model")
+        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < AGREED, "both hold the same model")
         assert good(near, agents[0].model())
         for agent in agents:
             privacy = agent.status()["privacy"]

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.identity import Fleet
 
 from tests.support.devices import Device, free_port, new_device
-from tests.support.processes import AgentProcess, running
+from tests.support.processes import AGREED, AgentProcess, running
 from tests.support.waiting import until
 
 SAMPLED = {"sampling": "newscast", "period": 0.3}
@@ -85,7 +85,7 @@ def test_two_agents_by_seed_alone_come_to_agree(fleet: Fleet, tmp_path: Path) ->
     with running(one, other) as agents:
         for agent in agents:
             until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
-        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < 1e-9, "both hold the same model")
+        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < AGREED, "both hold the same model")
 
 
 def test_an_agent_with_static_peers_answers_no_exchange(fleet: Fleet, tmp_path: Path) -> None:

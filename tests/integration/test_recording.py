@@ -88,16 +88,21 @@ class Recording:
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         envelope = Envelope.FromString(message)
         if envelope.payload_type == LEDGER_HEAD:
-            told = LedgerHeads.FromString(envelope.payload)
-            told.head.ClearField("life")
-            told.head.ClearField("signature")
-            self.heads.add((peer.id, told.SerializeToString(deterministic=True)))
-            return encode_heads(Heads(None, None))
+            return self._told(peer, envelope.payload)
+        heads = self._told(peer, envelope.heads) if envelope.HasField("heads") else None
+        envelope.ClearField("heads")
         if len(self.sent) < CYCLES:
-            self.sent.append((peer.id, message))
+            self.sent.append((peer.id, envelope.SerializeToString(deterministic=True)))
         if len(self.sent) == CYCLES:
             self.enough()
-        return encode_receipt(Receipt())
+        return encode_receipt(Receipt(heads=heads))
+
+    def _told(self, peer: Peer, heads: bytes) -> bytes:
+        told = LedgerHeads.FromString(heads)
+        told.head.ClearField("life")
+        told.head.ClearField("signature")
+        self.heads.add((peer.id, told.SerializeToString(deterministic=True)))
+        return encode_heads(Heads(None, None))
 
     def listener(self) -> Listener:
         return Listener(handshakes=0, refused=0)
@@ -241,6 +246,5 @@ async def test_other_releases_change_what_is_sent(device: Device, incoming: list
     first = await run(device, WORLDS["as they are"], incoming)
     second = await run(device, WORLDS["as they are"], incoming, ledger=False)
     assert len(second.sent) == len(first.sent)
-    assert [len(raw) for _, raw in second.sent] == [len(raw) for _, raw in first.sent]
     assert second.sent[0] == first.sent[0], "what is sent before the first release is public"
     assert all(one != other for one, other in zip(second.sent[1:], first.sent[1:], strict=True))

@@ -17,7 +17,7 @@ from sottovoce.identity import Fleet
 from sottovoce.vault import Ledger, Spending
 
 from tests.support.devices import Device, accuracy
-from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.processes import AGREED, AgentProcess, document, running, sottovoce
 from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import PATIENCE, until
 
@@ -55,7 +55,7 @@ def test_two_agents_with_separate_vaults_learn_and_come_to_agree(fleet: Fleet, t
         agents = stack.enter_context(running(*devices))
         for agent in agents:
             until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
-        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < 1e-9, "both hold the same model")
+        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < AGREED, "both hold the same model")
         assert accuracy(agents[0].model()) > 0.9
         for agent in agents:
             privacy = agent.status()["privacy"]

@@ -21,6 +21,9 @@ from tests.support.devices import Device
 from tests.support.forks import start
 from tests.support.waiting import PATIENCE, until
 
+AGREED = 2.0**-14
+"""Between two models of push-sum that have mixed: shares are rounded to some 2^-16."""
+
 SOTTOVOCE = str(Path(sys.executable).with_name("sottovoce"))
 
 

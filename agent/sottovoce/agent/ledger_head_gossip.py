@@ -1,6 +1,6 @@
 """Tells peers how far this device's ledger has come, hears what they knew, and keeps what they tell of theirs.
 
-A peer knows the head before it sees what was paid for: links tell it before they hand a share over.
+A peer knows the head before it uses what was paid for: links tell it with the share, or before.
 """
 
 import asyncio
@@ -193,15 +193,25 @@ class LedgerHeadGossip:
             MessageRefused: the answer is malformed, or its head is not of this device.
             LedgerError: what the peer knew is newer than this ledger, or of another past.
         """
-        head, voice = self.head, self._voice
-        known = await self._on_disk(lambda: self._book.known(peer.id))
-        raw = voice.seal(peer.id, LEDGER_HEAD, encode_heads(Heads(head, known)))
+        head, question = await self.question(peer.id)
+        voice = self._voice
+        raw = voice.seal(peer.id, LEDGER_HEAD, question)
         voice.counters.wire_bytes += len(raw)
-        answer = decode_heads(await voice.transport.deliver(peer, raw, voice.timeout))
-        await self._hear(peer.id, answer.known)
-        self.detector.answered(peer.id, head, answer.known)
-        self.keeping.heard(peer.id)
-        self._told_at[peer.id] = time.monotonic()
+        await self.answered(peer.id, head, await voice.transport.deliver(peer, raw, voice.timeout))
+
+    async def question(self, peer: str) -> tuple[SignedHead, bytes]:
+        """The present head, and what tells a peer of it and asks what it knew."""
+        head = self.head
+        known = await self._on_disk(lambda: self._book.known(peer))
+        return head, encode_heads(Heads(head, known))
+
+    async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
+        """A peer has answered the question with this head; see `tell` for the errors."""
+        answer = decode_heads(raw)
+        await self._hear(peer, answer.known)
+        self.detector.answered(peer, head, answer.known)
+        self.keeping.heard(peer)
+        self._told_at[peer] = time.monotonic()
 
     def forget(self, peer: str) -> None:
         """Nothing goes to this peer any more."""

@@ -1,6 +1,6 @@
 """One link to one peer: it tries until its share is confirmed, with ever longer pauses, always with the same bytes.
 
-Before a share, at the beginning, and once a minute, it tells the peer how far this device's ledger has come.
+With a share, at the beginning, and once a minute, it tells the peer how far this device's ledger has come.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.transport import DeliveryFailed, Peer, Transport
-from sottovoce.wire import Receipt, decode_receipt
+from sottovoce.wire import Receipt, SignedHead, beside, decode_receipt
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
@@ -30,6 +30,14 @@ class Telling(Protocol):
 
     async def tell(self, peer: Peer) -> None:
         """Tell it; raises DeliveryFailed or MessageRefused when it is not known to have arrived."""
+        ...
+
+    async def question(self, peer: str) -> tuple[SignedHead, bytes]:
+        """The present head, and what tells a peer of it beside a share."""
+        ...
+
+    async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
+        """The peer has answered that; raises MessageRefused when the answer is malformed."""
         ...
 
 
@@ -128,7 +136,7 @@ class Link:
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
             try:
-                if self._head_gossip.due(self.peer.id):
+                if self._head_gossip.due(self.peer.id) and (outgoing is None or attempt > 0):
                     self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
                     await self._head_gossip.tell(self.peer)
                 if outgoing is not None:
@@ -156,10 +164,17 @@ class Link:
     async def _hand_over(self, outgoing: Outgoing, *, again: bool) -> Receipt:
         if not isinstance(outgoing.parcel, bytes):
             raise InternalError("only sealed envelopes may reach a socket")
+        raw, head = outgoing.parcel, None
+        if self._head_gossip.due(self.peer.id):
+            head, question = await self._head_gossip.question(self.peer.id)
+            raw = beside(raw, question)
         self._counters.messages += not again
         self._counters.retries += again
-        self._counters.wire_bytes += len(outgoing.parcel)
-        return decode_receipt(await self._transport.deliver(self.peer, outgoing.parcel, self._timeout))
+        self._counters.wire_bytes += len(raw)
+        receipt = decode_receipt(await self._transport.deliver(self.peer, raw, self._timeout))
+        if head is not None and receipt.heads is not None:
+            await self._head_gossip.answered(self.peer.id, head, receipt.heads)
+        return receipt
 
     def _failed(self, cause: str, explanation: str, attempt: int) -> float:
         """Count it, say it once a minute, and return the pause: full jitter over a doubling range."""

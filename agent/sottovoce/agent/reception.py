@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
@@ -16,6 +17,7 @@ from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, encode_receipt, u
 from sottovoce.wire.revocation import REVOCATIONS
 
 _OF_NOW = (TASK, PEER_EXCHANGE, LEDGER_HEAD)  # sealed when they are sent: a share may be of an earlier task
+_NO_SHARE = (*_OF_NOW, REVOCATIONS)
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
 
 
@@ -71,7 +73,8 @@ class Reception:
                 return self._exchanged(sender, opened.payload)
             if opened.payload_type == LEDGER_HEAD:
                 return await self._witnessed(sender, opened.payload)
-            receipt = await self._inbox.take(sender, opened)
+            heads = None if opened.heads is None else await self._witnessed(sender, opened.heads)
+            receipt = replace(await self._inbox.take(sender, opened), heads=heads)
         except MessageRefused as refusal:
             self._refusals.note(sender, refusal)
             raise
@@ -97,6 +100,8 @@ class Reception:
         opened = unseal(raw, fleet=own.fleet, recipient=own.node_id)
         if opened.sender != sender:
             raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
+        if opened.heads is not None and opened.payload_type in _NO_SHARE:
+            raise MessageRefused("malformed", "ledger heads stand beside a share, and this is none")
         if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
             raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
         return opened

@@ -82,16 +82,19 @@ class Receipt:
     Attributes:
         duplicate: it was applied before.
         refused: the reason in a word for which it is never applied; empty where it was.
+        heads: the answer to the ledger heads beside it; None where there were none.
     """
 
     duplicate: bool = False
     refused: str = ""
+    heads: bytes | None = None
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
     """Encodes the answer to an envelope whose effect is durable."""
     outcome = envelope_pb2.Receipt.OUTCOME_REFUSED if receipt.refused else _OUTCOMES[receipt.duplicate]
-    return envelope_pb2.Receipt(outcome=outcome, reason=receipt.refused).SerializeToString(deterministic=True)
+    message = envelope_pb2.Receipt(outcome=outcome, reason=receipt.refused, heads=receipt.heads)
+    return message.SerializeToString(deterministic=True)
 
 
 def decode_receipt(raw: bytes) -> Receipt:
@@ -104,11 +107,12 @@ def decode_receipt(raw: bytes) -> Receipt:
         message = envelope_pb2.Receipt.FromString(raw)
     except DecodeError as error:
         raise MessageRefused("malformed", "the receipt is not a protobuf message of its kind") from error
+    heads = message.heads if message.HasField("heads") else None
     if message.outcome == envelope_pb2.Receipt.OUTCOME_REFUSED:
-        return Receipt(refused=message.reason if message.reason.isalpha() else "unknown")
+        return Receipt(refused=message.reason if message.reason.isalpha() else "unknown", heads=heads)
     if message.outcome not in _OUTCOMES.values():
         raise MessageRefused("malformed", "the receipt has no outcome that this version knows")
-    return Receipt(duplicate=message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE)
+    return Receipt(duplicate=message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE, heads=heads)
 
 
 def _codec(payload_type: str) -> PayloadCodec | None:

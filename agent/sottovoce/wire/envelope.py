@@ -33,6 +33,7 @@ class Opened:
         payload_type: which message the payload holds.
         payload: the serialised message.
         task: digest of the sender's task document.
+        heads: ledger heads beside a share, each signed by itself; None where there are none.
     """
 
     sender: str
@@ -41,6 +42,7 @@ class Opened:
     payload_type: str
     payload: bytes
     task: bytes
+    heads: bytes | None = None
 
 
 def seal(
@@ -113,7 +115,14 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> Opened:
         payload_type=envelope.payload_type,
         payload=envelope.payload,
         task=envelope.task,
+        heads=envelope.heads if envelope.HasField("heads") else None,
     )
+
+
+def beside(raw: bytes, heads: bytes) -> bytes:
+    """A share's envelope with ledger heads beside it; as it was where a peer would refuse so large a message."""
+    both = raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # a field more, and the last
+    return both if len(both) <= MAX_ENVELOPE_BYTES else raw
 
 
 def parcel_content(raw: bytes) -> tuple[str, bytes]:

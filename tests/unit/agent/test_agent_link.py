@@ -14,11 +14,12 @@ from sottovoce.agent.waits import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
-from sottovoce.wire import Receipt, encode_receipt
+from sottovoce.wire import Receipt, SignedHead, beside, encode_receipt
 
 from tests.support.waiting import PATIENCE
 
 PEER = Peer("p" * 32, "192.0.2.7:7400", "p.fleet.internal")
+HEAD = SignedHead(bytes(32), 2, 1, bytes(32), bytes(16))
 APPLIED, DUPLICATE = encode_receipt(Receipt()), encode_receipt(Receipt(duplicate=True))
 
 
@@ -66,6 +67,7 @@ class Told:
     failures: list[Exception] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)
+    answers: list[bytes] = field(default_factory=list)
 
     def due(self, peer: str) -> bool:
         assert peer == PEER.id
@@ -76,6 +78,17 @@ class Told:
         if self.failures:
             raise self.failures.pop(0)
         self.told.append(len(self.sent))
+        self.owes = False
+
+    async def question(self, peer: str) -> tuple[SignedHead, bytes]:
+        assert peer == PEER.id
+        return HEAD, b"a head"
+
+    async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
+        assert (peer, head) == (PEER.id, HEAD)
+        if self.failures:
+            raise self.failures.pop(0)
+        self.answers.append(raw)
         self.owes = False
 
 
@@ -190,8 +203,8 @@ async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
     ]
 
 
-async def test_the_ledger_head_is_told_before_a_share_whenever_it_is_due() -> None:
-    bench = Bench()
+async def test_the_ledger_head_is_told_at_the_beginning_and_with_a_share_whenever_it_is_due() -> None:
+    bench = Bench(APPLIED, APPLIED, encode_receipt(Receipt(heads=b"known")))
     bench.head_gossip.owes = True
     async with bench.running():
         bench.link.offer(share(1))
@@ -201,7 +214,32 @@ async def test_the_ledger_head_is_told_before_a_share_whenever_it_is_due() -> No
         bench.head_gossip.owes = True
         bench.link.offer(share(3))
         await bench.until_confirmed(3)
-    assert bench.head_gossip.told == [0, 2], "after so many shares had been sent"
+    assert bench.head_gossip.told == [0], "after so many shares had been sent"
+    assert bench.transport.sent == [b"share 1", b"share 2", beside(b"share 3", b"a head")]
+    assert bench.head_gossip.answers == [b"known"]
+    assert bench.counters.wire_bytes == sum(map(len, bench.transport.sent))
+
+
+async def test_after_a_failure_the_head_is_told_first_and_a_share_goes_without() -> None:
+    bench = Bench(failure(), APPLIED)
+    async with bench.running():
+        await asyncio.sleep(0)
+        bench.head_gossip.owes = True
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+    assert bench.transport.sent == [beside(b"share 1", b"a head"), b"share 1"]
+    assert bench.head_gossip.told == [1]
+
+
+async def test_a_share_is_not_confirmed_before_the_answer_about_the_head_is_in_order() -> None:
+    bench = Bench(encode_receipt(Receipt(heads=b"nonsense")), DUPLICATE)
+    async with bench.running():
+        await asyncio.sleep(0)
+        bench.head_gossip.owes, bench.head_gossip.failures = True, [MessageRefused("head", "of another device")]
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+    assert bench.missed == [PEER.id]
+    assert bench.transport.sent == [beside(b"share 1", b"a head"), b"share 1"]
 
 
 async def test_no_share_leaves_as_long_as_the_head_cannot_be_told() -> None:

@@ -106,7 +106,13 @@ def test_the_largest_share_fits_an_envelope(devices: tuple[Identity, Identity]) 
 
 
 def test_receipts() -> None:
-    for receipt in (Receipt(), Receipt(duplicate=True), Receipt(refused="task")):
+    for receipt in (
+        Receipt(),
+        Receipt(duplicate=True),
+        Receipt(refused="task"),
+        Receipt(heads=b""),
+        Receipt(heads=b"h"),
+    ):
         assert decode_receipt(encode_receipt(receipt)) == receipt
     assert decode_receipt(b"\x08\x03") == Receipt(refused="unknown"), "a reason of a later version"
     assert decode_receipt(encode_receipt(Receipt(refused="a b\n"))) == Receipt(refused="unknown")

@@ -4,7 +4,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.identity import Identity, node_id
-from sottovoce.wire import Opened, seal, unseal
+from sottovoce.wire import Opened, beside, seal, unseal
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 
@@ -54,6 +54,20 @@ def test_the_signature_is_the_documented_one(devices: Devices) -> None:
 
 def test_sealing_the_same_again_gives_the_same_bytes(devices: Devices) -> None:
     assert _seal(devices) == _seal(devices)
+
+
+@pytest.mark.parametrize("heads", [b"", b"ledger heads"])
+def test_heads_stand_beside_what_was_sealed_before(devices: Devices, heads: bytes) -> None:
+    raw = _seal(devices)
+    opened = unseal(beside(raw, heads), fleet="fleet", recipient=devices[1].node_id)
+    assert opened == Opened(devices[0].node_id, 3, 7, "t/1", b"p", TASK, heads)
+    assert _reason(devices, beside(beside(raw, b"some"), b"others")) == "malformed", "once at most"
+
+
+def test_what_would_be_too_large_with_heads_goes_without(devices: Devices) -> None:
+    rest = len(_seal(devices, payload=b"")) + 8
+    raw = _seal(devices, payload=bytes(MAX_ENVELOPE_BYTES - rest))
+    assert beside(raw, bytes(100)) == raw
 
 
 def test_each_refusal_has_its_reason(devices: Devices) -> None:
@@ -109,7 +123,8 @@ def test_an_impostor_cannot_use_anothers_name_or_key(devices: Devices) -> None:
 @pytest.mark.parametrize(
     "addition",
     [
-        b"\x50\x01",  # an unknown field 10
+        b"\x50\x01",  # field 10 as a number
+        b"\x62\x01x",  # an unknown field 12
         b"\x3a\x01q",  # the payload once more: the last one counts
         b"\x28\x07",  # the same sequence number once more
         b"\x20\x00",  # a second, default incarnation

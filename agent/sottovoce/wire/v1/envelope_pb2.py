@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sottovoce/wire/v1/envelope.proto\x12\x0csottovoce.v1\"\xbf\x01\n\x08\x45nvelope\x12\r\n\x05\x66leet\x18\x01 \x01(\t\x12\x0e\n\x06sender\x18\x02 \x01(\t\x12\x11\n\trecipient\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\x04\x12\x10\n\x08sequence\x18\x05 \x01(\x04\x12\x14\n\x0cpayload_type\x18\x06 \x01(\t\x12\x0f\n\x07payload\x18\x07 \x01(\x0c\x12\x12\n\nsender_key\x18\x08 \x01(\x0c\x12\x11\n\tsignature\x18\t \x01(\x0c\x12\x0c\n\x04task\x18\n \x01(\x0c\"\xae\x01\n\x07Receipt\x12.\n\x07outcome\x18\x01 \x01(\x0e\x32\x1d.sottovoce.v1.Receipt.Outcome\x12\x0e\n\x06reason\x18\x02 \x01(\t\"c\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_APPLIED\x10\x01\x12\x15\n\x11OUTCOME_DUPLICATE\x10\x02\x12\x13\n\x0fOUTCOME_REFUSED\x10\x03\"m\n\x0cPushSumShare\x12\x11\n\tnumerator\x18\x01 \x01(\x0c\x12\x0e\n\x06weight\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\r\x12\r\n\x05width\x18\x04 \x01(\r\x12\r\n\x05shift\x18\x05 \x01(\r\x12\x0e\n\x06packed\x18\x06 \x01(\x0c\x32@\n\x04Peer\x12\x38\n\x07\x44\x65liver\x12\x16.sottovoce.v1.Envelope\x1a\x15.sottovoce.v1.Receiptb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sottovoce/wire/v1/envelope.proto\x12\x0csottovoce.v1\"\xdd\x01\n\x08\x45nvelope\x12\r\n\x05\x66leet\x18\x01 \x01(\t\x12\x0e\n\x06sender\x18\x02 \x01(\t\x12\x11\n\trecipient\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\x04\x12\x10\n\x08sequence\x18\x05 \x01(\x04\x12\x14\n\x0cpayload_type\x18\x06 \x01(\t\x12\x0f\n\x07payload\x18\x07 \x01(\x0c\x12\x12\n\nsender_key\x18\x08 \x01(\x0c\x12\x11\n\tsignature\x18\t \x01(\x0c\x12\x0c\n\x04task\x18\n \x01(\x0c\x12\x12\n\x05heads\x18\x0b \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_heads\"\xcc\x01\n\x07Receipt\x12.\n\x07outcome\x18\x01 \x01(\x0e\x32\x1d.sottovoce.v1.Receipt.Outcome\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\x05heads\x18\x03 \x01(\x0cH\x00\x88\x01\x01\"c\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_APPLIED\x10\x01\x12\x15\n\x11OUTCOME_DUPLICATE\x10\x02\x12\x13\n\x0fOUTCOME_REFUSED\x10\x03\x42\x08\n\x06_heads\"m\n\x0cPushSumShare\x12\x11\n\tnumerator\x18\x01 \x01(\x0c\x12\x0e\n\x06weight\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\r\x12\r\n\x05width\x18\x04 \x01(\r\x12\r\n\x05shift\x18\x05 \x01(\r\x12\x0e\n\x06packed\x18\x06 \x01(\x0c\x32@\n\x04Peer\x12\x38\n\x07\x44\x65liver\x12\x16.sottovoce.v1.Envelope\x1a\x15.sottovoce.v1.Receiptb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,13 +32,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.wire.v1.envelope_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ENVELOPE']._serialized_start=51
-  _globals['_ENVELOPE']._serialized_end=242
-  _globals['_RECEIPT']._serialized_start=245
-  _globals['_RECEIPT']._serialized_end=419
-  _globals['_RECEIPT_OUTCOME']._serialized_start=320
-  _globals['_RECEIPT_OUTCOME']._serialized_end=419
-  _globals['_PUSHSUMSHARE']._serialized_start=421
-  _globals['_PUSHSUMSHARE']._serialized_end=530
-  _globals['_PEER']._serialized_start=532
-  _globals['_PEER']._serialized_end=596
+  _globals['_ENVELOPE']._serialized_end=272
+  _globals['_RECEIPT']._serialized_start=275
+  _globals['_RECEIPT']._serialized_end=479
+  _globals['_RECEIPT_OUTCOME']._serialized_start=370
+  _globals['_RECEIPT_OUTCOME']._serialized_end=469
+  _globals['_PUSHSUMSHARE']._serialized_start=481
+  _globals['_PUSHSUMSHARE']._serialized_end=590
+  _globals['_PEER']._serialized_start=592
+  _globals['_PEER']._serialized_end=656
 # @@protoc_insertion_point(module_scope)

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("fleet", "sender", "recipient", "incarnation", "sequence", "payload_type", "payload", "sender_key", "signature", "task")
+    __slots__ = ("fleet", "sender", "recipient", "incarnation", "sequence", "payload_type", "payload", "sender_key", "signature", "task", "heads")
     FLEET_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     RECIPIENT_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,7 @@ class Envelope(_message.Message):
     SENDER_KEY_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
+    HEADS_FIELD_NUMBER: _ClassVar[int]
     fleet: str
     sender: str
     recipient: str
@@ -27,10 +28,11 @@ class Envelope(_message.Message):
     sender_key: bytes
     signature: bytes
     task: bytes
-    def __init__(self, fleet: _Optional[str] = ..., sender: _Optional[str] = ..., recipient: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., payload_type: _Optional[str] = ..., payload: _Optional[bytes] = ..., sender_key: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., task: _Optional[bytes] = ...) -> None: ...
+    heads: bytes
+    def __init__(self, fleet: _Optional[str] = ..., sender: _Optional[str] = ..., recipient: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., payload_type: _Optional[str] = ..., payload: _Optional[bytes] = ..., sender_key: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., task: _Optional[bytes] = ..., heads: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
-    __slots__ = ("outcome", "reason")
+    __slots__ = ("outcome", "reason", "heads")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[Receipt.Outcome]
@@ -43,9 +45,11 @@ class Receipt(_message.Message):
     OUTCOME_REFUSED: Receipt.Outcome
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    HEADS_FIELD_NUMBER: _ClassVar[int]
     outcome: Receipt.Outcome
     reason: str
-    def __init__(self, outcome: _Optional[_Union[Receipt.Outcome, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    heads: bytes
+    def __init__(self, outcome: _Optional[_Union[Receipt.Outcome, str]] = ..., reason: _Optional[str] = ..., heads: _Optional[bytes] = ...) -> None: ...
 
 class PushSumShare(_message.Message):
     __slots__ = ("numerator", "weight", "size", "width", "shift", "packed")
