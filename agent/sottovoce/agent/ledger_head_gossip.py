@@ -104,7 +104,7 @@ class LedgerHeadGossip:
         known = book.known(identity.node_id)
         if known is not None:
             check(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
-        book.take(self.head, ())
+        book.note(self.head)
 
     def attend(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
         """From now on: where to write, whom this device sends to, and who has left or is shut out.
@@ -166,7 +166,7 @@ class LedgerHeadGossip:
         """The ledger has come this far; returns once the device's own book knows."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
             head = self._signed(tip)
-            await self._on_disk(lambda: self._book.take(head, ()))
+            await self._on_disk(lambda: self._book.note(head))
             self.head = head
 
     async def inform(self) -> None:

@@ -1,6 +1,8 @@
 """The book of heads: the highest of each device, durable, bounded, and never one that does not continue another."""
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sottovoce.agent import head_book
@@ -32,6 +34,32 @@ def test_it_keeps_the_highest_head_of_each_device_over_a_restart(devices: list[I
     assert again.known(devices[2].node_id) is None
     again.close()
     assert (tmp_path / "heads.db").stat().st_mode & 0o077 == 0
+
+
+def test_a_devices_own_head_does_not_wait_for_the_disk_and_others_do(
+    devices: list[Identity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = devices[:2]
+    statements: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*where: Any, **how: Any) -> sqlite3.Connection:
+        connection = connect(*where, **how)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    book = HeadBook(tmp_path / "heads.db")
+    assert book.note(head(own, 1)).fits
+    assert not book.note(head(own, 0)).fits
+    book.take(head(other, 3), ())
+    book.close()
+    begun = [place for place, said in enumerate(statements) if said == "BEGIN IMMEDIATE"]
+    waits = [[said for said in statements[:place] if said.startswith("PRAGMA synchronous")][-1] for place in begun]
+    assert [wait.rpartition(" ")[2] for wait in waits[-2:]] == ["NORMAL", "FULL"]
+    again = HeadBook(tmp_path / "heads.db")
+    assert (again.known(own.node_id), again.known(other.node_id)) == (head(own, 1), head(other, 3))
+    again.close()
 
 
 def test_what_does_not_continue_is_not_kept_and_what_was_known_is_given_back(
