@@ -18,6 +18,7 @@ from sottovoce.config import load
 from sottovoce.door import Query
 from sottovoce.vault import Ledger, Spending
 from sottovoce.wire import decode, unseal
+from sottovoce.wire.packed import Packed, unpack
 from sottovoce.wire.v1.state_pb2 import PushSumState
 
 from tests.support.devices import Device, kernel
@@ -52,7 +53,7 @@ def books(devices: Sequence[Device]) -> Books:
     seen = {device.id: _seen(device) for device in devices}
     for device in devices:
         state, outbox = _stored(device)
-        numerator += np.frombuffer(state.numerator, dtype="<i8")
+        numerator += unpack(Packed(state.size, state.width, state.shift, state.packed))
         weight += state.weight
         for recipient, raw in outbox:
             opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)

@@ -44,7 +44,7 @@ def test_a_devices_own_head_does_not_wait_for_the_disk_and_others_do(
     connect = sqlite3.connect
 
     def traced(*where: Any, **how: Any) -> sqlite3.Connection:
-        connection = connect(*where, **how)
+        connection: sqlite3.Connection = connect(*where, **how)
         connection.set_trace_callback(statements.append)
         return connection
 
