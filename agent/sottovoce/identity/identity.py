@@ -155,8 +155,8 @@ def mode_of(directory: Path) -> tuple[Mode, Path]:
     return "fleet-ca", directory / FLEET_CERTIFICATE
 
 
-def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None = None) -> str:
-    """Checks the certificate of a device that TLS let in, again and in full: an old connection outlives its end.
+def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None = None) -> Subject:
+    """Checks the certificate of a device that TLS let in, in full: TLS knows nothing of device keys.
 
     Args:
         pem: the peer's certificate, as TLS reports it.
@@ -164,13 +164,13 @@ def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None
         now: an aware datetime; the clock's by default.
 
     Returns:
-        The peer's node id.
+        Whose it is.
 
     Raises:
         IdentityError: it is not the certificate of a device of this fleet that holds now.
     """
     certificate = decode_certificate(pem, _PEER)
-    return identity.authority.verify(certificate, now or datetime.now(UTC), _PEER).node_id
+    return identity.authority.verify(certificate, now or datetime.now(UTC), _PEER)
 
 
 def verify_credential(der: bytes, identity: Identity, now: datetime | None = None) -> Subject:

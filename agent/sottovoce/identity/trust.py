@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from hashlib import sha256
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.identity import Identity, verify_credential, verify_peer_certificate
 from sottovoce.identity.verification import Subject
+
+_MOST_VERIFIED = 256  # certificates
 
 
 class Trust:
@@ -25,6 +28,7 @@ class Trust:
         self._identity = identity
         self._revoked: frozenset[str] = frozenset()
         self._subscribers: list[Callable[[], None]] = []
+        self._verified: dict[bytes, Subject] = {}
 
     @property
     def identity(self) -> Identity:
@@ -43,12 +47,19 @@ class Trust:
     def authenticate(self, pem: bytes) -> str:
         """The node id of a peer's certificate, as TLS reports it.
 
-        A revoked device is authenticated too: it is whoever takes its messages that refuses them, and tells it why.
+        A revoked device is authenticated too: it is whoever takes its messages that refuses them, and tells it why. A
+        certificate is verified once, and then held against the clock at every call: an old connection outlives its end.
 
         Raises:
             IdentityError: it is not the certificate of a device of this fleet that holds now.
         """
-        return verify_peer_certificate(pem, self._identity)
+        now, key = datetime.now(UTC), sha256(pem).digest()
+        subject = self._verified.get(key)
+        if subject is None or not subject.not_before <= now <= subject.not_after:
+            subject = self._verified[key] = verify_peer_certificate(pem, self._identity, now)
+            if len(self._verified) > _MOST_VERIFIED:
+                self._verified.pop(next(iter(self._verified)))
+        return subject.node_id
 
     def verify(self, der: bytes, now: datetime | None = None) -> Subject:
         """Checks a certificate that came with something its device has signed.
@@ -82,6 +93,7 @@ class Trust:
                 "agent if that is meant"
             )
         self._identity = identity
+        self._verified.clear()
         self._tell()
 
     def revoke(self, node_ids: Collection[str]) -> None:

@@ -32,7 +32,7 @@ class Server:
 
     async def _echo(self, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
         (pem,) = context.auth_context()["x509_pem_cert"]
-        self.callers.append(verify_peer_certificate(pem, self.identity))
+        self.callers.append(verify_peer_certificate(pem, self.identity).node_id)
         return request
 
     async def run(self, body: Callable[[int], Awaitable[None]]) -> None:

@@ -139,7 +139,7 @@ def test_peers_are_told_apart_by_their_certificates(
     device: Identity, fleet: Fleet, expired: Identity, early: Identity, tmp_path: Path
 ) -> None:
     peer = enrol(fleet, tmp_path / "peer")
-    assert verify_peer_certificate(peer.tls_cert_pem, device) == peer.node_id
+    assert verify_peer_certificate(peer.tls_cert_pem, device).node_id == peer.node_id
     for other, explanation in ((expired, "the peer expired"), (early, "the peer is not valid before")):
         with pytest.raises(IdentityError, match=explanation):
             verify_peer_certificate(other.tls_cert_pem, device)
@@ -181,7 +181,7 @@ def test_a_binding_that_does_not_hold_is_refused(
     names = device_names(device.node_id, device.fleet)
 
     def attempt(binding: bytes | None, name: str = device.node_id, names: object = names) -> str:
-        return verify_peer_certificate(forge(binding, name, names, tls_key.public_key()), device)
+        return verify_peer_certificate(forge(binding, name, names, tls_key.public_key()), device).node_id
 
     assert attempt(good) == device.node_id
     altered = [good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :] for place in range(len(good))]

@@ -1,16 +1,19 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from ssl import DER_cert_to_PEM_cert
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.errors import ClockError, IdentityError
-from sottovoce.identity import Fleet, Identity, Trust, Validity, enrol, load
+from sottovoce.identity import Fleet, Identity, Trust, Validity, enrol, load, verify_peer_certificate
+from sottovoce.identity import trust as trust_module
 from sottovoce.identity.clock import ClockFloor
 from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
 from sottovoce.identity.request import MAX_REQUEST_BYTES, read_request
+from sottovoce.identity.verification import Subject
 
 NOW = datetime.now(UTC)
 
@@ -101,6 +104,44 @@ def test_a_trust_tells_who_subscribed_and_keeps_to_its_device(fleet: Fleet, devi
     trust.renew(device)
     trust.revoke([])
     assert told == [{other.node_id}, {other.node_id}, frozenset()]
+
+
+def test_a_certificate_is_verified_once_and_held_against_the_clock_at_every_call(
+    fleet: Fleet, device: Identity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, verified = enrol(fleet, tmp_path / "other"), []
+    verify = verify_peer_certificate
+
+    def counted(pem: bytes, identity: Identity, now: datetime | None = None) -> Subject:
+        verified.append(pem)
+        return verify(pem, identity, now)
+
+    monkeypatch.setattr(trust_module, "verify_peer_certificate", counted)
+    trust = Trust(device)
+    for _ in range(3):
+        assert trust.authenticate(other.tls_cert_pem) == other.node_id
+    assert len(verified) == 1
+    trust.renew(device)
+    assert trust.authenticate(other.tls_cert_pem) == other.node_id
+    assert len(verified) == 2, "whom this device trusts may have changed"
+    with pytest.raises(IdentityError):
+        trust.authenticate(other.tls_cert_pem.replace(b"A", b"B", 1))
+    beyond = {"expired": other.not_after + timedelta(seconds=1), "before": datetime(2020, 1, 1, tzinfo=UTC)}
+    for said, moment in beyond.items():
+        monkeypatch.setattr(trust_module, "datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
+        with pytest.raises(IdentityError, match=said):
+            trust.authenticate(other.tls_cert_pem)
+
+
+def test_only_the_newest_certificates_are_remembered(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust_module, "_MOST_VERIFIED", 2)
+    devices = [enrol(fleet, tmp_path / str(i)) for i in range(4)]
+    trust = Trust(devices[0])
+    for other in devices:
+        assert trust.authenticate(other.tls_cert_pem) == other.node_id
+    assert len(trust._verified) == 2
 
 
 def test_who_trusts_nobody_has_no_trust(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""How soon a testbed's processes are at work: as forks of one that has imported what they need, and each by itself.
+
+Measured from the moment at which the fleet begins to be built until every agent has answered; and beside it the memory
+that one agent more takes (its proportional share, PSS). The floor is the same with --isolate exec.
+
+    python benchmarks/testbed_start.py [--smoke] [--agents N ...]
+
+Ends with 1 when 8 agents take more than 1 s, 12 more than 1.5 s, or an agent more than 30 MiB, unless it only smokes.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sottovoce_lab.testbed.fleet import ProcessFleet
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.run_spec import RunSpec
+
+LIMITS = {8: 1.0, 12: 1.5}  # seconds
+MOST_MIB = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Seconds until all have answered, and MiB of one agent."""
+
+    seconds: float
+    mib: float
+
+
+def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
+    """Start a fleet once, and stop it."""
+    planned = plan(RunSpec(engine="grpc", agents=agents, period=5.0, isolate=isolate).options())
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        began = time.monotonic()
+        fleet = ProcessFleet(planned, Path(directory))
+        try:
+            fleet.start()
+            seconds = time.monotonic() - began
+            shares = [proportional_mib(member.process.pid) for member in fleet.members if member.process is not None]
+        finally:
+            fleet.stop()
+    return Start(seconds, statistics.mean(shares))
+
+
+def proportional_mib(pid: int) -> float:
+    """Memory of a process, what it shares divided by how many share it."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"process {pid} has ended")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="once, and whatever it takes")
+    parser.add_argument("--agents", type=int, nargs="+", default=list(LIMITS), help="sizes of fleets")
+    asked = parser.parse_args()
+    print("  agents   forked s     exec s    ratio   MiB each   exec MiB")
+    failed = False
+    for agents in asked.agents:
+        runs = [(start(agents, "fork"), start(agents, "exec")) for _ in range(1 if asked.smoke else 5)]
+        forked, executed = (statistics.median(run[which].seconds for run in runs) for which in (0, 1))
+        mib, exec_mib = (statistics.median(run[which].mib for run in runs) for which in (0, 1))
+        within = forked <= LIMITS.get(agents, float("inf")) and mib <= MOST_MIB
+        failed |= not within
+        numbers = f"{agents:8} {forked:10.2f} {executed:10.2f} {forked / executed:8.2f} {mib:10.1f} {exec_mib:10.1f}"
+        print(f"{numbers}  {'pass' if within else 'FAIL'}", flush=True)
+    return int(failed and not asked.smoke)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
