@@ -59,6 +59,12 @@ class LinkTable:
         for node in [node for node, link in self.links.items() if node not in chosen and link.idle]:
             self.forget(node)
 
+    def heard(self, node: str) -> None:
+        """A device speaks, so that it is there: who failed to reach it tries again now, not after a pause."""
+        link = self.links.get(node)
+        if link is not None and link.failures:
+            link.nudge()
+
     def offer(self, outgoing: Outgoing) -> None:
         """Let a message be delivered, by a link that is opened for it where its recipient is known otherwise."""
         recipient = outgoing.recipient

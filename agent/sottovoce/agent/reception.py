@@ -32,6 +32,7 @@ class Reception:
         tasks: told which task a sender has.
         counters: counts messages and refusals.
         inbox: takes what is for the learner.
+        heard: told whom a message is from that was rightly signed.
         failed: told when this device fails at one for good.
     """
 
@@ -45,6 +46,7 @@ class Reception:
         tasks: Tasks,
         counters: Counters,
         inbox: Inbox,
+        heard: Callable[[str], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._trust = trust
@@ -54,6 +56,7 @@ class Reception:
         self._tasks = tasks
         self._counters = counters
         self._inbox = inbox
+        self._heard = heard
         self._failed = failed
         self._refusals = Refusals(counters)
 
@@ -65,6 +68,7 @@ class Reception:
                 return await self._revocation_gossip.receive(sender, opened.payload)
             if self._trust.refuses(sender):
                 raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
+            self._heard(sender)
             if opened.payload_type in _OF_NOW:
                 self._tasks.heard(sender, opened.task)
             if opened.payload_type == TASK:

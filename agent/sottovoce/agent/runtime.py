@@ -139,6 +139,7 @@ class Agent:
             tasks=tasks,
             counters=counters,
             inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, serially=self.serially),
+            heard=self._table.heard,
             failed=self._fail,
         )
 
