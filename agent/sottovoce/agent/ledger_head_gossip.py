@@ -5,7 +5,6 @@ A peer knows the head before it uses what was paid for: links tell it with the s
 
 import asyncio
 import contextlib
-import math
 import os
 import time
 from collections import OrderedDict
@@ -173,17 +172,13 @@ class LedgerHeadGossip:
     async def inform(self) -> None:
         """Tell half of the keepers of the last charge, by turns; not more often than once a second.
 
-        Those that were told a head within that second, with a share, say, are of that half.
-
         Raises:
             LedgerError: see `permission`.
         """
-        now = time.monotonic()
-        if now - self._informed < INFORM_EVERY_SECONDS:
+        if time.monotonic() - self._informed < INFORM_EVERY_SECONDS:
             return
-        self._informed = now
-        told = sum(now - self._told_at.get(node, -math.inf) < INFORM_EVERY_SECONDS for node in self.keeping.nodes)
-        await self.keeping.tell(self._lags, max(0, TOLD_AT_ONCE - told))
+        self._informed = time.monotonic()
+        await self.keeping.tell(self._lags, TOLD_AT_ONCE)
 
     def due(self, peer: str) -> bool:
         """Whether this peer has yet to be told the present head, or was told it a minute ago."""

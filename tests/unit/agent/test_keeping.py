@@ -99,24 +99,6 @@ async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(flee
     assert min(head.charges for head in told if head) >= 20 - keeping.KEEPERS, "all of them by turns"
 
 
-async def test_whom_a_share_has_told_within_the_second_is_of_the_half_that_is_told(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    past = Past()
-    device = fleet.start(past)
-    await first(fleet, device)
-    assert await device.permission()
-    monkeypatch.setattr(module, "INFORM_EVERY_SECONDS", PATIENCE)
-    monkeypatch.setattr(device, "_told_at", {})
-    past.charges += 1
-    await device.advance(past.tip())
-    met = [peer for peer in fleet.peers() if peer.id in device.keeping.nodes]
-    for peer in met[:3]:
-        await device.tell(peer)
-    await device.inform()
-    assert sum(device.detector.told(peer.id) == device.head for peer in met) == keeping.TOLD_AT_ONCE
-
-
 @pytest.mark.parametrize("charges", [8, 39])
 async def test_a_restored_copy_is_named_by_its_keepers_though_nobody_else_knows_it(fleet: Fleet, charges: int) -> None:
     past = Past()
