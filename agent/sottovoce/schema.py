@@ -45,9 +45,9 @@ class Schema:
         draft.chmod(0o600)
         rename(draft, path)
 
-    def create(self, connection: sqlite3.Connection) -> None:
+    def create(self, connection: sqlite3.Connection, page_bytes: int = PAGE_BYTES) -> None:
         """Make an empty file one of the present version."""
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute(f"PRAGMA page_size = {page_bytes}")
         self._apply(connection, 0)
 
     def version(self, connection: sqlite3.Connection, path: Path) -> int:

@@ -69,12 +69,12 @@ def test_every_clipping_learns_at_a_proved_epsilon(clipping: str) -> None:
 
 
 def test_averaging_is_exact_without_noise_whatever_is_lost() -> None:
-    """No vector of digits is longer than 16·8: the clip does nothing. The grid of the release is 2^-17."""
+    """No vector of digits is longer than 16·8: the clip does nothing. Releases lie on a grid of 2^-17, shares on 2^-16."""
     asked = planned("average", cycles=120, settings={"learner.clip": 200.0}, faults=["loss=0.3"])
     final = memory.run(asked, Nobody()).document()["final"]
     assert final["rmse_clip"] == 0
     assert final["rmse_theory"] == 0
-    assert final["rmse_max"] < 2**-17
+    assert final["rmse_max"] < 2**-16
     records: Records = load("digits").records
     assert sum(map(len, asked.raw)) == len(records), "nothing is held out: there is nothing to test on"
 

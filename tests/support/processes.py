@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.control import ask, parameters
 from sottovoce.errors import NetworkError
+from sottovoce_lab.testbed.isolation import AgentProcess as Forked
 from sottovoce_lab.testbed.isolation import Process
 
 from tests.support.devices import Device
@@ -45,13 +46,14 @@ class AgentProcess:
         self.device = device
         self._log = device.state.with_suffix(".log")
         self.process: Process
+        self._forked: Forked | None = None
         words = ["agent", "run", "--config", str(device.config)]
         if within:
             with self._log.open("ab") as log:
                 command = [*within, SOTTOVOCE, *words]
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         else:
-            self.process = start(words, self._log)
+            self.process = self._forked = start(words, self._log)
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +62,8 @@ class AgentProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        if self._forked is not None:
+            self._forked.close()
 
     def ready(self) -> Self:
         """Wait for its first answer."""

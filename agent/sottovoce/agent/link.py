@@ -19,6 +19,7 @@ from sottovoce.wire import Receipt, SignedHead, beside, decode_receipt
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
+_HEADS_BYTES = 1024
 
 
 class Telling(Protocol):
@@ -136,7 +137,7 @@ class Link:
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
             try:
-                if self._head_gossip.due(self.peer.id) and (outgoing is None or attempt > 0):
+                if self._head_gossip.due(self.peer.id) and (attempt > 0 or not self._room_beside(outgoing)):
                     self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
                     await self._head_gossip.tell(self.peer)
                 if outgoing is not None:
@@ -161,11 +162,17 @@ class Link:
                 await self._confirmed(outgoing)
             return
 
+    def _room_beside(self, outgoing: Outgoing | None) -> bool:
+        """Whether a share leaves room for ledger heads: what goes in parts is always of the same bytes."""
+        if outgoing is None or not isinstance(outgoing.parcel, bytes):
+            return False
+        return len(outgoing.parcel) + _HEADS_BYTES <= self._transport.largest
+
     async def _hand_over(self, outgoing: Outgoing, *, again: bool) -> Receipt:
         if not isinstance(outgoing.parcel, bytes):
             raise InternalError("only sealed envelopes may reach a socket")
         raw, head = outgoing.parcel, None
-        if self._head_gossip.due(self.peer.id):
+        if self._head_gossip.due(self.peer.id) and self._room_beside(outgoing):
             head, question = await self._head_gossip.question(self.peer.id)
             raw = beside(raw, question)
         self._counters.messages += not again

@@ -13,7 +13,7 @@ from sottovoce.algorithms.state_codec import OtherModel, StateCodec
 from sottovoce.durable import of_the_disk, rename
 from sottovoce.errors import DataError
 from sottovoce.learners import Learner
-from sottovoce.schema import Schema
+from sottovoce.schema import PAGE_BYTES, Schema
 
 _VERSION_1 = """
 CREATE TABLE life (incarnation INTEGER NOT NULL);
@@ -39,10 +39,14 @@ DROP TABLE old_seen;
 _VERSION_3 = """
 ALTER TABLE seen ADD COLUMN refused TEXT NOT NULL DEFAULT '';
 """
+_VERSION_4 = """
+-- Push-sum's numerator is packed.
+"""
+_LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # it fills whole pages anyhow, and fewer of them are written sooner
 SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state",
-    (_VERSION_1, _VERSION_2, _VERSION_3),
+    (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
     "move state.db, state.db-wal and state.db-shm away: the device rejoins with nothing, in a new incarnation; its "
     "ledger is kept",
 )
@@ -142,10 +146,11 @@ class SqliteStore:
     def _create(self, incarnation: int, state: Any) -> None:
         draft = self._path.with_name("state.db.new")
         draft.unlink(missing_ok=True)
+        encoded = self._codec.encode(state)
         connection = sqlite3.connect(draft, isolation_level=None)
-        SCHEMA.create(connection)
+        SCHEMA.create(connection, PAGE_BYTES if len(encoded) < _LARGE_STATE else _LARGE_PAGE_BYTES)
         connection.execute("INSERT INTO life VALUES (?)", (incarnation,))
-        connection.execute("INSERT INTO learner VALUES (1, ?)", (self._codec.encode(state),))
+        connection.execute("INSERT INTO learner VALUES (1, ?)", (encoded,))
         connection.close()
         draft.chmod(0o600)
         rename(draft, self._path)

@@ -120,9 +120,8 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> Opened:
 
 
 def beside(raw: bytes, heads: bytes) -> bytes:
-    """A share's envelope with ledger heads beside it; as it was where a peer would refuse so large a message."""
-    both = raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # a field more, and the last
-    return both if len(both) <= MAX_ENVELOPE_BYTES else raw
+    """A share's envelope with ledger heads beside it."""
+    return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # a field more, and the last
 
 
 def parcel_content(raw: bytes) -> tuple[str, bytes]:

@@ -149,6 +149,7 @@ class ProcessFleet:
         if member.process is not None:
             member.process.send_signal(signal.SIGKILL)
             member.process.wait()
+            member.process.close()
             member.killed = True
 
     def cut_off(self, places: frozenset[int]) -> None:
@@ -172,8 +173,9 @@ class ProcessFleet:
         """Ask every running agent for its status.
 
         Raises:
-            SottovoceError: an agent ended that nobody had killed.
+            SottovoceError: an agent ended that nobody had killed, or none could be started again.
         """
+        self._starter.check()
         for member in self.running():
             if member.process is not None and (code := member.process.poll()) is not None:
                 raise self._died(member, code)
@@ -188,6 +190,14 @@ class ProcessFleet:
 
     def stop(self) -> list[str]:
         """Stop everything: first politely, then not. Returns the names of those that had to be killed."""
+        try:
+            return self._stop_agents()
+        finally:
+            self._starter.close()
+            if self.broker is not None:
+                self.broker.stop()
+
+    def _stop_agents(self) -> list[str]:
         stubborn = []
         processes = [(member, member.process) for member in self.members if member.process is not None]
         for _, process in processes:
@@ -202,9 +212,6 @@ class ProcessFleet:
                 process.wait()
                 stubborn.append(member.name)
             process.close()
-        self._starter.close()
-        if self.broker is not None:
-            self.broker.stop()
         return stubborn
 
     def charges_when_stopped(self, member: Member) -> int | None:

@@ -11,6 +11,7 @@ its agents in a list of processes; with one end of a pair of sockets as its stan
 Agents share code with it, and nothing else: before a fork it has no threads, no data, no keys, and has not used gRPC.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -18,11 +19,12 @@ import select
 import signal
 import socket
 import sys
+import time
 from importlib import import_module
 
 from sottovoce.registry import ALGORITHMS
 
-from sottovoce_lab.testbed.isolation import LARGEST
+from sottovoce_lab.testbed.isolation import ENDS_SECONDS, LARGEST
 
 _NEEDED = (
     "encodings.idna",
@@ -38,6 +40,9 @@ _NEEDED = (
     "sottovoce_lab.testbed.process",
 )
 """Of most agents; what few need, those few load."""
+
+
+_LOOK_SECONDS = 0.02
 
 
 def main() -> int:
@@ -56,13 +61,17 @@ def main() -> int:
     running: set[int] = set()
     while True:
         ready, _, _ = select.select([testbed, ended], [], [])
-        if ended in ready:
-            ended.recv(LARGEST)
-            _tell_ended(testbed, running)
-        if testbed not in ready:
-            continue
-        said, descriptors, _, _ = socket.recv_fds(testbed, LARGEST, 2)
+        try:
+            if ended in ready:
+                ended.recv(LARGEST)
+                _tell_ended(testbed, running)
+            if testbed not in ready:
+                continue
+            said, descriptors, _, _ = socket.recv_fds(testbed, LARGEST, 2)
+        except ConnectionError:
+            said, descriptors = b"", []
         if not said:
+            _end(running)
             return 0
         what, number = json.loads(said)
         if number is not None:
@@ -76,9 +85,10 @@ def main() -> int:
                 mine.close()
             return _agent(what[0], what[1:], *descriptors)
         running.add(pid)
-        testbed.send(json.dumps([pid, None]).encode())
         for descriptor in descriptors:
             os.close(descriptor)
+        with contextlib.suppress(ConnectionError):  # the testbed is gone, which is heard next
+            testbed.send(json.dumps([pid, None]).encode())
 
 
 def _agent(module: str, words: list[str], heard: int, log: int) -> int:
@@ -96,6 +106,21 @@ def _tell_ended(testbed: socket.socket, running: set[int]) -> None:
         pid, status = found
         running.remove(pid)
         testbed.send(json.dumps([pid, os.waitstatus_to_exitcode(status)]).encode())
+
+
+def _end(running: set[int]) -> None:
+    """The testbed is gone, and with it the agents' standard inputs: wait until they have ended, and then no longer."""
+    deadline = time.monotonic() + ENDS_SECONDS
+    while running:
+        with contextlib.suppress(ChildProcessError):
+            if pid := os.waitpid(-1, os.WNOHANG)[0]:
+                running.discard(pid)
+                continue
+        if time.monotonic() > deadline:
+            for pid in running:
+                os.kill(pid, signal.SIGKILL)
+            deadline = float("inf")
+        time.sleep(_LOOK_SECONDS)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Literal, NoReturn, Protocol
+from typing import Literal, Protocol
 
 from sottovoce.errors import NetworkError
 
@@ -19,7 +19,11 @@ Isolation = Literal["fork", "exec"]
 DEFAULT: Isolation = "fork" if sys.platform == "linux" else "exec"
 LARGEST = 2**16
 """Bytes of a message between it and a fork server."""
-_ENDS_SECONDS = 10.0
+
+ENDS_SECONDS = 20.0
+"""That agents have to end in once their testbed is gone."""
+
+_SERVER_SECONDS = ENDS_SECONDS + 10.0
 _LOOK_SECONDS = 0.02
 _UNKNOWN = 255  # the exit code of an agent when nobody was left to hear it
 
@@ -77,8 +81,16 @@ class Starter(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """See that others can be started.
+
+        Raises:
+            NetworkError: they cannot.
+        """
+        ...
+
     def close(self) -> None:
-        """End what starts agents, once they have ended."""
+        """End what starts agents, and those that still run."""
         ...
 
 
@@ -88,6 +100,9 @@ class Executed:
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """See Starter."""
         return _Program(module, words, log)
+
+    def check(self) -> None:
+        """See Starter."""
 
     def close(self) -> None:
         """Nothing to end."""
@@ -121,15 +136,26 @@ class Forked:
         with log.open("ab") as file:
             self._say([[module, *words], None], heard, file.fileno())
         os.close(heard)
-        while self._starting:
+        while agent in self._starting:
             self.hear(None)
+            self.check()
         return agent
+
+    def check(self) -> None:
+        """See Starter."""
+        if self._ended is not None:
+            raise NetworkError(
+                f"the fork server of the testbed has ended with {self._ended}: see that memory suffices, or take "
+                "--isolate exec"
+            )
 
     def close(self) -> None:
         """See Starter."""
+        for agent in (*self._starting, *self._running.values()):
+            agent.close()
         self._server.close()
         try:
-            self._process.wait(_ENDS_SECONDS)
+            self._process.wait(_SERVER_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -138,15 +164,12 @@ class Forked:
         """Signal an agent that has not ended, as far as is known."""
         if self._ended is None:
             self._say([agent.pid, number])
-        elif agent.alone:
-            os.kill(agent.pid, number)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(agent.pid, number)
 
     def hear(self, timeout: float | None) -> None:
-        """Take in all that the server has said, once it has said something or the time, in seconds, is over.
-
-        Raises:
-            NetworkError: it has ended; once, for then its agents can still be stopped.
-        """
+        """Take in all that the server has said, once it has said something or the time, in seconds, is over."""
         if self._ended is not None:
             time.sleep(_LOOK_SECONDS if timeout is None else min(_LOOK_SECONDS, timeout))
             return
@@ -175,14 +198,11 @@ class Forked:
         except ConnectionError:
             return b""
 
-    def _gone(self) -> NoReturn:
+    def _gone(self) -> None:
+        """Its agents go on, and can still be stopped."""
         self._ended = self._process.wait()
         for agent in self._running.values():
             agent.alone = True
-        raise NetworkError(
-            f"the fork server of the testbed has ended with {self._ended}: see that memory suffices, or take "
-            "--isolate exec"
-        )
 
 
 def starter(isolation: Isolation, directory: Path) -> Starter:
@@ -226,16 +246,13 @@ class _Fork:
         self.code: int | None = None
         self.alone = False
         self._server = server
-        self._heard = heard
+        self._heard: int | None = heard
 
     def poll(self) -> int | None:
         if self.code is None:
             self._server.hear(0.0)
-        if self.alone and self.code is None:
-            try:
-                os.kill(self.pid, 0)
-            except ProcessLookupError:
-                self.code = _UNKNOWN
+        if self.alone and self.code is None and _over(self.pid):
+            self.code = _UNKNOWN
         return self.code
 
     def wait(self, timeout: float | None = None) -> int:
@@ -252,8 +269,19 @@ class _Fork:
             self._server.signal(self, number)
 
     def tell(self, line: bytes) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._heard, line)
+        if self._heard is not None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._heard, line)
 
     def close(self) -> None:
-        os.close(self._heard)
+        if self._heard is not None:
+            os.close(self._heard)
+            self._heard = None
+
+
+def _over(pid: int) -> bool:
+    """Whether a process has ended; perhaps nobody has waited for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True

@@ -64,12 +64,6 @@ def test_heads_stand_beside_what_was_sealed_before(devices: Devices, heads: byte
     assert _reason(devices, beside(beside(raw, b"some"), b"others")) == "malformed", "once at most"
 
 
-def test_what_would_be_too_large_with_heads_goes_without(devices: Devices) -> None:
-    rest = len(_seal(devices, payload=b"")) + 8
-    raw = _seal(devices, payload=bytes(MAX_ENVELOPE_BYTES - rest))
-    assert beside(raw, bytes(100)) == raw
-
-
 def test_each_refusal_has_its_reason(devices: Devices) -> None:
     raw = _seal(devices)
     other = "a" * 32
