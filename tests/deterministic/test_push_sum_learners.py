@@ -69,7 +69,7 @@ def test_every_clipping_learns_at_a_proved_epsilon(clipping: str) -> None:
 
 
 def test_averaging_is_exact_without_noise_whatever_is_lost() -> None:
-    """No vector of digits is longer than 16·8: the clip does nothing. Releases lie on a grid of 2^-17, shares on 2^-16."""
+    """No vector of digits is longer than 16·8: nothing is clipped. Releases are on a grid of 2^-17, shares on 2^-16."""
     asked = planned("average", cycles=120, settings={"learner.clip": 200.0}, faults=["loss=0.3"])
     final = memory.run(asked, Nobody()).document()["final"]
     assert final["rmse_clip"] == 0
