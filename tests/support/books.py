@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.parts import schedule_of
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, contribution
 from sottovoce.algorithms.push_sum.public.machine import PushSumState as LearnerState
+from sottovoce.algorithms.push_sum.wire import numerator_of
 from sottovoce.config import load
 from sottovoce.door import Query
 from sottovoce.vault import Ledger, Spending
 from sottovoce.wire import decode, unseal
-from sottovoce.wire.packed import Packed, unpack
 from sottovoce.wire.v1.state_pb2 import PushSumState
 
 from tests.support.devices import Device, kernel
@@ -53,7 +53,7 @@ def books(devices: Sequence[Device]) -> Books:
     seen = {device.id: _seen(device) for device in devices}
     for device in devices:
         state, outbox = _stored(device)
-        numerator += unpack(Packed(state.size, state.width, state.shift, state.packed))
+        numerator += numerator_of(state)
         weight += state.weight
         for recipient, raw in outbox:
             opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)

@@ -141,6 +141,11 @@ class Forked:
             self.check()
         return agent
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended before its agents."""
+        return self._ended is not None
+
     def check(self) -> None:
         """See Starter."""
         if self._ended is not None:
@@ -201,8 +206,6 @@ class Forked:
     def _gone(self) -> None:
         """Its agents go on, and can still be stopped."""
         self._ended = self._process.wait()
-        for agent in self._running.values():
-            agent.alone = True
 
 
 def starter(isolation: Isolation, directory: Path) -> Starter:
@@ -238,20 +241,18 @@ class _Fork:
 
     Attributes:
         code: its exit code, once it has ended.
-        alone: its fork server has ended before it.
     """
 
     def __init__(self, server: Forked, heard: int) -> None:
         self.pid = 0
         self.code: int | None = None
-        self.alone = False
         self._server = server
         self._heard: int | None = heard
 
     def poll(self) -> int | None:
         if self.code is None:
             self._server.hear(0.0)
-        if self.alone and self.code is None and _over(self.pid):
+        if self.code is None and self._server.ended and _over(self.pid):
             self.code = _UNKNOWN
         return self.code
 

@@ -1,12 +1,9 @@
 """The durable state of push-sum learners."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
+from sottovoce.algorithms.push_sum.wire import numerator_of, put_numerator
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import Packed, pack, unpack
 from sottovoce.wire.v1 import state_pb2
 
 
@@ -18,23 +15,23 @@ class PushSumCodec:
 
     def encode(self, state: PushSumState) -> bytes:
         """See StateCodec.encode."""
-        packed = pack(state.numerator)
-        return state_pb2.PushSumState(
-            size=packed.size,
-            width=packed.width,
-            shift=packed.shift,
-            packed=packed.data,
+        saved = state_pb2.PushSumState(
             weight=state.weight,
             cycle=state.cycle,
             step=state.step,
             exhausted=state.exhausted,
             turn=state.turn,
-        ).SerializeToString()
+        )
+        put_numerator(saved, state.numerator)
+        return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> PushSumState:
         """See StateCodec.decode; also of version 0.1."""
         saved = state_pb2.PushSumState.FromString(raw)
-        numerator = _numerator(saved)
+        try:
+            numerator = numerator_of(saved)
+        except MessageRefused as error:
+            raise ValueError(f"its numerator: {error}") from error
         if numerator.size != self._size:
             raise OtherModel(numerator.size, self._size)
         return PushSumState(
@@ -45,12 +42,3 @@ class PushSumCodec:
             exhausted=saved.exhausted,
             turn=saved.turn,
         )
-
-
-def _numerator(saved: state_pb2.PushSumState) -> NDArray[np.int64]:
-    if saved.numerator:
-        return np.frombuffer(saved.numerator, dtype="<i8").astype(np.int64)
-    try:
-        return unpack(Packed(saved.size, saved.width, saved.shift, saved.packed))
-    except MessageRefused as error:
-        raise ValueError(f"its numerator: {error}") from error

@@ -1,35 +1,52 @@
 """Shares of push-sum mass."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.packed import Packed, pack, unpack
-from sottovoce.wire.v1 import envelope_pb2
+from sottovoce.wire.v1 import envelope_pb2, state_pb2
+
+Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
+"""A message that holds a numerator."""
 
 _ENCODED_BEFORE = np.dtype("<i8")
 
 
 def to_bytes(message: PushSumShare) -> bytes:
     """See PayloadCodec.to_bytes."""
-    packed = pack(message.numerator)
-    return envelope_pb2.PushSumShare(
-        weight=message.weight, size=packed.size, width=packed.width, shift=packed.shift, packed=packed.data
-    ).SerializeToString(deterministic=True)
+    share = envelope_pb2.PushSumShare(weight=message.weight)
+    put_numerator(share, message.numerator)
+    return share.SerializeToString(deterministic=True)
 
 
 def from_bytes(payload: bytes) -> PushSumShare:
     """See PayloadCodec.from_bytes; also of what version 0.1 has left in an outbox."""
     share = envelope_pb2.PushSumShare.FromString(payload)
-    if len(share.numerator) % _ENCODED_BEFORE.itemsize:
-        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
-    if share.numerator:
-        numerator = np.frombuffer(share.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
-    else:
-        numerator = unpack(Packed(share.size, share.width, share.shift, share.packed))
+    numerator = numerator_of(share)
     numerator.setflags(write=False)
     return PushSumShare(numerator=numerator, weight=share.weight)
+
+
+def put_numerator(message: Holder, numerator: NDArray[np.int64]) -> None:
+    """Write int64[P] into a message, packed."""
+    packed = pack(numerator)
+    message.size, message.width, message.shift, message.packed = packed.size, packed.width, packed.shift, packed.data
+
+
+def numerator_of(message: Holder) -> NDArray[np.int64]:
+    """The numerator in a message, int64[P]; also of version 0.1.
+
+    Raises:
+        MessageRefused: for `shape` or `malformed`.
+    """
+    if len(message.numerator) % _ENCODED_BEFORE.itemsize:
+        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
+    if message.numerator:
+        return np.frombuffer(message.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
+    return unpack(Packed(message.size, message.width, message.shift, message.packed))
 
 
 def check(message: PushSumShare) -> None:

@@ -269,9 +269,7 @@ class PushSum:
         """
         if not self.holds(state):
             return state, []
-        numerator, weight = state.numerator, state.weight
-        if weight > MAX_WEIGHT:
-            numerator, weight = np.rint(state.numerator * (MAX_WEIGHT / state.weight)).astype(np.int64), MAX_WEIGHT
+        numerator, weight = _share(state.numerator, state.weight, 1)
         state = replace(
             state,
             numerator=state.numerator - numerator,
@@ -351,11 +349,16 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
     Returns:
         int64[width] and the weight.
     """
-    part, mass = numerator // shares, weight // shares
-    if mass > MAX_WEIGHT:
-        part, mass = np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
+    part, mass = _share(numerator, weight, shares)
     coarser = max(0, mass.bit_length() - 1 - share_bits)
     return (part + (1 << coarser >> 1)) >> coarser << coarser, mass
+
+
+def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
+    """One of so many, or as much of it as the heaviest share holds."""
+    if weight // shares > MAX_WEIGHT:
+        return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
+    return numerator // shares, weight // shares
 
 
 def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
