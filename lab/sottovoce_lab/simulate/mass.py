@@ -12,7 +12,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.links import Outgoing, Seen
-from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, contribution
+from sottovoce.algorithms.push_sum.public.descent import contribution
+from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, PushSumShare
 from sottovoce.door import Refused
 

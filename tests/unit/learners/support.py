@@ -5,7 +5,8 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.machine import SHARE_BITS, WEIGHT_ONE, PushSum, PushSumState, Schedule
+from sottovoce.algorithms.push_sum.public.descent import SHARE_BITS, Schedule
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.door import PrivacyStatement, Query
 from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Timer
 

@@ -23,7 +23,8 @@ def family(config: AgentConfig) -> Family:
     model = Mean(width(data.transform, data.features))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
-        from sottovoce.algorithms.push_sum.public.machine import PushSum, Schedule
+        from sottovoce.algorithms.push_sum.public.descent import Schedule
+        from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
         del owner, provenance, kept  # mass has no author

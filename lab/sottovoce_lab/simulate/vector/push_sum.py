@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.machine import UNIT, WEIGHT_MIN, WEIGHT_ONE, Schedule, move, portion
+from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, move
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE, portion
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
 
 Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]

@@ -14,17 +14,16 @@ B is a public constant, the records a device is expected to hold or to draw, bec
 private under add/remove neighbours.
 """
 
-import math
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, beat, contribution, question
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
-from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
-from sottovoce.door import Answer, Query, Refused
+from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
     Ask,
@@ -42,50 +41,10 @@ from sottovoce.learners.events import (
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message
 
-UNIT = 2.0**40  # units in 1.0
 WEIGHT_ONE = 2**40
 WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
-SHARE_BITS = 16
-"""Of a share, unless it is configured."""
-
 _WEIGHT_LIMIT = 2**62  # four million devices' worth
 _CYCLE = "cycle"
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """Everything a push-sum device does, decided in public before it starts.
-
-    Attributes:
-        learner: the name under which it asks the vault.
-        size: P.
-        period: seconds from cycle to cycle.
-        steps: private gradient steps, one a cycle from the first.
-        step_size: γ of the first step.
-        step_decay: share of γ lost, linearly, by the last step.
-        expected_records: B, need not be a whole number.
-        fanout: peers sent to in one cycle.
-        thresholds: how the clipping threshold moves; None where the vault's stays.
-        asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
-        share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
-    """
-
-    learner: str
-    size: int
-    period: float
-    steps: int
-    step_size: float
-    step_decay: float
-    expected_records: float
-    fanout: int
-    thresholds: Thresholds | None = None
-    asks: Literal["gradient", "mean"] = "gradient"
-    share_bits: int = SHARE_BITS
-
-    @property
-    def width(self) -> int:
-        """Numbers that are mixed: the model, and ln C where the threshold is mixed too."""
-        return self.size + (0 if self.thresholds is None else len(self.thresholds.start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,22 +180,14 @@ class PushSum:
         state, effects = self._split(state)
         estimate, asked = state.estimate, None
         if estimate is not None and not self._done(state):
-            state, query = self._question(state, estimate)
-            asked = query.id
+            threshold, query = question(self.schedule, state.step, estimate)
+            state, asked = replace(state, threshold=threshold), query.id
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1, asked=asked)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if estimate is not None:
             effects.append(PublishModel(estimate[: self.schedule.size], state.cycle))
         return state, effects
-
-    def _question(self, state: PushSumState, estimate: NDArray[np.float64]) -> tuple[PushSumState, Query]:
-        """The gradient at the model; where the threshold moves, it is the point's last number."""
-        plan, point = self.schedule, estimate[: self.schedule.size]
-        if plan.thresholds is not None:
-            threshold = plan.thresholds.at(state.step, plan.steps, estimate)
-            state, point = replace(state, threshold=threshold), np.append(point, threshold)
-        return state, Query(plan.learner, plan.asks, state.step, point if plan.asks == "gradient" else point[:0])
 
     def _split(self, state: PushSumState) -> Step:
         """Equal shares for itself and for the next peers in turn that have confirmed their last one.
@@ -312,7 +263,9 @@ class PushSum:
         """Apply the answer that is awaited; any other changes nothing."""
         if answer.query_id != state.asked:
             return state, []
-        effects: list[Effect] = [] if state.due is None else [SetTimer(_CYCLE, self._beat(state.due, now))]
+        effects: list[Effect] = (
+            [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, self.schedule.period))]
+        )
         if isinstance(answer, Refused):
             return replace(state, exhausted=True, asked=None, due=None), effects
         numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step)
@@ -325,10 +278,6 @@ class PushSum:
             due=None,
         )
         return state, effects
-
-    def _beat(self, due: float, now: float) -> float:
-        """The first beat from now on of the clock that beat at `due`."""
-        return due + math.ceil((now - due) / self.schedule.period) * self.schedule.period
 
 
 def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:
@@ -359,41 +308,3 @@ def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDAr
     if weight // shares > MAX_WEIGHT:
         return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
     return numerator // shares, weight // shares
-
-
-def contribution(schedule: Schedule, state: PushSumState, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
-    """γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
-
-    Args:
-        schedule: gives γ_t and B.
-        state: gives t, and C_t where it moves.
-        value: int64, the release on its grid.
-        step: the grid's step.
-    """
-    if schedule.thresholds is None or state.threshold is None:
-        return move(schedule, state.step, value, step)
-    rate = _rate(schedule, state.step)
-    descent = schedule.thresholds.descent(value * np.float64(step), state.threshold, rate, schedule.expected_records)
-    return _bounded(descent * UNIT)
-
-
-def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
-    """The same where the threshold stays, of one device or of many: int64 of the shape of `value`.
-
-    Args:
-        schedule: gives γ_t and B.
-        done: t, private steps before this one.
-        value: int64[..., P], releases on their grid.
-        step: the grid's step.
-    """
-    return _bounded(value * (_rate(schedule, done) / schedule.expected_records * step * UNIT))
-
-
-def _rate(schedule: Schedule, done: int) -> float:
-    """γ_t."""
-    return schedule.step_size * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
-
-
-def _bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    bounded: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-    return bounded

@@ -1,0 +1,130 @@
+"""Private steps: what a device asks its vault on each beat of its own clock, and how far an answer moves its numbers.
+
+All that is said here is public: a schedule is settled before a device starts, and an answer is a release.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
+from sottovoce.door import Query
+
+UNIT = 2.0**40  # units in 1.0
+SHARE_BITS = 16
+"""Of what is sent, unless it is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Everything a push-sum device does, decided in public before it starts.
+
+    Attributes:
+        learner: the name under which it asks the vault.
+        size: P.
+        period: seconds from cycle to cycle.
+        steps: private gradient steps, one a cycle from the first.
+        step_size: γ of the first step.
+        step_decay: share of γ lost, linearly, by the last step.
+        expected_records: B, need not be a whole number.
+        fanout: peers sent to in one cycle.
+        thresholds: how the clipping threshold moves; None where the vault's stays.
+        asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
+        share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
+    """
+
+    learner: str
+    size: int
+    period: float
+    steps: int
+    step_size: float
+    step_decay: float
+    expected_records: float
+    fanout: int
+    thresholds: Thresholds | None = None
+    asks: Literal["gradient", "mean"] = "gradient"
+    share_bits: int = SHARE_BITS
+
+    @property
+    def width(self) -> int:
+        """Numbers that are mixed: the model, and ln C where the threshold is mixed too."""
+        return self.size + (0 if self.thresholds is None else len(self.thresholds.start))
+
+
+class Asked(Protocol):
+    """What a state says of the question that the vault is answering."""
+
+    @property
+    def step(self) -> int:
+        """Private steps finished; the slot of that question."""
+        ...
+
+    @property
+    def threshold(self) -> float | None:
+        """C_t that it was asked with, where it moves."""
+        ...
+
+
+def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[float | None, Query]:
+    """The next question: for the gradient at the model; where the threshold moves, it is the point's last number.
+
+    Args:
+        plan: what is asked for.
+        step: private steps finished.
+        estimate: float64[width], what the device believes in.
+
+    Returns:
+        C_t where it moves, else None; and the question.
+    """
+    threshold, point = None, estimate[: plan.size]
+    if plan.thresholds is not None:
+        threshold = plan.thresholds.at(step, plan.steps, estimate)
+        point = np.append(point, threshold)
+    return threshold, Query(plan.learner, plan.asks, step, point if plan.asks == "gradient" else point[:0])
+
+
+def beat(due: float, now: float, period: float) -> float:
+    """The first beat from now on of the clock that beat at `due`."""
+    return due + math.ceil((now - due) / period) * period
+
+
+def contribution(schedule: Schedule, state: Asked, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
+    """γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
+
+    Args:
+        schedule: gives γ_t and B.
+        state: gives t, and C_t where it moves.
+        value: int64, the release on its grid.
+        step: the grid's step.
+    """
+    if schedule.thresholds is None or state.threshold is None:
+        return move(schedule, state.step, value, step)
+    rate = _rate(schedule, state.step)
+    descent = schedule.thresholds.descent(value * np.float64(step), state.threshold, rate, schedule.expected_records)
+    return _bounded(descent * UNIT)
+
+
+def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
+    """The same where the threshold stays, of one device or of many: int64 of the shape of `value`.
+
+    Args:
+        schedule: gives γ_t and B.
+        done: t, private steps before this one.
+        value: int64[..., P], releases on their grid.
+        step: the grid's step.
+    """
+    return _bounded(value * (_rate(schedule, done) / schedule.expected_records * step * UNIT))
+
+
+def _rate(schedule: Schedule, done: int) -> float:
+    """γ_t."""
+    return schedule.step_size * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
+
+
+def _bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    bounded: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+    return bounded
