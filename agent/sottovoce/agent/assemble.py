@@ -134,7 +134,8 @@ def _with_vault(
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = _book(config.agent.state) if family.keeps_records else None
     kept = () if book is None else book.load()
-    provenance, trust = FleetProvenance(identity), Trust(identity)
+    trust = Trust(identity)
+    provenance = FleetProvenance(identity, task.digest, trust.refuses)
     trust.subscribe(lambda: provenance.renew(trust.identity))
     learner, codec = family.learner(identity.node_id, provenance, kept)
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)

@@ -17,7 +17,7 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, HandingOff, Learner, Progress, Settling, State
 from sottovoce.learners.messages import Message
-from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
+from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
 
 __all__ = [
     "Ask",
@@ -43,6 +43,7 @@ __all__ = [
     "Settling",
     "Shelf",
     "Shelve",
+    "Signed",
     "State",
     "Timer",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,9 @@ class PublishedRecord:
         """Owner and slot."""
         return self.owner, self.slot
 
-    def signed_bytes(self, fleet: str) -> bytes:
-        """What the owner signs: each field after its length, in a domain of its own."""
+    def signed_bytes(self, fleet: str, task: bytes) -> bytes:
+        """See Signed.signed_bytes: of no task, since it says itself how it was perturbed."""
+        del task
         how = self.perturbation
         epsilon = b"" if how.epsilon is None else struct.pack(">d", how.epsilon)
         fields = (
@@ -80,19 +81,54 @@ class PublishedRecord:
         return _DOMAIN + b"".join(struct.pack(">Q", len(field)) + field for field in fields)
 
 
-class Provenance(Protocol):
-    """Signs a device's own records and verifies those of others."""
+class Signed(Protocol):
+    """What its owner has signed, and what travels on under that signature, from device to device."""
 
-    def signed(self, record: PublishedRecord) -> PublishedRecord:
-        """The same record with this device's credential and signature."""
+    @property
+    def owner(self) -> str:
+        """Node id."""
         ...
 
-    def verify(self, record: PublishedRecord) -> None:
+    @property
+    def credential(self) -> bytes:
+        """The owner's certificate, DER."""
+        ...
+
+    @property
+    def signature(self) -> bytes:
+        """The owner's, over `signed_bytes`."""
+        ...
+
+    def signed_bytes(self, fleet: str, task: bytes) -> bytes:
+        """What the owner signs: each field after its length, in a domain of its own.
+
+        Args:
+            fleet: its name.
+            task: digest of the fleet's task document.
+        """
+        ...
+
+
+S = TypeVar("S", bound=Signed)
+
+
+class Provenance(Protocol):
+    """Signs what a device publishes itself, and verifies what others did."""
+
+    def signed(self, own: S) -> S:
+        """The same with this device's credential and signature."""
+        ...
+
+    def verify(self, published: Signed) -> None:
         """Check that its owner published it.
 
         Raises:
             MessageRefused: it did not, or is not of this fleet.
         """
+        ...
+
+    def refuses(self, owner: str) -> bool:
+        """Whether the fleet has revoked a device."""
         ...
 
 

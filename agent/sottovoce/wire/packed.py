@@ -5,6 +5,7 @@ they get, and nothing is lost here.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,30 @@ class Packed:
     width: int
     shift: int
     data: bytes
+
+
+class Holder(Protocol):
+    """A protobuf message that holds packed numbers in fields of these names."""
+
+    size: int
+    width: int
+    shift: int
+    packed: bytes
+
+
+def put(message: Holder, numbers: NDArray[np.int64]) -> None:
+    """Write int64[P] into a message, packed."""
+    packed = pack(numbers)
+    message.size, message.width, message.shift, message.packed = packed.size, packed.width, packed.shift, packed.data
+
+
+def taken(message: Holder) -> NDArray[np.int64]:
+    """The numbers in a message, int64[P].
+
+    Raises:
+        MessageRefused: for `shape` or `malformed`.
+    """
+    return unpack(Packed(message.size, message.width, message.shift, message.packed))
 
 
 def pack(numbers: NDArray[np.int64]) -> Packed:

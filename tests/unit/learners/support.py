@@ -1,17 +1,33 @@
 """A push-sum learner by hand: one event at a time, its effects sorted."""
 
-from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.descent import SHARE_BITS, Schedule
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.door import PrivacyStatement, Query
-from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Timer
+from sottovoce.errors import MessageRefused
+from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Signed, Timer
 
 E = TypeVar("E", Send, Ask, PublishModel, SetTimer)
+S = TypeVar("S", bound=Signed)
 TICK = Timer("cycle")
+
+
+class Stamp:
+    """A provenance that signs with a word and believes only it. Whoever is called `revoked` is."""
+
+    def signed(self, own: S) -> S:
+        return cast(S, replace(cast(Any, own), signature=b"mine"))
+
+    def verify(self, published: Signed) -> None:
+        if published.signature != b"mine":
+            raise MessageRefused("provenance", "a published record was not signed by its owner")
+
+    def refuses(self, owner: str) -> bool:
+        return owner == "revoked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from sottovoce.learners import (
 )
 from sottovoce.perturbation import scheme
 
-from tests.unit.learners.support import FakeRelease
+from tests.unit.learners.support import FakeRelease, Stamp
 
 E = TypeVar("E", Send, Ask, PublishModel, SetTimer, Forget, Shelve)
 TICK = Timer("cycle")
@@ -40,17 +40,6 @@ SCHEME = scheme("exact", 2, 2, None)
 HOW = Perturbation("exact", 2, 2, None)
 ONE = 2**30  # 1.0 on the grid of exact records
 LAMBDA = 1e-4
-
-
-class Stamp:
-    """A provenance that signs with a word and believes only it."""
-
-    def signed(self, record: PublishedRecord) -> PublishedRecord:
-        return replace(record, signature=b"mine")
-
-    def verify(self, record: PublishedRecord) -> None:
-        if record.signature != b"mine":
-            raise MessageRefused("provenance", "a published record was not signed by its owner")
 
 
 class Hand:

@@ -78,13 +78,13 @@ def test_an_empty_shelf_holds_nothing() -> None:
 def test_every_field_is_signed() -> None:
     one = record("a")
     fields = [
-        one.signed_bytes("fleet"),
-        one.signed_bytes("other"),
-        record("b").signed_bytes("fleet"),
-        record("a", 1).signed_bytes("fleet"),
-        replace(one, values=one.values + 1).signed_bytes("fleet"),
+        one.signed_bytes("fleet", b"task"),
+        one.signed_bytes("other", b"task"),
+        record("b").signed_bytes("fleet", b"task"),
+        record("a", 1).signed_bytes("fleet", b"task"),
+        replace(one, values=one.values + 1).signed_bytes("fleet", b"task"),
         *(
-            replace(one, perturbation=replace(HOW, **change)).signed_bytes("fleet")
+            replace(one, perturbation=replace(HOW, **change)).signed_bytes("fleet", b"task")
             for change in ({"scheme": "laplace"}, {"features": 4}, {"classes": 3}, {"epsilon": 2.0}, {"epsilon": None})
         ),
     ]

@@ -23,6 +23,12 @@ def _wire() -> Any:
     return wire
 
 
+def _contributions() -> Any:
+    from sottovoce.algorithms.contributions import wire
+
+    return wire
+
+
 def _relation(settings: PushSumSettings) -> Relation:
     return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size shows how many
 
@@ -32,7 +38,7 @@ def _of_push_sum(**own: Any) -> Algorithm:
         parts=_parts,
         relation=_relation,
         regression=True,
-        payloads={"push-sum-share/1": _wire},
+        payloads={"push-sum-share/1": _wire, "contributions/1": _contributions},
         audit={"data.features": 256, "data.classes": 2},
         **own,
     )

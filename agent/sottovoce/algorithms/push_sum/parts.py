@@ -35,11 +35,26 @@ def family(config: AgentConfig) -> Family:
     kernel = kernel_of(config)
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        del kept
+        schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
+        if learner.mixing == "contributions":
+            from sottovoce.algorithms.contributions.public.machine import Mixer
+            from sottovoce.algorithms.contributions.state_codec import ContributionsCodec
+
+            most = learner.steps if config.task.steps is None else config.task.steps
+            mixer = Mixer(
+                schedule,
+                initial,
+                owner=owner,
+                provenance=provenance,
+                capacity=learner.contributors,
+                most_steps=most,
+            )
+            return mixer, ContributionsCodec(mixer)
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
-        del owner, provenance, kept  # mass has no author
-        push_sum = PushSum(schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED))
+        push_sum = PushSum(schedule, initial)  # whose mass has no author
         return push_sum, PushSumCodec(push_sum)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)

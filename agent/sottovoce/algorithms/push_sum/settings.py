@@ -5,8 +5,12 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, StepDecay
-from sottovoce.wrong import LARGEST
+from sottovoce.wrong import LARGEST, wrong
 
+Mixing = Annotated[
+    Literal["push-sum", "contributions"],
+    Meta(description="what devices send: shares of a model, or what each has put into it, signed, which few can bend"),
+]
 Clipping = Annotated[
     Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
 ]
@@ -20,6 +24,10 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     longest_period: LongestPeriod = 3_600.0
     fanout: Fanout = 1
     share_bits: ShareBits = 16
+    mixing: Mixing = "push-sum"
+    contributors: Annotated[
+        int, Meta(ge=2, le=1024, description="contributions: devices whose contributions one holds, beside its own")
+    ] = 64
     clipping: Clipping = "constant"
     clip_decay: Annotated[
         float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
@@ -27,6 +35,14 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     clip_quantile: Annotated[
         float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
     ] = 0.2
+
+    def __post_init__(self) -> None:
+        """The papers know push-sum alone."""
+        super().__post_init__()
+        if self.mixing != "push-sum" and self.fidelity == "paper":
+            raise wrong(
+                "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
+            )
 
 
 class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):

@@ -1,9 +1,10 @@
 """The durable state of push-sum learners."""
 
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
-from sottovoce.algorithms.push_sum.wire import numerator_of, put_numerator
+from sottovoce.algorithms.push_sum.wire import numerator_of
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import MessageRefused
+from sottovoce.wire.packed import put
 from sottovoce.wire.v1 import state_pb2
 
 
@@ -22,7 +23,7 @@ class PushSumCodec:
             exhausted=state.exhausted,
             turn=state.turn,
         )
-        put_numerator(saved, state.numerator)
+        put(saved, state.numerator)
         return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> PushSumState:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
-from sottovoce.wire.packed import Packed, pack, unpack
+from sottovoce.wire.packed import put, taken
 from sottovoce.wire.v1 import envelope_pb2, state_pb2
 
 Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
@@ -18,7 +18,7 @@ _ENCODED_BEFORE = np.dtype("<i8")
 def to_bytes(message: PushSumShare) -> bytes:
     """See PayloadCodec.to_bytes."""
     share = envelope_pb2.PushSumShare(weight=message.weight)
-    put_numerator(share, message.numerator)
+    put(share, message.numerator)
     return share.SerializeToString(deterministic=True)
 
 
@@ -28,12 +28,6 @@ def from_bytes(payload: bytes) -> PushSumShare:
     numerator = numerator_of(share)
     numerator.setflags(write=False)
     return PushSumShare(numerator=numerator, weight=share.weight)
-
-
-def put_numerator(message: Holder, numerator: NDArray[np.int64]) -> None:
-    """Write int64[P] into a message, packed."""
-    packed = pack(numerator)
-    message.size, message.width, message.shift, message.packed = packed.size, packed.width, packed.shift, packed.data
 
 
 def numerator_of(message: Holder) -> NDArray[np.int64]:
@@ -46,7 +40,7 @@ def numerator_of(message: Holder) -> NDArray[np.int64]:
         raise MessageRefused("shape", "the numerator is not a whole number of parameters")
     if message.numerator:
         return np.frombuffer(message.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
-    return unpack(Packed(message.size, message.width, message.shift, message.packed))
+    return taken(message)
 
 
 def check(message: PushSumShare) -> None:

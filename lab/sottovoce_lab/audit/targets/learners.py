@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
@@ -18,13 +19,15 @@ from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
 from sottovoce.kernels.gossip_rules import LAMBDA, RULES
 from sottovoce.kernels.one_vs_all import copies
 from sottovoce.kernels.ridge import ridge
-from sottovoce.learners import PublishedRecord
+from sottovoce.learners import Signed
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import Vault
 from sottovoce.vault.rooms.gradients import GradientTerms
 
 from sottovoce_lab.audit.subject import AUDITED, Floats, Sighting, Watch
 from sottovoce_lab.audit.wiretap import Frame, overheard
+
+S = TypeVar("S", bound=Signed)
 
 _UNIT = 2.0**40
 _FINEST = 40  # share_bits: rounding tells less, and what a share tells is the finest that any setting does
@@ -131,12 +134,17 @@ def gradient_walk(features: int, classes: int) -> Watch:
 class Unchecked:
     """Implements sottovoce.learners.Provenance with signatures that nobody checks."""
 
-    def signed(self, record: PublishedRecord) -> PublishedRecord:
+    def signed(self, own: S) -> S:
         """See Provenance.signed."""
-        return replace(record, credential=b"audited", signature=bytes(64))
+        return cast(S, replace(cast(Any, own), credential=b"audited", signature=bytes(64)))
 
-    def verify(self, record: PublishedRecord) -> None:
+    def verify(self, published: Signed) -> None:
         """See Provenance.verify."""
+
+    def refuses(self, owner: str) -> bool:
+        """See Provenance.refuses."""
+        del owner
+        return False
 
 
 def _other(frame: Frame) -> InternalError:

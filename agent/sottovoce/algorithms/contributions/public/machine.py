@@ -1,0 +1,336 @@
+"""Learning from contributions: every device publishes what it has put into the model, and nobody's word about others.
+
+A device adds up its own releases, each times γ_t/B, and signs the sum: its contribution. Contributions travel whole,
+from device to device, each under its maker's signature; of one maker the one of most steps counts. A model is the
+public start less a mean of contributions that few of them cannot bend (robust.py). So it follows from a set that grows
+in one way only, whatever is lost, late, repeated or refused on the way: who holds the same has the same model.
+
+What one device can do to the others is bounded by one contribution, its own. Nothing is handed over, so that nobody
+runs dry beside a device that is slow, away or cut off; and when a device is revoked, all it has done leaves with it.
+
+On the beat of its own clock a device signs what it has added since the last, sends to the next peers in turn what they
+lack, and asks its vault for a gradient at its model: so the moment of sending says nothing about its records.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
+from sottovoce.algorithms.contributions.public.robust import robust_mean
+from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, beat, contribution, question
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.door import Answer, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    Forget,
+    PeersChanged,
+    PublishModel,
+    Received,
+    Returned,
+    Send,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.learner import Belief, Progress
+from sottovoce.learners.messages import Message
+from sottovoce.learners.published import Provenance
+
+_CYCLE = "cycle"
+_UNIT_BITS = 40
+_MOST_NUMBERS = 2**18
+"""In the contributions of one message, unless one alone has more."""
+
+Held = Mapping[int, Contribution]
+"""By the rank of the owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContributionsState:
+    """What a device knows. Never changed in place; peers, pending and what the peers hold are not kept.
+
+    Attributes:
+        numerator: int64[width], its own sum in units of 2^-40, unrounded.
+        held: the contributions of others, and its own as it was last signed.
+        cycle: cycles begun.
+        step: private steps finished; the slot of the next query.
+        turn: where in the peers the next cycle begins.
+        exhausted: the vault has refused for good.
+        simulated: a seeded release is part of it.
+        peers: node ids it may send to, in rotation.
+        known: steps of what each of them holds, by rank, as it last said, and as it was sent since.
+        pending: peers that have not confirmed the last message.
+        asked: id of the query the vault is answering, if any.
+        threshold: C_t that it was asked with, where it moves.
+        due: when the next cycle should have begun, if it waits for the vault.
+    """
+
+    numerator: NDArray[np.int64]
+    held: Held = field(default_factory=dict)
+    cycle: int = 0
+    step: int = 0
+    turn: int = 0
+    exhausted: bool = False
+    simulated: bool = False
+    peers: tuple[str, ...] = ()
+    known: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    pending: frozenset[str] = frozenset()
+    asked: bytes | None = None
+    threshold: float | None = None
+    due: float | None = None
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced; amounts are integers in units of 2^-40."""
+        return {
+            "numerator": self.numerator.tolist(),
+            "held": {one.owner: one.steps for one in self.held.values()},
+            "cycle": self.cycle,
+            "step": self.step,
+            "pending": sorted(self.pending),
+        }
+
+
+Step = tuple[ContributionsState, list[Effect]]
+
+
+class Mixer:
+    """The state machine.
+
+    Args:
+        schedule: what it does.
+        initial: float64[P], the public start, the same for the whole fleet.
+        owner: node id of this device.
+        provenance: signs and verifies contributions.
+        capacity: contributions of others held, at most: those of the lowest ranks.
+        most_steps: that any device of the fleet takes.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        initial: NDArray[np.float64],
+        *,
+        owner: str,
+        provenance: Provenance,
+        capacity: int,
+        most_steps: int,
+    ) -> None:
+        self.schedule = schedule
+        self._owner = owner
+        self._rank = rank(owner)
+        self._provenance = provenance
+        self._capacity = capacity
+        self._most_steps = most_steps
+        beside = () if schedule.thresholds is None else schedule.thresholds.start
+        self._start = np.append(initial, beside)
+
+    def fresh(self) -> ContributionsState:
+        """The state of a device that joins: it has put nothing in, and holds nothing."""
+        return ContributionsState(np.zeros(self.schedule.width, dtype=np.int64))
+
+    def bereft(self, releases: int) -> ContributionsState:
+        """The same: others hold what it has put in, and the ledger hands out its releases again, from the first."""
+        del releases
+        return self.fresh()
+
+    def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
+        """See Learner.resumed; what was signed for another task, or by a device that is revoked now, is dropped."""
+        return replace(state, held={at: one for at, one in state.held.items() if self._holds(one)}, pending=pending)
+
+    def _holds(self, one: Contribution) -> bool:
+        if one.steps > self._most_steps or self._provenance.refuses(one.owner):
+            return False
+        try:
+            self._provenance.verify(one)
+        except MessageRefused:
+            return False
+        return True
+
+    def progress(self, state: ContributionsState) -> Progress:
+        """See Learner.progress."""
+        return Progress(
+            phase="mixing" if self._done(state) else "learning",
+            steps_done=state.step,
+            steps=self.schedule.steps,
+            exhausted=state.exhausted,
+            details={"contributions_held": len(state.held)},
+        )
+
+    def belief(self, state: ContributionsState) -> Belief | None:
+        """See Settling: which contributions it holds, and what it knows that its peers lack."""
+        if not self._done(state):
+            return None
+        lacking = tuple(peer for peer in state.peers if self._lacking(state, peer) is not None)
+        return Belief(np.empty(0), (_steps(state.held), lacking))
+
+    def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
+        """The model, float64[width]: the start, less the robust mean of what it holds, in the order of ranks."""
+        if not state.held:
+            return self._start
+        everything = np.stack([state.held[at].numerator for at in sorted(state.held)])
+        return self._start - robust_mean(everything / UNIT)
+
+    def _done(self, state: ContributionsState) -> bool:
+        return state.exhausted or state.step >= self.schedule.steps
+
+    def start(self, state: ContributionsState, now: float) -> Step:
+        """Begin, or go on after a restart."""
+        return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), self._published(state)]
+
+    def _published(self, state: ContributionsState) -> PublishModel:
+        return PublishModel(self.estimate(state)[: self.schedule.size], state.cycle)
+
+    def on(self, state: ContributionsState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        match event:
+            case Timer():
+                return self._tick(state, now)
+            case Received(sender, message):
+                return self._receive(state, sender, message)
+            case Delivered(recipient):
+                return replace(state, pending=state.pending - {recipient}), []
+            case Returned(recipient):
+                known = {peer: held for peer, held in state.known.items() if peer != recipient}
+                return replace(state, pending=state.pending - {recipient}, known=known), []
+            case PeersChanged(peers):
+                return self._meet(state, peers)
+            case _:
+                return self._answered(state, event, now)
+
+    def _tick(self, state: ContributionsState, now: float) -> Step:
+        if state.asked is not None:
+            return replace(state, due=now), []
+        state, effects = self._send(self._signed(self._without_revoked(state)))
+        asked = None
+        if not self._done(state):
+            threshold, query = question(self.schedule, state.step, self.estimate(state))
+            state, asked = replace(state, threshold=threshold), query.id
+            effects.append(Ask(query))
+        state = replace(state, cycle=state.cycle + 1, asked=asked)
+        return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), self._published(state)]
+
+    def _without_revoked(self, state: ContributionsState) -> ContributionsState:
+        if not any(self._provenance.refuses(one.owner) for one in state.held.values()):
+            return state
+        left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
+        return replace(state, held=left)
+
+    def _signed(self, state: ContributionsState) -> ContributionsState:
+        """With its own contribution as it is now, rounded for its way: it counts here as it counts elsewhere."""
+        last = state.held.get(self._rank)
+        if state.step == 0 or (last is not None and last.steps == state.step):
+            return state
+        coarser = _UNIT_BITS - self.schedule.share_bits
+        numerator = (state.numerator + (1 << coarser >> 1)) >> coarser << coarser
+        numerator.setflags(write=False)
+        own = Contribution(self._owner, state.step, numerator, simulated=state.simulated)
+        return replace(state, held={**state.held, self._rank: self._provenance.signed(own)})
+
+    def _send(self, state: ContributionsState) -> Step:
+        """To the next peers in turn that have confirmed the last message, and lack something."""
+        peers = state.peers
+        order = ((state.turn + i) % len(peers) for i in range(len(peers)))
+        free = (i for i in order if peers[i] not in state.pending)
+        found = ((i, self._lacking(state, peers[i])) for i in free)
+        chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))
+        if not chosen:
+            return state, []
+        held, known, sent = _steps(state.held), dict(state.known), []
+        for i, some in chosen:
+            known[peers[i]] = {**known.get(peers[i], {}), **{rank(one.owner): one.steps for one in some}}
+            sent.append(Send(peers[i], Contributions(held, some)))
+        state = replace(
+            state,
+            known=known,
+            turn=(chosen[-1][0] + 1) % len(peers),
+            pending=state.pending | {send.recipient for send in sent},
+        )
+        return state, [*sent]
+
+    def _lacking(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
+        """What a peer lacks, furthest behind first, as much as a message holds; None if there is nothing to tell it."""
+        known = state.known.get(peer)
+        if known is None:
+            own = state.held.get(self._rank)
+            return () if own is None else (own,)
+        behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items()]
+        lacking = sorted((-steps, at, one) for steps, at, one in behind if steps > 0)
+        most = max(1, _MOST_NUMBERS // self.schedule.width)
+        return tuple(one for _, _, one in lacking[:most]) or None
+
+    def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
+        if not isinstance(message, Contributions):
+            raise MessageRefused(
+                "learner",
+                "it is not for a learner of contributions: give both devices the same learner.name and learner.mixing",
+            )
+        wanted = [one for one in message.contributions if self._wants(state, one)]
+        for one in wanted:
+            self._provenance.verify(one)
+        held = {**state.held, **{rank(one.owner): one for one in sorted(wanted, key=lambda one: one.steps)}}
+        for gone in sorted(held.keys() - {self._rank})[self._capacity :]:
+            del held[gone]
+        known = {**state.known, sender: message.held} if sender in state.peers else state.known
+        simulated = state.simulated or any(one.simulated for one in wanted)
+        return replace(state, held=held, known=known, simulated=simulated), []
+
+    def _wants(self, state: ContributionsState, one: Contribution) -> bool:
+        """Whether it is news, of another device that may speak.
+
+        Raises:
+            MessageRefused: nobody can have contributed that.
+        """
+        if one.numerator.shape != (self.schedule.width,):
+            raise MessageRefused(
+                "shape",
+                f"a contribution of {one.numerator.size} numbers reached a model of {self.schedule.width}: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+        if one.steps > self._most_steps:
+            raise MessageRefused("range", "a contribution of more steps than there are: its sender made it up")
+        if one.owner == self._owner or self._provenance.refuses(one.owner):
+            return False
+        last = state.held.get(rank(one.owner))
+        return last is None or one.steps > last.steps
+
+    def _meet(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
+        """Peers that left are forgotten, with what was on its way to them: nothing is lost by it."""
+        left = state.pending - set(peers)
+        known = {peer: held for peer, held in state.known.items() if peer in peers}
+        state = replace(state, peers=peers, known=known, pending=state.pending - left)
+        return state, [Forget(peer) for peer in sorted(left)]
+
+    def _answered(self, state: ContributionsState, answer: Answer, now: float) -> Step:
+        """Apply the answer that is awaited; any other changes nothing."""
+        if answer.query_id != state.asked:
+            return state, []
+        period = self.schedule.period
+        effects: list[Effect] = [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, period))]
+        if isinstance(answer, Refused):
+            return replace(state, exhausted=True, asked=None, due=None), effects
+        numerator = state.numerator + contribution(self.schedule, state, answer.value, answer.step)
+        state = replace(
+            state,
+            numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
+            step=state.step + 1,
+            simulated=state.simulated or answer.simulated,
+            asked=None,
+            due=None,
+        )
+        return state, effects
+
+
+def _steps(held: Held) -> dict[int, int]:
+    return {at: one.steps for at, one in held.items()}

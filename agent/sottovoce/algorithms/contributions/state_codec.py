@@ -1,0 +1,47 @@
+"""The durable state of a device that mixes contributions."""
+
+from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.messages import rank
+from sottovoce.algorithms.contributions.wire import from_wire, to_wire
+from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.packed import put, taken
+from sottovoce.wire.v1 import contributions_pb2
+
+
+class ContributionsCodec:
+    """Implements StateCodec for devices that mix contributions."""
+
+    def __init__(self, learner: Mixer) -> None:
+        self._size = learner.schedule.width
+
+    def encode(self, state: ContributionsState) -> bytes:
+        """See StateCodec.encode."""
+        saved = contributions_pb2.ContributionsState(
+            cycle=state.cycle,
+            step=state.step,
+            exhausted=state.exhausted,
+            turn=state.turn,
+            held=to_wire(state.held[at] for at in sorted(state.held)),
+        )
+        put(saved, state.numerator)
+        return saved.SerializeToString()
+
+    def decode(self, raw: bytes) -> ContributionsState:
+        """See StateCodec.decode."""
+        saved = contributions_pb2.ContributionsState.FromString(raw)
+        try:
+            numerator, held = taken(saved), from_wire(saved.held)
+        except MessageRefused as error:
+            raise ValueError(f"its contributions: {error}") from error
+        for numbers in (numerator, *(one.numerator for one in held)):
+            if numbers.size != self._size:
+                raise OtherModel(numbers.size, self._size)
+        return ContributionsState(
+            numerator=numerator,
+            held={rank(one.owner): one for one in held},
+            cycle=saved.cycle,
+            step=saved.step,
+            exhausted=saved.exhausted,
+            turn=saved.turn,
+        )

@@ -1,0 +1,70 @@
+"""Contributions on their way, and on the disk."""
+
+from collections.abc import Iterable
+
+from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_RECORDS
+from sottovoce.wire.packed import put, taken
+from sottovoce.wire.v1 import contributions_pb2
+
+_LARGEST_STEPS = 2**62
+_SIGNATURE_BYTES = 64
+
+
+def to_bytes(message: Contributions) -> bytes:
+    """See PayloadCodec.to_bytes."""
+    held = sorted(message.held.items())
+    return contributions_pb2.Contributions(
+        ranks=[at for at, _ in held],
+        steps=[steps for _, steps in held],
+        contributions=to_wire(message.contributions),
+    ).SerializeToString(deterministic=True)
+
+
+def from_bytes(payload: bytes) -> Contributions:
+    """See PayloadCodec.from_bytes."""
+    said = contributions_pb2.Contributions.FromString(payload)
+    if len(said.ranks) != len(said.steps) or len(said.ranks) > MAX_RECORDS:
+        raise MessageRefused("shape", "ranks and steps that do not go together, or too many of them")
+    return Contributions(dict(zip(said.ranks, said.steps, strict=True)), from_wire(said.contributions))
+
+
+def check(message: Contributions) -> None:
+    """See PayloadCodec.check."""
+    if max(message.held.values(), default=0) > _LARGEST_STEPS or len(message.contributions) > MAX_RECORDS:
+        raise MessageRefused("range", "more contributions than a fleet has, or more steps than anybody takes")
+    for one in message.contributions:
+        if not 1 <= one.steps <= _LARGEST_STEPS:
+            raise MessageRefused("range", "a contribution of no steps, or of more than anybody takes")
+        if one.numerator.min() < -MAX_NUMERATOR or one.numerator.max() > MAX_NUMERATOR:
+            raise MessageRefused("range", "a number of a contribution is beyond 2^60 in units of 2^-40")
+
+
+def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Contribution]:
+    """Contributions, packed."""
+    found = []
+    for one in contributions:
+        packed = contributions_pb2.Contribution(
+            owner=one.owner, credential=one.credential, steps=one.steps, signature=one.signature
+        )
+        put(packed, one.numerator)
+        found.append(packed)
+    return found
+
+
+def from_wire(packed: Iterable[contributions_pb2.Contribution]) -> tuple[Contribution, ...]:
+    """The contributions; their arrays are read-only, and their signatures not verified yet.
+
+    Raises:
+        MessageRefused: for `shape`, `malformed` or `range`.
+    """
+    found = []
+    for one in packed:
+        if len(one.credential) > MAX_CREDENTIAL_BYTES or len(one.signature) != _SIGNATURE_BYTES:
+            raise MessageRefused("range", "a contribution without a whole signature, or with too large a certificate")
+        numerator = taken(one)
+        numerator.setflags(write=False)
+        found.append(Contribution(one.owner, one.steps, numerator, one.credential, one.signature))
+    return tuple(found)

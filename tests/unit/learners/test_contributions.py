@@ -1,0 +1,220 @@
+"""Contributions by hand: what is signed, sent, believed, held and forgotten, one event at a time."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import pytest
+from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.door import Query, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.learners import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    Forget,
+    Message,
+    PeersChanged,
+    PublishModel,
+    Received,
+    Returned,
+    Send,
+    SetTimer,
+)
+
+from tests.unit.learners.support import TICK, FakeRelease, Stamp, schedule
+
+E = TypeVar("E", Send, Ask, PublishModel, SetTimer, Forget)
+ONE = 2**40
+START = np.array([10.0, 0.0])
+
+
+class Hand:
+    """A device called `me`, its state, and the effects of the last event."""
+
+    def __init__(self, *peers: str, steps: int = 3, capacity: int = 8, fanout: int = 1) -> None:
+        plan = schedule(size=2, steps=steps, fanout=fanout)
+        self.learner = Mixer(plan, START, owner="me", provenance=Stamp(), capacity=capacity, most_steps=9)
+        self.state: ContributionsState = self.learner.fresh()
+        self.effects: list[Effect] = []
+        self.on(PeersChanged(peers))
+
+    def on(self, event: Event, now: float = 0.0) -> "Hand":
+        self.state, self.effects = self.learner.on(self.state, event, now)
+        return self
+
+    def all(self, kind: type[E]) -> list[E]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def step(self, *values: int) -> "Hand":
+        """A beat, and the vault's answer to it; in units of 2^-40."""
+        self.on(TICK)
+        (ask,) = self.all(Ask)
+        return self.on(FakeRelease(ask.query.id, np.array(values, dtype=np.int64)))
+
+    @property
+    def model(self) -> list[float]:
+        """What the last beat published."""
+        (published,) = self.all(PublishModel)
+        return published.parameters.tolist()
+
+    def refuses(self, message: Message) -> str:
+        before = self.state
+        with pytest.raises(MessageRefused) as refusal:
+            self.on(Received("a", message))
+        assert self.state is before
+        return refusal.value.reason
+
+
+def contribution(owner: str, *values: float, steps: int = 1, signature: bytes = b"mine") -> Contribution:
+    numbers = np.array([round(value * ONE) for value in values], dtype=np.int64)
+    return Contribution(owner, steps, numbers, signature=signature)
+
+
+def message(*some: Contribution, **held: int) -> Contributions:
+    return Contributions({rank(owner): steps for owner, steps in held.items()}, some)
+
+
+def test_it_begins_at_the_start_and_tells_its_peers_that_it_has_nothing() -> None:
+    hand = Hand("a").on(TICK)
+    assert hand.model == START.tolist()
+    assert hand.all(Send) == [Send("a", Contributions())]
+    (ask,) = hand.all(Ask)
+    assert ask.query.point.tolist() == START.tolist()
+
+
+def test_what_it_puts_in_is_signed_on_the_next_beat_and_counts_from_then_on() -> None:
+    hand = Hand("a").step(3 * ONE, -ONE)
+    assert not hand.effects, "an answer says nothing to anybody: only a beat does"
+    assert not hand.state.held
+    hand.on(Delivered("a")).on(TICK)
+    assert hand.model == [7.0, 1.0]
+    (send,) = hand.all(Send)
+    (own,) = send.message.contributions  # type: ignore[attr-defined]
+    assert (own.owner, own.steps, own.signature) == ("me", 1, b"mine")
+    assert own.numerator.tolist() == [3 * ONE, -ONE]
+
+
+def test_it_adds_up_all_that_was_released_and_the_newest_sum_replaces_the_others() -> None:
+    hand = Hand("a").step(3 * ONE, 0).step(2 * ONE, ONE).on(TICK)
+    assert hand.state.held[rank("me")].steps == 2
+    assert hand.model == [5.0, -1.0]
+
+
+def test_its_sum_is_rounded_for_its_way_but_not_in_itself() -> None:
+    hand = Hand("a").step(2**23 + 1, 0).step(2**23 + 1, 0).on(TICK)
+    assert hand.state.numerator.tolist() == [2**24 + 2, 0]
+    assert hand.state.held[rank("me")].numerator.tolist() == [2**24, 0]
+
+
+def test_a_model_is_the_start_less_the_mean_of_what_it_holds() -> None:
+    hand = Hand("a").on(Received("a", message(contribution("b", 2.0, 0.0), contribution("c", 3.0, 1.0)))).on(TICK)
+    assert hand.model == [10.0 - 2.5, -0.5]
+
+
+def test_the_order_in_which_contributions_come_makes_no_difference_to_the_last_bit() -> None:
+    random = np.random.default_rng(5)
+    some = [contribution(f"d{i}", *random.normal(size=2)) for i in range(9)]
+    models = []
+    for order in (range(9), random.permutation(9), reversed(range(9))):
+        hand = Hand("a", capacity=9)
+        for i in order:
+            hand.on(Received("a", message(some[i])))
+        models.append(hand.on(TICK).model)
+    assert models[0] == models[1] == models[2]
+
+
+def test_of_one_owner_the_one_of_most_steps_counts_and_a_repetition_changes_nothing() -> None:
+    hand = Hand("a").on(Received("a", message(contribution("b", 2.0, 0.0, steps=2))))
+    once = hand.state.held
+    hand.on(Received("a", message(contribution("b", 9.0, 9.0, steps=1))))
+    hand.on(Received("a", message(contribution("b", 9.0, 9.0, steps=2))))
+    assert hand.state.held == once
+    both = message(contribution("b", 4.0, 0.0, steps=3), contribution("b", 3.0, 0.0, steps=1))
+    assert hand.on(Received("a", both)).on(TICK).model == [6.0, 0.0]
+
+
+def test_a_peer_is_sent_what_it_lacks_once_the_furthest_behind_first() -> None:
+    hand = Hand("a", steps=9)
+    hand.on(Received("z", message(contribution("b", 1.0, 0.0, steps=5), contribution("c", 1.0, 0.0, steps=9))))
+    hand.on(Received("a", message(b=4)))
+    (send,) = hand.on(TICK).all(Send)
+    assert [one.owner for one in send.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
+    assert send.message.held == {rank("b"): 5, rank("c"): 9}  # type: ignore[attr-defined]
+    asked = hand.all(Ask)[0].query.id
+    hand.on(Delivered("a")).on(FakeRelease(asked, np.zeros(2, dtype=np.int64))).on(TICK)
+    (send,) = hand.all(Send)
+    assert [one.owner for one in send.message.contributions] == ["me"], "what it was sent it has"  # type: ignore[attr-defined]
+
+
+def test_who_lacks_nothing_is_passed_over_and_so_is_who_has_not_confirmed() -> None:
+    hand = Hand("a", "b", "c", steps=0)  # of its own
+    hand.on(Received("c", message(contribution("d", 1.0, 0.0), d=1))).on(Received("a", message(d=1)))
+    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"]
+    assert hand.on(TICK).all(Send) == []
+    hand.on(Delivered("b"))
+    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"], "whose first message told it apart"
+    hand.on(Returned("b", message()))
+    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"], "it never had that"
+
+
+def test_a_peer_that_leaves_is_forgotten_with_what_was_on_its_way() -> None:
+    hand = Hand("a").on(TICK)
+    assert hand.on(PeersChanged(("b",))).all(Forget) == [Forget("a")]
+    assert not hand.state.known
+    assert not hand.state.pending
+
+
+def test_nothing_is_held_of_a_device_that_is_revoked() -> None:
+    hand = Hand("a").on(Received("a", message(contribution("revoked", 1.0, 1.0), contribution("b", 2.0, 0.0))))
+    assert [one.owner for one in hand.state.held.values()] == ["b"]
+    earlier = replace(hand.state, held={rank("revoked"): contribution("revoked", 9.0, 9.0)})
+    hand.state = earlier
+    assert hand.on(TICK).model == START.tolist(), "and what it had done is undone"
+    assert not hand.learner.resumed(earlier, frozenset()).held
+
+
+def test_it_holds_those_of_the_lowest_ranks_and_always_its_own() -> None:
+    owners = sorted((f"d{i}" for i in range(20)), key=rank)
+    hand = Hand("a", capacity=5).step(ONE, 0)
+    for owner in reversed(owners):
+        hand.on(Received("a", message(contribution(owner, 1.0, 0.0))))
+    hand.on(TICK)
+    assert {one.owner for one in hand.state.held.values()} == {"me", *owners[:5]}
+
+
+def test_what_nobody_can_have_contributed_is_refused() -> None:
+    hand = Hand("a")
+    assert hand.refuses(PushSumShare(np.zeros(2, dtype=np.int64), 1)) == "learner"
+    assert hand.refuses(message(contribution("b", 1.0))) == "shape"
+    assert hand.refuses(message(contribution("b", 1.0, 1.0, steps=10))) == "range"
+    assert hand.refuses(message(contribution("b", 1.0, 1.0, signature=b"forged"))) == "provenance"
+    hand.on(Received("a", message(contribution("me", 9.0, 9.0, steps=3))))
+    assert not hand.state.held, "what itself has put in it knows best"
+
+
+def test_a_vault_that_refuses_for_good_ends_its_learning_and_nothing_else() -> None:
+    hand = Hand("a").on(TICK)
+    hand.on(Refused(hand.all(Ask)[0].query.id, "budget", "spent")).on(Delivered("a"))
+    hand.on(Received("a", message(contribution("b", 2.0, 0.0)))).on(TICK)
+    assert hand.all(Ask) == []
+    assert hand.model == [8.0, 0.0]
+    assert hand.learner.progress(hand.state).phase == "mixing"
+
+
+def test_a_beat_waits_for_the_vault_and_goes_on_in_its_own_time() -> None:
+    hand = Hand("a").on(TICK, 100.0)
+    query = hand.all(Ask)[0].query
+    assert hand.on(TICK, 110.0).effects == []
+    hand.on(FakeRelease(query.id, np.zeros(2, dtype=np.int64)), 113.0)
+    assert hand.all(SetTimer) == [SetTimer("cycle", 120.0)]
+    assert hand.on(FakeRelease(Query("other", "gradient", 0, START).id, np.zeros(2, dtype=np.int64))).effects == []
+
+
+def test_a_lost_state_is_learnt_again_from_the_ledger() -> None:
+    hand = Hand("a")
+    hand.state = hand.learner.bereft(2)
+    assert hand.step(ONE, 0).state.step == 1
