@@ -56,7 +56,7 @@ class Hand:
         return self.on(FakeRelease(ask.query.id, np.array(values, dtype=np.int64)))
 
     @property
-    def model(self) -> list[float]:
+    def model(self) -> object:
         """What the last beat published."""
         (published,) = self.all(PublishModel)
         return published.parameters.tolist()

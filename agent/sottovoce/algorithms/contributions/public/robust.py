@@ -1,8 +1,10 @@
-"""A mean of vectors that a minority of them cannot bend: nearest neighbours, then trimmed.
+"""A mean of vectors that a minority of them cannot bend, and that costs little where nobody tries to.
 
 Allouah, Farhadkhani, Guerraoui, Gupta, Pinot & Stephan 2023 ("Fixing by mixing"): each vector gives way to the mean of
 those nearest to it (nearest-neighbour mixing), and of these the coordinate-wise trimmed mean is taken. Where at most f
-of n > 2f vectors are not honest, what comes out is off the honest mean by no more than O(f/n) times the honest spread.
+of n > 2f vectors are not honest, it is off the honest mean by no more than O(f/n) times the honest spread. But it also
+throws away honest noise that others would have cancelled. So it is only the middle from which distances are taken: what
+is no farther from it than half of the others are, and a little more, counts in full, what is far away counts nothing.
 """
 
 import numpy as np
@@ -12,6 +14,9 @@ Vectors = NDArray[np.float64]
 
 _LONGEST = 2.0
 """Times the lower median length: nothing counts for more, so that also among two or three none is without bound."""
+
+_NEAR, _FAR = 1.1, 1.4
+"""Times the lower median distance: up to the one a vector counts in full, from the other on not at all."""
 
 
 def tolerated(count: int) -> int:
@@ -25,19 +30,32 @@ def robust_mean(vectors: Vectors) -> NDArray[np.float64]:
     Args:
         vectors: float64[n, P], n ≥ 1, finite.
     """
-    apart = tolerated(len(vectors))
     shortened = _shortened(vectors)
+    weights = counted(shortened)
+    mean: NDArray[np.float64] = weights @ shortened / weights.sum()
+    return mean
+
+
+def counted(vectors: Vectors) -> NDArray[np.float64]:
+    """For how much each of them counts, float64[n], between 0 and 1."""
+    apart = tolerated(len(vectors))
     if apart == 0:
-        mean: NDArray[np.float64] = shortened.mean(axis=0)
-        return mean
-    ordered = np.sort(_mixed(shortened, apart), axis=0)
-    trimmed: NDArray[np.float64] = ordered[apart : len(ordered) - apart].mean(axis=0)
-    return trimmed
+        return np.ones(len(vectors))
+    ordered = np.sort(_mixed(vectors, apart), axis=0)
+    distances = np.linalg.norm(vectors - ordered[apart : len(ordered) - apart].mean(axis=0), axis=1)
+    usual = _lower_median(distances)
+    if usual == 0:
+        return (distances == 0).astype(np.float64)
+    return np.clip((_FAR * usual - distances) / ((_FAR - _NEAR) * usual), 0.0, 1.0)
+
+
+def _lower_median(numbers: NDArray[np.float64]) -> float:
+    return float(np.sort(numbers)[(len(numbers) - 1) // 2])
 
 
 def _shortened(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1)
-    limit = _LONGEST * np.sort(lengths)[(len(lengths) - 1) // 2]
+    limit = _LONGEST * _lower_median(lengths)
     return vectors * np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)[:, np.newaxis]
 
 
@@ -47,7 +65,7 @@ def _mixed(vectors: Vectors, apart: int) -> Vectors:
     squares = np.diag(products)
     distances = squares[:, np.newaxis] + squares - 2 * products
     nearest = np.argsort(distances, axis=1, kind="stable")[:, : len(vectors) - apart]
-    counted = np.zeros_like(products)
-    np.put_along_axis(counted, nearest, 1.0 / nearest.shape[1], axis=1)
-    mixed: Vectors = counted @ vectors
+    shares = np.zeros_like(products)
+    np.put_along_axis(shares, nearest, 1.0 / nearest.shape[1], axis=1)
+    mixed: Vectors = shares @ vectors
     return mixed
