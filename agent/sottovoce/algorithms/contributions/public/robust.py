@@ -45,8 +45,9 @@ def counted(vectors: Vectors) -> NDArray[np.float64]:
     distances = np.linalg.norm(vectors - ordered[apart : len(ordered) - apart].mean(axis=0), axis=1)
     usual = _lower_median(distances)
     if usual == 0:
-        return (distances == 0).astype(np.float64)
-    return np.clip((_FAR * usual - distances) / ((_FAR - _NEAR) * usual), 0.0, 1.0)
+        return np.where(distances == 0, 1.0, 0.0)
+    left: NDArray[np.float64] = np.clip((_FAR * usual - distances) / ((_FAR - _NEAR) * usual), 0.0, 1.0)
+    return left
 
 
 def _lower_median(numbers: NDArray[np.float64]) -> float:
@@ -56,7 +57,9 @@ def _lower_median(numbers: NDArray[np.float64]) -> float:
 def _shortened(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1)
     limit = _LONGEST * _lower_median(lengths)
-    return vectors * np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)[:, np.newaxis]
+    factors = np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)
+    shortened: Vectors = vectors * factors[:, np.newaxis]
+    return shortened
 
 
 def _mixed(vectors: Vectors, apart: int) -> Vectors:
