@@ -10,6 +10,7 @@ restart=P@cycle:N             a share P of the killed agents comes back, with it
 churn=lognormal(MU,SIGMA)     agents crash and come back: sessions of log-normal length in cycles, nine in ten up
 churn=trace:FILE              the same by a trace of lines `agent,down_cycle,up_cycle`; agents count from 0
 broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and back after TIME, like 3s
+dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
 
 Each at most once; cycles count from 1.
 """
@@ -35,7 +36,11 @@ _KINDS = {
     "restart": "restart=1@cycle:30",
     "churn": "churn=lognormal(2,1)",
     "broker-kill": "broker-kill=3s@cycle:20",
+    "dishonest": "dishonest=0.25@flip",
 }
+LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "close")
+"""What dishonest agents do."""
+
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
 _CYCLE = r"([0-9]*[1-9][0-9]*)"
@@ -77,6 +82,18 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True)
+class Dishonesty:
+    """A share of the agents, and what they do: one of LIES."""
+
+    share: float
+    lie: str
+
+    def among(self, agents: int) -> int:
+        """How many of them are dishonest."""
+        return round(self.share * agents)
+
+
+@dataclass(frozen=True, slots=True)
 class Faults:
     """All faults of a run. Probabilities from 0 to 1, times in seconds."""
 
@@ -90,6 +107,7 @@ class Faults:
     restart: AtCycle | None = None
     churn: Sessions | tuple[Absence, ...] | None = None
     broker_kill: Outage | None = None
+    dishonest: Dishonesty | None = None
 
     @property
     def on_messages(self) -> bool:
@@ -136,6 +154,11 @@ class Faults:
         if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
             raise UsageError(
                 f"--fault partition={self.partition.share:g}@…: of {agents} agents that leaves nobody on one side; "
+                "choose a share with at least one agent on either"
+            )
+        if self.dishonest is not None and not 1 <= self.dishonest.among(agents) < agents:
+            raise UsageError(
+                f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents that leaves nobody on one side; "
                 "choose a share with at least one agent on either"
             )
         absences = self.churn if isinstance(self.churn, tuple) else ()
@@ -211,6 +234,13 @@ def _broker_kill(value: str, refuse: Refuse) -> Mapping[str, Any]:
     return {"broker_kill": Outage(_seconds(match[1], match[2]), int(match[3]))}
 
 
+def _dishonest(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    share, _, lie = value.partition("@")
+    if lie not in LIES:
+        raise refuse(f"what they do is one of {', '.join(LIES)},")
+    return {"dishonest": Dishonesty(_probability(share, refuse), lie)}
+
+
 def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
     if value.startswith("trace:") and len(value) > len("trace:"):
         return {"churn": read_absences(Path(value.removeprefix("trace:")))}
@@ -233,6 +263,7 @@ _READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
     "restart": lambda value, refuse: {"restart": _at_cycle(value, refuse)},
     "churn": _churn,
     "broker-kill": _broker_kill,
+    "dishonest": _dishonest,
 }
 
 

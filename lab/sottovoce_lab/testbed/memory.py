@@ -1,22 +1,25 @@
 """A fleet in one process under a virtual clock: thousands of agents, the same cores, learners and vaults."""
 
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.family import records_of
-from sottovoce.errors import NetworkError
+from sottovoce.errors import NetworkError, UsageError
+from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, build
 
 from sottovoce_lab.simulate import Device, Simulation, Trace, Witness
+from sottovoce_lab.simulate.dishonest import dishonest_learner, dishonest_records, dishonest_vault
 from sottovoce_lab.simulate.fate import Fate
-from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
+from sottovoce_lab.testbed.errors_of_mean import meter_of
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce_lab.testbed.run_facts import contaminated, curve_point, described, shared_records, unpaid
+from sottovoce_lab.testbed.run_facts import contaminated, curve_point, described, lied, shared_records, unpaid
 
 _BYTES_PER_NUMBER = 8
 _MOST_EXTRA = 4
@@ -28,6 +31,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
     began = time.monotonic()
     options = plan.options
     devices = _devices(plan, witness)
+    honest = devices[: len(devices) - plan.dishonest]
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
     meter = meter_of(plan)
     names = [device.id for device in devices]
@@ -45,7 +49,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
         for note in turn.notes:
             watcher.note(note)
         simulation.run_until(cycle * options.period)
-        if (cycle % every and cycle != options.cycles) or not (models := _models(devices)):
+        if (cycle % every and cycle != options.cycles) or not (models := _models(honest)):
             continue  # not now, or all are down
         traffic = _traffic(simulation)
         moment = Moment(
@@ -55,7 +59,7 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
         curve.append(curve_point(moment))
         watcher.moment(moment)
     _await_laggards(simulation, devices, options.cycles, options.period)
-    return _report(plan, simulation, devices, meter, curve, time.monotonic() - began)
+    return _report(plan, simulation, devices, meter.final(_held(honest)), curve, time.monotonic() - began)
 
 
 def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
@@ -65,8 +69,9 @@ def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
     family = plan.family
     devices = []
     for i, name in enumerate(names):
+        lie = plan.lie(i)
         vault = build(
-            records=records_of(plan.raw[i], plan.transform, plan.bounds),
+            records=dishonest_records(records_of(plan.raw[i], plan.transform, plan.bounds), lie, plan.classes),
             kernel=family.kernel,
             terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget),
@@ -74,9 +79,17 @@ def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
             observer=witness.looking_into(name) if isinstance(witness, Trace) else None,
         )
         learner, _ = (family if i else plan.first).learner(name, Unsigned(), ())
-        peers = tuple(names[j] for j in plan.peers[i])
-        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, peers))
+        learner = _lying(learner, lie)
+        peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
+        told = dishonest_vault(vault, lie, int(seeds[i]))
+        devices.append(Device(name, learner, MemoryStore(learner.fresh()), told, peers))
     return devices
+
+
+def _lying(learner: Learner[Any], lie: str) -> Learner[Any]:
+    if (lying := dishonest_learner(learner, lie)) is None:
+        raise UsageError(f"--fault dishonest=…@{lie}: is about contributions; add --set learner.mixing=contributions")
+    return lying
 
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
@@ -93,6 +106,12 @@ def _models(devices: list[Device]) -> list[NDArray[np.float64]]:
     return [device.model for device in devices if device.core and device.model is not None]
 
 
+def _held(devices: list[Device]) -> list[NDArray[np.float64]]:
+    if not (models := _models(devices)):
+        raise NetworkError("no agent is left that holds a model: let some live, or come back with --fault restart=…")
+    return models
+
+
 def _traffic(simulation: Simulation) -> Traffic:
     """In memory nothing is encoded: bytes are those of the numbers."""
     sent = simulation.traffic
@@ -104,14 +123,12 @@ def _report(
     plan: Plan,
     simulation: Simulation,
     devices: list[Device],
-    meter: AnyMeter,
+    final: Any,
     curve: list[dict[str, object]],
     wall: float,
 ) -> Report:
-    if not (models := _models(devices)):
-        raise NetworkError("no agent is left that holds a model: let some live, or come back with --fault restart=…")
     statement = devices[0].vault.statement
-    warnings = shared_records(plan) + contaminated(plan) + unpaid(plan)
+    warnings = shared_records(plan) + contaminated(plan) + unpaid(plan) + lied(plan)
     if statement.epsilon is not None:
         warnings.append("simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost")
     agents = []
@@ -122,7 +139,7 @@ def _report(
     return Report(
         run=described(plan, wall),
         statement=statement,
-        final=meter.final(models),
+        final=final,
         curve=curve,
         traffic=_traffic(simulation),
         resources=Resources(),

@@ -110,6 +110,8 @@ class Options:
             raise UsageError(
                 "--fault broker-kill=…: needs --transport mqtt or mixed, and a broker of the testbed's own"
             )
+        if self.faults.dishonest is not None and self.transport != "memory":
+            raise UsageError("--fault dishonest=…: no device can be told to lie: use --transport memory")
         if self.epsilon is not None and not self.epsilon > 0:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
         if not 0 < self.delta < 1:

@@ -78,6 +78,17 @@ class Plan:
     apart: Apart
     gradient_bound: float | None = None
 
+    @property
+    def dishonest(self) -> int:
+        """How many agents are dishonest: the last ones."""
+        among = self.options.faults.dishonest
+        return 0 if among is None else among.among(self.options.agents)
+
+    def lie(self, index: int) -> str:
+        """What an agent does that is dishonest; empty for an honest one."""
+        among = self.options.faults.dishonest
+        return "" if among is None or index < self.options.agents - self.dishonest else among.lie
+
     def learner(self, index: int) -> dict[str, Any]:
         """What the `[learner]` table of one agent has of its own."""
         return _own(self.options, index, self.peers)

@@ -54,6 +54,14 @@ def shared_records(plan: Plan) -> list[str]:
     return found
 
 
+def lied(plan: Plan) -> list[str]:
+    """A warning where some agents are dishonest."""
+    among = plan.options.faults.dishonest
+    if among is None:
+        return []
+    return [f"{plan.dishonest} of {plan.options.agents} agents are dishonest ({among.lie}); measured are the others"]
+
+
 def unpaid(plan: Plan) -> list[str]:
     """Warnings where the harness looked at all records, which is a release that nobody paid for."""
     found = []

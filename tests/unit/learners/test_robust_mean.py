@@ -18,7 +18,7 @@ def honest(count: int, seed: int, signal: float = 1.0) -> NDArray[np.float64]:
     return vectors
 
 
-@pytest.mark.parametrize(("count", "more"), [(1, 1.0), (3, 1.0), (4, 1.5), (8, 1.15), (12, 1.1), (40, 1.05)])
+@pytest.mark.parametrize("count, more", [(1, 1.0), (3, 1.0), (4, 1.5), (8, 1.15), (12, 1.1), (40, 1.05)])
 def test_where_nobody_attacks_it_is_all_but_the_mean(count: int, more: float) -> None:
     """On average over draws of noise: its squared distance from the truth, and that of the mean."""
     truth = np.eye(SIZE)[0]

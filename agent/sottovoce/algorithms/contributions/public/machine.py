@@ -111,6 +111,9 @@ class Mixer:
         provenance: signs and verifies contributions.
         capacity: contributions of others held, at most: those of the lowest ranks.
         most_steps: that any device of the fleet takes.
+
+    Attributes:
+        rank: of this device.
     """
 
     def __init__(
@@ -125,7 +128,7 @@ class Mixer:
     ) -> None:
         self.schedule = schedule
         self._owner = owner
-        self._rank = rank(owner)
+        self.rank = rank(owner)
         self._provenance = provenance
         self._capacity = capacity
         self._most_steps = most_steps
@@ -212,7 +215,7 @@ class Mixer:
     def _tick(self, state: ContributionsState, now: float) -> Step:
         if state.asked is not None:
             return replace(state, due=now), []
-        state, effects = self._send(self._signed(self._without_revoked(state)))
+        state, effects = self._send(self.signed(self._without_revoked(state)))
         asked = None
         if not self._done(state):
             threshold, query = question(self.schedule, state.step, self.estimate(state))
@@ -227,16 +230,16 @@ class Mixer:
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
         return replace(state, held=left)
 
-    def _signed(self, state: ContributionsState) -> ContributionsState:
-        """With its own contribution as it is now, rounded for its way: it counts here as it counts elsewhere."""
-        last = state.held.get(self._rank)
+    def signed(self, state: ContributionsState) -> ContributionsState:
+        """The state with its own contribution as it is now, rounded for its way: here it counts as elsewhere."""
+        last = state.held.get(self.rank)
         if state.step == 0 or (last is not None and last.steps == state.step):
             return state
         coarser = _UNIT_BITS - self.schedule.share_bits
         numerator = (state.numerator + (1 << coarser >> 1)) >> coarser << coarser
         numerator.setflags(write=False)
         own = Contribution(self._owner, state.step, numerator, simulated=state.simulated)
-        return replace(state, held={**state.held, self._rank: self._provenance.signed(own)})
+        return replace(state, held={**state.held, self.rank: self._provenance.signed(own)})
 
     def _send(self, state: ContributionsState) -> Step:
         """To the next peers in turn that have confirmed the last message, and lack something."""
@@ -263,7 +266,7 @@ class Mixer:
         """What a peer lacks, furthest behind first, as much as a message holds; None if there is nothing to tell it."""
         known = state.known.get(peer)
         if known is None:
-            own = state.held.get(self._rank)
+            own = state.held.get(self.rank)
             return () if own is None else (own,)
         behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items()]
         lacking = sorted((-steps, at, one) for steps, at, one in behind if steps > 0)
@@ -280,7 +283,7 @@ class Mixer:
         for one in wanted:
             self._provenance.verify(one)
         held = {**state.held, **{rank(one.owner): one for one in sorted(wanted, key=lambda one: one.steps)}}
-        for gone in sorted(held.keys() - {self._rank})[self._capacity :]:
+        for gone in sorted(held.keys() - {self.rank})[self._capacity :]:
             del held[gone]
         known = {**state.known, sender: message.held} if sender in state.peers else state.known
         simulated = state.simulated or any(one.simulated for one in wanted)

@@ -1,0 +1,124 @@
+"""What dishonest members of a fleet do: `--fault dishonest=SHARE@WHAT`.
+
+Some put something other than their vaults' answers into the model; what they do with it is as honest as ever, so that
+every law about messages holds. Others lie about the sum of it, which is theirs to sign. `close` knows what all others
+have contributed, and steps as far against the mean of that as an honest device is off it: no distance shows it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.push_sum.public.descent import UNIT
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.data import Records
+from sottovoce.door import Answer, PrivacyStatement, Query, Refused
+from sottovoce.learners import Learner
+from sottovoce.vault import Spending, Vault
+
+_LOUD = 10.0  # times what the vault's answer is long
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """What a device says its vault had answered. Implements Release."""
+
+    query_id: bytes
+    value: NDArray[np.int64]
+    step: float
+    statement: PrivacyStatement
+    simulated: bool
+
+
+class LyingVault:
+    """A vault of which its own device tells its learner something else.
+
+    Args:
+        vault: the real one.
+        alter: makes int64[P] of int64[P].
+    """
+
+    def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
+        self._vault = vault
+        self._alter = alter
+        self._told: dict[bytes, NDArray[np.int64]] = {}
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        """Of the real one."""
+        return self._vault.statement
+
+    def spending(self) -> Spending:
+        """Of the real one."""
+        return self._vault.spending()
+
+    def answer(self, query: Query) -> Answer:
+        """The same to the same question."""
+        answer = self._vault.answer(query)
+        if isinstance(answer, Refused):
+            return answer
+        if query.id not in self._told:
+            self._told[query.id] = self._alter(answer.value)
+        return Altered(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated)
+
+
+class LyingMixer(Mixer):
+    """A device that signs as its contribution whatever serves it; made of an honest one."""
+
+    def __init__(self, honest: Mixer, lie: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+        self.__dict__.update(honest.__dict__)
+        self._lie = lie
+
+    def signed(self, state: ContributionsState) -> ContributionsState:
+        """See Mixer.signed."""
+        others = [one.numerator for at, one in sorted(state.held.items()) if at != self.rank]
+        if state.step == 0 or len(others) < 2:
+            return state
+        numerator = np.rint(self._lie(np.stack(others) / UNIT) * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR)
+        kept = {at: one for at, one in state.held.items() if at != self.rank}
+        lied = super().signed(replace(state, numerator=numerator.astype(np.int64), held=kept))
+        return replace(lied, numerator=state.numerator)
+
+
+def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
+    """The vault as a dishonest device shows it to its learner."""
+    random = np.random.default_rng(seed)
+
+    def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
+        loud = random.normal(size=value.shape) * _LOUD * np.sqrt((value.astype(np.float64) ** 2).mean())
+        return cast(NDArray[np.int64], np.rint(loud).astype(np.int64))
+
+    alter: dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]] = {
+        "flip": lambda value: -value,
+        "tenfold": lambda value: -10 * value,
+        "noise": noise,
+        "zero": np.zeros_like,
+    }
+    return cast(Vault, LyingVault(vault, alter[lie])) if lie in alter else vault
+
+
+def dishonest_records(records: Records, lie: str, classes: int) -> Records:
+    """The records with which it learns: `labels` gives each the next class."""
+    return replace(records, labels=(records.labels + 1) % classes) if lie == "labels" else records
+
+
+def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any] | None:
+    """The state machine with which it lies; None where that is not possible."""
+    lies: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {"giant": _giant, "close": _close}
+    if lie not in lies:
+        return learner
+    return LyingMixer(learner, lies[lie]) if isinstance(learner, Mixer) else None
+
+
+def _giant(others: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.full(others.shape[1], MAX_NUMERATOR / UNIT)
+
+
+def _close(others: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean = others.mean(axis=0)
+    length = float(np.linalg.norm(mean))
+    off: NDArray[np.float64] = mean - np.linalg.norm(others - mean, axis=1).mean() * mean / max(length, 1e-12)
+    return off

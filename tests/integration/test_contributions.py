@@ -1,0 +1,136 @@
+"""Agents that mix contributions, as processes: who is slow, away or dishonest does the others little harm, or none."""
+
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.agent.provenance import FleetProvenance
+from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
+from sottovoce.algorithms.contributions.wire import to_bytes
+from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.identity import Fleet, enrol
+
+from tests.support.attacker import Attacker, Outcome
+from tests.support.books import spending
+from tests.support.command import here
+from tests.support.devices import Device, accuracy, kernel, new_device
+from tests.support.fleets import new_fleet
+from tests.support.processes import AgentProcess, running
+from tests.support.waiting import until
+
+MIXING: dict[str, dict[str, Any]] = {
+    "learner": {"mixing": "contributions", "steps": 20},
+    "privacy": {"epsilon": 50.0},
+}
+KIND = Contributions.kind
+
+
+def fleet_of(fleet: Fleet, directory: Path, count: int, slow: Iterable[int] = ()) -> list[Device]:
+    """So many devices, each of which lists all others; some with a period of an hour."""
+    devices = [new_device(fleet, directory / f"d{i}", seed=i, epsilon=50.0) for i in range(count)]
+    for i, device in enumerate(devices):
+        learner = {**MIXING["learner"], **({"period": 3600.0, "longest_period": 3600.0} if i in slow else {})}
+        others = [other.entry() for other in devices if other is not device]
+        device.configure(others, **{**MIXING, "learner": learner})
+    return devices
+
+
+def signed(attacker: Attacker, numerator: NDArray[np.int64], steps: int = 20, owner: str = "") -> bytes:
+    """A message with one contribution, which the attacker has signed."""
+    assert attacker.identity is not None
+    provenance = FleetProvenance(attacker.identity, attacker.target.task)
+    own = provenance.signed(Contribution(owner or attacker.identity.node_id, steps, numerator))
+    return to_bytes(Contributions({rank(own.owner): steps}, (own,)))
+
+
+def learnt(agent: AgentProcess) -> bool:
+    return bool(agent.status()["state"] == "mixing")
+
+
+def agreed(agents: list[AgentProcess], held: int) -> bool:
+    """Whether all hold so many contributions, of all steps, so that their models are the same to the last bit."""
+    if any(agent.status()["contributions_held"] != held for agent in agents):
+        return False
+    models = [agent.model() for agent in agents]
+    return all(np.array_equal(model, models[0]) for model in models)
+
+
+@pytest.mark.timeout(300)
+def test_who_is_slow_or_stopped_takes_nothing_from_the_others(fleet: Fleet, tmp_path: Path) -> None:
+    devices = fleet_of(fleet, tmp_path, 6, slow=[5])
+    with running(*devices) as agents:
+        *others, stopped, slow = agents
+        stopped.process.send_signal(signal.SIGSTOP)
+        for agent in others:
+            until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
+        assert min(accuracy(agent.model()) for agent in others) > 0.9
+        stopped.process.send_signal(signal.SIGCONT)
+        until(lambda: learnt(stopped), "the one that was stopped goes on where it was")
+        until(lambda: agreed([*others, stopped], 5), "all that learn have the same model, to the last bit")
+        assert slow.status()["steps_done"] == 1
+        for agent in agents:
+            assert agent.end() == 0
+            assert "Traceback" not in agent.log()
+
+
+@pytest.mark.timeout(300)
+def test_what_one_member_signs_bends_no_model_and_leaves_with_it(tmp_path: Path) -> None:
+    fleet = new_fleet(tmp_path / "authority", "bending")
+    devices = fleet_of(fleet, tmp_path, 5)
+    giant = np.full(kernel().size, MAX_NUMERATOR, dtype=np.int64)
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
+        until(lambda: agreed(agents, 5), "all have the same model")
+        before = agents[0].model()
+        with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
+            sent = attacker.envelope(sequence=1, payload_type=KIND, payload=signed(attacker, giant))
+            assert attacker.deliver(sent) == Outcome(duplicate=False)
+            until(lambda: agreed(agents, 6), "it has reached everybody")
+            assert accuracy(agents[0].model()) > accuracy(before) - 0.02
+            assert attacker.identity is not None
+            ended = here(
+                *("fleet", "revoke", "--fleet", tmp_path / "authority", attacker.identity.node_id),
+                *("--out", tmp_path / "list"),
+            )
+            assert ended.code == 0, ended
+        assert here("fleet", "revoke", "--state", devices[3].state, "--install", tmp_path / "list").code == 0
+        until(lambda: agreed(agents, 5), "all have dropped what it signed")
+        np.testing.assert_array_equal(agents[0].model(), before)
+        for agent in agents:
+            assert agent.end() == 0
+
+
+@pytest.mark.timeout(300)
+def test_nobody_speaks_for_another_and_a_lost_state_costs_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    devices = fleet_of(fleet, tmp_path, 3)
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
+        until(lambda: agreed(agents, 3), "all have the same model")
+        before, cost = agents[0].model(), spending(devices[1])
+        with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
+            ones = np.ones(kernel().size, dtype=np.int64)
+            for sequence, payload, reason in (
+                (1, signed(attacker, ones, owner=enrol(fleet, tmp_path / "silent").node_id), "provenance"),
+                (2, signed(attacker, ones, steps=21), "range"),
+                (3, signed(attacker, np.ones(7, dtype=np.int64)), "shape"),
+            ):
+                outcome = attacker.deliver(attacker.envelope(sequence=sequence, payload_type=KIND, payload=payload))
+                assert outcome.code == grpc.StatusCode.FAILED_PRECONDITION
+                assert outcome.details.startswith(f"{reason}: "), outcome
+        np.testing.assert_array_equal(agents[0].model(), before)
+        assert agents[1].end(signal.SIGKILL) == -signal.SIGKILL
+        for file in devices[1].state.glob("state.db*"):
+            file.unlink()
+        with running(devices[1]) as (again,):
+            until(lambda: learnt(again), "it has taken its steps again, from the ledger")
+            until(lambda: agreed([agents[0], again, agents[2]], 3), "and has the model that it had")
+            np.testing.assert_array_equal(again.model(), before)
+            assert again.end() == 0
+        assert spending(devices[1]) == cost, "nothing was charged twice"
