@@ -3,12 +3,13 @@
 A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
 What leaves is durable before it leaves; what arrives is durable before it is confirmed; a share confirmed or a release
 applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
-recipient has refused for good, and durably so, is taken back in the same way. The asyncio agent and the simulator drive
-the same object.
+recipient has refused for good, and durably so, is taken back in the same way. Of a learner that says again and again what
+it holds (Restating) only the numbers of its messages are durable before they leave, and what arrives is written with the
+next commit. The asyncio agent and the simulator drive the same object.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
@@ -28,6 +29,7 @@ from sottovoce.learners import (
     Progress,
     PublishModel,
     Received,
+    Restating,
     Returned,
     Send,
     SetTimer,
@@ -72,15 +74,17 @@ class Core:
         saved = store.load()
         self._pace = pace
         self._settling = learner if isinstance(learner, Settling) else None
+        self._restates = isinstance(learner, Restating)
         self._learner = learner
         self._store = store
         self._seal = seal
         self._opened = opened
-        self._outbox = {outgoing.recipient: current(outgoing) for outgoing in saved.outbox}
+        waiting = () if self._restates else saved.outbox
+        self._outbox = {outgoing.recipient: current(outgoing) for outgoing in waiting}
         self._state = learner.resumed(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
-        self._confirmed: list[str] = []
+        self._confirmed = [outgoing.recipient for outgoing in saved.outbox] if self._restates else []
 
     @property
     def state(self) -> Any:
@@ -213,13 +217,16 @@ class Core:
             if self._outbox.pop(recipient, None) is not None:
                 self._confirmed.append(recipient)
         sent = [self._outgoing(effect) for effect in effects if isinstance(effect, Send)]
-        if sent or seen:
+        if sent or (seen and not self._restates):
             self._commit(state, sent, seen)
+        elif seen:
+            self._seen[seen[0]] = seen[1]
         self._state = state
         return [*(Transmit(outgoing) for outgoing in sent), *self._perform(effects)]
 
     def _commit(self, state: Any, sent: list[Outgoing], seen: tuple[str, Seen] | None) -> None:
-        self._store.commit(state, sent, self._confirmed, seen)
+        kept = [replace(outgoing, parcel=b"") for outgoing in sent] if self._restates else sent
+        self._store.commit(state, kept, self._confirmed, seen)
         self._confirmed = []
         for outgoing in sent:
             self._outbox[outgoing.recipient] = outgoing

@@ -15,7 +15,7 @@ from sottovoce.learners.events import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.learner import Belief, HandingOff, Learner, Progress, Settling, State
+from sottovoce.learners.learner import Belief, HandingOff, Learner, Progress, Restating, Settling, State
 from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
 
@@ -37,6 +37,7 @@ __all__ = [
     "PublishModel",
     "PublishedRecord",
     "Received",
+    "Restating",
     "Returned",
     "Send",
     "SetTimer",

@@ -104,6 +104,18 @@ class Settling(Protocol):
 
 
 @runtime_checkable
+class Restating(Protocol):
+    """A learner whose messages say what its device holds: one that is lost is made good by the next.
+
+    One that comes twice changes nothing. So a device need not wait for its disk before it sends or confirms one.
+    """
+
+    def held(self, state: Any) -> object:
+        """What the messages are about."""
+        ...
+
+
+@runtime_checkable
 class HandingOff(Protocol):
     """A learner whose state holds what the others would miss if its device left with it."""
 

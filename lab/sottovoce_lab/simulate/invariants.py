@@ -12,6 +12,7 @@ from typing import Any
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
 from sottovoce.door import Refused, Status
 from sottovoce.errors import InternalError
+from sottovoce.learners import Restating
 
 from sottovoce_lab.simulate.device import Device
 from sottovoce_lab.simulate.law import Happening, Law
@@ -22,7 +23,10 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {PushSumState: PushSumMass
 
 
 class AppliedOnce:
-    """No message is applied twice, and a duplicate changes nothing. Implements Law."""
+    """No message is applied twice, and a duplicate changes nothing. Implements Law.
+
+    A device whose learner restates what it holds forgets in a crash what it has applied, and may apply it again.
+    """
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, str], int] = {}
@@ -32,6 +36,8 @@ class AppliedOnce:
         """See Law.broken."""
         node, facts = happening.device.id, happening.facts
         before, self._states[node] = self._states.get(node), happening.state
+        if happening.event == "kill" and isinstance(happening.device.learner, Restating):
+            self._newest = {link: newest for link, newest in self._newest.items() if link[1] != node}
         if happening.event != "receive":
             return None
         if facts["duplicate"]:

@@ -174,6 +174,10 @@ class Mixer:
         lacking = tuple(peer for peer in state.peers if self._lacking(state, peer) is not None)
         return Belief(np.empty(0), (_steps(state.held), lacking))
 
+    def held(self, state: ContributionsState) -> Held:
+        """See Restating."""
+        return state.held
+
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
         """The model, float64[width]: the start, less the robust mean of what it holds, in the order of ranks."""
         if not state.held:
