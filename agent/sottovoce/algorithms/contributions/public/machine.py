@@ -190,10 +190,8 @@ class Mixer:
 
     def start(self, state: ContributionsState, now: float) -> Step:
         """Begin, or go on after a restart."""
-        return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), self._published(state)]
-
-    def _published(self, state: ContributionsState) -> PublishModel:
-        return PublishModel(self.estimate(state)[: self.schedule.size], state.cycle)
+        published = PublishModel(self.estimate(state)[: self.schedule.size], state.cycle)
+        return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), published]
 
     def on(self, state: ContributionsState, event: Event, now: float) -> Step:
         """The next state, and what is to be done.
@@ -220,13 +218,14 @@ class Mixer:
         if state.asked is not None:
             return replace(state, due=now), []
         state, effects = self._send(self.signed(self._without_revoked(state)))
-        asked = None
+        estimate, asked = self.estimate(state), None
         if not self._done(state):
-            threshold, query = question(self.schedule, state.step, self.estimate(state))
+            threshold, query = question(self.schedule, state.step, estimate)
             state, asked = replace(state, threshold=threshold), query.id
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1, asked=asked)
-        return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), self._published(state)]
+        published = PublishModel(estimate[: self.schedule.size], state.cycle)
+        return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
         if not any(self._provenance.refuses(one.owner) for one in state.held.values()):
