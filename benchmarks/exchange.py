@@ -1,4 +1,5 @@
-"""What a cycle costs between real processes: 8 agents, once at a period they keep with ease, once as fast as they can.
+"""What a cycle costs between real processes: 8 agents, at a period they keep with ease, by push-sum and by contributions,
+and as fast as they can.
 
 A cycle is: a share sent and confirmed, as many received and made durable, one release charged, drawn and stored. With
 no period to speak of, an agent whose shares are all unconfirmed goes on without sending, so cycles and messages are
@@ -32,8 +33,8 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 
 AGENTS = 8
-PERIODS = (0.1, 0.001)
-ENVELOPE = 650 * 8 + 250  # bytes: a share of the demo's model in its envelope
+RUNS = (("push-sum", 0.1), ("push-sum", 0.001), ("contributions", 0.1))
+ENVELOPE = 1900  # bytes: a share of the demo's model in its envelope
 METHOD = "/bench/Call"
 
 
@@ -66,7 +67,7 @@ def loopback_bytes() -> int:
     raise RuntimeError("there is no loopback interface")
 
 
-def options(period: float) -> Options:
+def options(mixing: str, period: float) -> Options:
     """The demo's fleet, smaller, with a budget spread so thin that every cycle makes a release."""
     return Options(
         agents=AGENTS,
@@ -83,7 +84,7 @@ def options(period: float) -> Options:
         seed=0,
         faults=Faults(),
         fault_words=[],
-        settings={"learner.steps": 100_000},
+        settings={"learner.steps": 100_000, "learner.mixing": mixing},
     )
 
 
@@ -101,10 +102,10 @@ def totals(fleet: ProcessFleet) -> Totals:
     )
 
 
-def fleet_run(period: float, seconds: float) -> tuple[Totals, Totals]:
+def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Totals]:
     """Run a fleet; what it had done before and after `seconds` of its run."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        fleet = ProcessFleet(plan(options(period)), Path(directory))
+        fleet = ProcessFleet(plan(options(mixing, period)), Path(directory))
         try:
             fleet.start()
             time.sleep(3)
@@ -115,13 +116,13 @@ def fleet_run(period: float, seconds: float) -> tuple[Totals, Totals]:
             fleet.stop()
 
 
-def show(period: float, run: tuple[Totals, Totals], floor: Call) -> None:
+def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) -> None:
     """Print what a run cost."""
     before, after = run
     seconds, cycles, messages = after.at - before.at, after.cycles - before.cycles, after.messages - before.messages
     wall, cpu = seconds * AGENTS / cycles, (after.cpu - before.cpu) / cycles
     payload, loopback = (after.payload - before.payload) / messages, (after.loopback - before.loopback) / messages
-    print(f"period {period:g} s: {AGENTS} agents, {seconds:.0f} s, {cycles} cycles and {messages} messages in all")
+    print(f"{mixing}, period {period:g} s: {AGENTS} agents, {seconds:.0f} s, {cycles} cycles and {messages} messages in all")
     if wall > 2 * period:  # else it is the period
         row("wall of a cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
     row("CPU of an agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
@@ -211,13 +212,13 @@ def main() -> int:
     calls, seconds = (1000, 3) if smoke else (3000, 20)
     floors = [bare(calls)]
     runs = []
-    for period in PERIODS:
-        runs.append((period, fleet_run(period, seconds)))
+    for mixing, period in RUNS:
+        runs.append((mixing, period, fleet_run(mixing, period, seconds)))
         floors.append(bare(calls))
     floor = Call(statistics.median(one.wall for one in floors), statistics.median(one.cpu for one in floors))
     print(f"{'':32} {'measured':>10} {'floor':>10} {'ratio':>7}")
-    for period, run in runs:
-        show(period, run, floor)
+    for mixing, period, run in runs:
+        show(mixing, period, run, floor)
     return 0
 
 

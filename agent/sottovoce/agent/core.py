@@ -3,9 +3,9 @@
 A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
 What leaves is durable before it leaves; what arrives is durable before it is confirmed; a share confirmed or a release
 applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
-recipient has refused for good, and durably so, is taken back in the same way. Of a learner that says again and again what
-it holds (Restating) only the numbers of its messages are durable before they leave, and what arrives is written with the
-next commit. The asyncio agent and the simulator drive the same object.
+recipient has refused for good, and durably so, is taken back in the same way. Of a learner that says again and again
+what it holds (Restating) only the numbers of its messages are durable before they leave, and what arrives is written
+with the next commit. The asyncio agent and the simulator drive the same object.
 """
 
 from collections.abc import Callable

@@ -20,6 +20,7 @@ from sottovoce.learners import Learner
 from sottovoce.vault import Spending, Vault
 
 _LOUD = 10.0  # times what the vault's answer is long
+_GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
         "tenfold": lambda value: -10 * value,
         "noise": noise,
         "zero": np.zeros_like,
+        "giant": lambda value: np.full_like(value, _GIANT),
     }
     return cast(Vault, LyingVault(vault, alter[lie])) if lie in alter else vault
 
@@ -107,14 +109,9 @@ def dishonest_records(records: Records, lie: str, classes: int) -> Records:
 
 def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any] | None:
     """The state machine with which it lies; None where that is not possible."""
-    lies: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {"giant": _giant, "close": _close}
-    if lie not in lies:
+    if lie != "close":
         return learner
-    return LyingMixer(learner, lies[lie]) if isinstance(learner, Mixer) else None
-
-
-def _giant(others: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.full(others.shape[1], MAX_NUMERATOR / UNIT)
+    return LyingMixer(learner, _close) if isinstance(learner, Mixer) else None
 
 
 def _close(others: NDArray[np.float64]) -> NDArray[np.float64]:
