@@ -5,7 +5,7 @@ Hegedűs & Jelasity 2017: a record is perturbed once; whatever is computed from 
 
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -201,6 +201,15 @@ class Shelf:
         new = [record for rank, record in sorted(fresh.items()) if rank in ranked]
         gone = [record for rank, record in self.ranked.items() if rank not in ranked]
         return replace(self, ranked=ranked), new, gone
+
+    def without(self, refused: Callable[[str], bool]) -> tuple[Self, list[PublishedRecord]]:
+        """A shelf without the records of refused owners, and those."""
+        owners = {owner for owner in {record.owner for record in self.ranked.values()} if refused(owner)}
+        if not owners:
+            return self, []
+        gone = [record for record in self.ranked.values() if record.owner in owners]
+        left = {rank: record for rank, record in self.ranked.items() if record.owner not in owners}
+        return replace(self, ranked=left), gone
 
     def batch(self, after: int, count: int) -> tuple[tuple[PublishedRecord, ...], int]:
         """Up to `count` records in rank order beyond rank `after`, round and round; and the rank of the last."""

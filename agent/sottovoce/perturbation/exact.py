@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from sottovoce.perturbation.grid import length, slack
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, label_signs, scaled
 
 
@@ -34,6 +35,11 @@ class Exact:
     def width(self) -> int:
         """1 + d."""
         return 1 + self.features
+
+    def emits(self, values: Values) -> bool:
+        """A label, and a record of length 1 at most, rounded. See Scheme.emits."""
+        longest = 1 + slack(self.features, self.exponent)
+        return 0 <= values[0] < self.classes and length(values[1:], self.exponent) <= longest
 
     def decode(self, values: Values) -> Floats:
         """y⁽ᵏ⁾x, float64[n, copies, d]. See Scheme.decode."""

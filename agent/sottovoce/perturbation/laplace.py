@@ -12,6 +12,7 @@ from typing import Literal
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
 
+_MOST_SCALES = 80  # a noise beyond has a probability of e^-80, and there are at most 2^20 numbers
 _MOST_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 
@@ -69,6 +70,10 @@ class LaplaceCopies:
     def error(self) -> float:
         """See Scheme.error."""
         return _dense(self.features) * _variance(self) * self.features
+
+    def emits(self, values: Values) -> bool:
+        """Numbers of a record, and noise of no more than so many scales. See Scheme.emits."""
+        return _within(self, values)
 
     def decode(self, values: Values) -> Floats:
         """Each copy as it came. See Scheme.decode."""
@@ -138,6 +143,10 @@ class Laplace:
         """See Scheme.error: each estimate adds up the noise of all blocks."""
         return _dense(self.features) * _variance(self) * self.width
 
+    def emits(self, values: Values) -> bool:
+        """Numbers of a record, and noise of no more than so many scales. See Scheme.emits."""
+        return _within(self, values)
+
     def decode(self, values: Values) -> Floats:
         """See Scheme.decode."""
         return from_tensor(scaled(values, 2.0**self.exponent, self.features))
@@ -154,6 +163,11 @@ class Laplace:
 def grid(features: int, epsilon: float) -> int:
     """The exponent of the grid: rounding takes at most 2^-16 of a record, and a scale near 2/ε at least 2^14 steps."""
     return -max(16 + math.ceil(math.log2(features)), 14 + math.ceil(math.log2(epsilon)))
+
+
+def _within(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
+    most = scheme.unit + _MOST_SCALES * scheme.scale
+    return -most <= int(values.min()) and int(values.max()) <= most
 
 
 def _variance(scheme: LaplaceCopies | Laplace) -> float:

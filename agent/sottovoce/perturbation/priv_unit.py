@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sottovoce.perturbation.cap import Cap, best_cap
-from sottovoce.perturbation.grid import sphere_exponent
+from sottovoce.perturbation.grid import length, slack, sphere_exponent
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
 
 
@@ -48,6 +48,10 @@ class PrivUnit:
     def error(self) -> float:
         """See Scheme.error: a sum of blocks with signs ±1 is as noisy as the tensor itself."""
         return self.cap.error
+
+    def emits(self, values: Values) -> bool:
+        """A point of the sphere, rounded. See Scheme.emits."""
+        return abs(length(values, self.exponent) - 1) <= slack(self.width, self.exponent)
 
     def decode(self, values: Values) -> Floats:
         """See Scheme.decode."""

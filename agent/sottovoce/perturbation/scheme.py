@@ -86,6 +86,10 @@ class Scheme(Protocol):
         """
         ...
 
+    def emits(self, values: Values) -> bool:
+        """Whether a release can be these numbers, int64[width]; beyond them a probability of e^-60 at most is left."""
+        ...
+
     def decode(self, values: Values) -> Floats:
         """Unbiased estimates of y⁽ᵏ⁾x.
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from sottovoce.perturbation.cap import Cap, best_cap
-from sottovoce.perturbation.grid import sphere_exponent
+from sottovoce.perturbation.grid import length, slack, sphere_exponent
 from sottovoce.perturbation.priv_unit import debiased
 from sottovoce.perturbation.randomised_response import RandomisedLabel
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, scaled, sums
@@ -57,6 +57,11 @@ class LabelledPrivUnit:
     def error(self) -> float:
         """See Scheme.error: E (2 q_k - 1)² / m² - 1, the two parts being independent."""
         return (1 + self.label.error) * (1 + self.cap.error) - 1
+
+    def emits(self, values: Values) -> bool:
+        """A label, and a point of the sphere, rounded. See Scheme.emits."""
+        off = abs(length(values[1:], self.exponent) - 1)
+        return 0 <= values[0] < self.classes and off <= slack(self.features, self.exponent)
 
     def decode(self, values: Values) -> Floats:
         """(2 q_k - 1) z. See Scheme.decode."""

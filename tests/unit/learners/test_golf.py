@@ -300,3 +300,41 @@ def test_it_believes_in_what_it_holds_and_has_told_once_its_records_are_out(mode
     came = belief(hand.on(Received("a", replace(message, records=(published("b"),)))).state)
     assert came is not None
     assert came.beside != known.beside, "a record that has come is news"
+
+
+def test_a_record_that_its_perturbation_never_gives_is_refused() -> None:
+    hand = with_records(Hand("ridge", "a"), (1, 0.6, 0.8))
+    before = hand.state
+    for values in ([1, 2**53, 0], [7, ONE, 0], [-1, ONE, 0]):
+        giant = replace(published("b"), values=np.array(values, dtype=np.int64))
+        with pytest.raises(MessageRefused, match="somebody made it up"):
+            hand.on(Received("a", replace(model(), records=(giant,))))
+        assert hand.state is before
+
+
+def test_a_record_in_so_much_noise_that_it_would_drown_the_others_is_refused() -> None:
+    hand = Hand("ridge", "a")
+    for epsilon, taken in ((2.0, True), (2.0**-10, False)):
+        how = scheme("privunit", 2, 2, epsilon)
+        values = np.array([1 << -how.exponent, 0], dtype=np.int64)
+        record = PublishedRecord(f"b{epsilon}", 0, Perturbation("privunit", 2, 2, epsilon), values, signature=b"mine")
+        if taken:
+            hand.on(Received("a", replace(model(), records=(record,))))
+        else:
+            with pytest.raises(MessageRefused, match="so much noisier"):
+                hand.on(Received("a", replace(model(), records=(record,))))
+    assert len(hand.state.shelf) == 1
+
+
+def test_what_a_revoked_device_has_published_leaves_with_it() -> None:
+    hand = with_records(Hand("ridge", "a"), (1, 0.6, 0.8))
+    alone = hand.state.moments
+    hand.on(Received("a", replace(model(), records=(published("revoked"),))))
+    assert len(hand.state.shelf) == 1, "and is not taken any more"
+    shelf, _, _ = hand.state.shelf.added([published("revoked", 1, 0.0, 1.0)])
+    hand.state = replace(hand.state, shelf=shelf, moments=alone + SCHEME.moments(np.array([[1, 0, ONE]])))
+    (shelved,) = hand.on(TICK).all(Shelve)
+    assert [record.owner for record in shelved.gone] == ["revoked"]
+    assert hand.state.moments.count == 1
+    assert hand.state.moments.first == pytest.approx(alone.first)
+    assert not hand.on(TICK).all(Shelve), "once"

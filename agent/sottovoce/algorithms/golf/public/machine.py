@@ -46,6 +46,9 @@ NAME = "golf"
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
+_NOISIEST = 64.0
+"""Times the error of a device's own records (or of records without noise): at an eighth of the ε, roughly."""
+
 _UPDATE_ROWS = 256  # decoded at a time
 
 Parameters = NDArray[np.float64]
@@ -229,7 +232,9 @@ class Golf:
                 return self._answered(state, event)
 
     def _tick(self, state: GolfState, now: float) -> Step:
+        state, dropped = self._without_revoked(state)
         state, effects = self._send(state)
+        effects = [*dropped, *effects]
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if (model := self._model(state)) is not None:
@@ -274,7 +279,8 @@ class Golf:
             )
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model of this age or size has not been learnt: its sender made it up")
-        wanted = [record for record in message.records if state.shelf.wants(record.key)]
+        refuses = self._provenance.refuses
+        wanted = [record for record in message.records if state.shelf.wants(record.key) and not refuses(record.owner)]
         for record in wanted:
             self._check(record)
         state, effects = self._shelved(state, tuple(wanted))
@@ -309,12 +315,27 @@ class Golf:
                 "shape", "a published record has other features or classes: give both devices the same [data] table"
             )
         try:
-            width = _scheme(how).width
+            theirs = _scheme(how)
         except PrivacyError as error:
             raise MessageRefused("range", "a published record names a perturbation that does not exist") from error
-        if record.values.shape != (width,):
+        if record.values.shape != (theirs.width,):
             raise MessageRefused("shape", "a published record does not have the numbers of its perturbation")
+        if not theirs.emits(record.values):
+            raise MessageRefused(
+                "range", "a published record holds what its perturbation never gives: somebody made it up"
+            )
+        if theirs.error > _NOISIEST * max(1.0, self.schedule.scheme.error):
+            raise MessageRefused(
+                "range", "a published record is so much noisier than this device's own that it would drown them"
+            )
         self._provenance.verify(record)
+
+    def _without_revoked(self, state: GolfState) -> Step:
+        """What a device has published leaves with it."""
+        shelf, gone = state.shelf.without(self._provenance.refuses)
+        if not gone:
+            return state, []
+        return replace(state, shelf=shelf, moments=_less(state.moments, gone)), [Shelve((), tuple(gone))]
 
     def _shelved(self, state: GolfState, records: tuple[PublishedRecord, ...]) -> Step:
         shelf, new, gone = state.shelf.added(records)
@@ -322,8 +343,7 @@ class Golf:
             return state, []
         moments = state.moments + moments_of(new)
         if gone:
-            less = moments_of(gone)
-            moments = moments + Moments(-less.first, -less.second, -less.count)
+            moments = _less(moments, gone)
         simulated = state.simulated or any(record.simulated for record in new)
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
 
@@ -354,6 +374,11 @@ class Golf:
     @staticmethod
     def _ask(slot: int) -> Ask:
         return Ask(Query(NAME, "record", slot, np.empty(0)))
+
+
+def _less(moments: Moments, gone: Sequence[PublishedRecord]) -> Moments:
+    less = moments_of(gone)
+    return moments + Moments(-less.first, -less.second, -less.count)
 
 
 def moments_of(records: Sequence[PublishedRecord]) -> Moments:

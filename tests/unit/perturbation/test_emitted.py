@@ -1,0 +1,42 @@
+"""What a scheme can give, and what it never gives: by the vault's own mechanism, and by the simulator."""
+
+import numpy as np
+import pytest
+from sottovoce.data import Records
+from sottovoce.perturbation import Scheme, scheme
+from sottovoce.vault import SeededNoise
+from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.vault.simulated_records import simulate
+
+SCHEMES = [
+    scheme(name, features, classes, epsilon)
+    for name in ("laplace-copies", "laplace", "privunit", "krr-privunit")
+    for features, classes in ((1, 2), (3, 3), (64, 10))
+    for epsilon in (0.1, 2.0, 50.0)
+] + [scheme("exact", 4, 3, None)]
+
+
+@pytest.mark.parametrize("one", SCHEMES, ids=lambda one: f"{one.name}-{one.features}-{one.classes}-{one.epsilon}")
+def test_it_gives_what_it_says_it_gives_and_nothing_of_a_giant(one: Scheme) -> None:
+    random = np.random.default_rng(4)
+    features = random.normal(size=(50, one.features)) * 10.0 ** random.integers(-3, 4, (50, 1))
+    features[0] = 0.0
+    labels = random.integers(0, one.classes, 50)
+    drawn = simulate(one, features, labels, random) if one.epsilon else np.empty((0, one.width), dtype=np.int64)
+    mechanism, noise = RecordMechanism(one), SeededNoise(3)
+    exact = [mechanism.apply(Records(features[i : i + 1], labels[i : i + 1]), noise) for i in range(5)]
+    for values in (*drawn, *exact):
+        assert one.emits(values)
+        assert not one.emits(np.full(one.width, 2**53))
+        assert not one.emits(np.full(one.width, -(2**53)))
+
+
+@pytest.mark.parametrize("name", ["privunit", "krr-privunit"])
+def test_a_point_is_on_the_sphere_and_a_label_is_one_of_those_there_are(name: str) -> None:
+    one = scheme(name, 64, 10, 2.0)
+    values = simulate(one, np.ones((1, 64)), np.array([3]), np.random.default_rng(1))[0]
+    label, point = (values[:1], values[1:]) if name == "krr-privunit" else (values[:0], values)
+    for factor in (0, 2, 10):
+        assert not one.emits(np.append(label, factor * point))
+    for other in (-1, 10) if label.size else ():
+        assert not one.emits(np.append([other], point))
