@@ -115,6 +115,19 @@ def test_a_model_is_the_start_less_the_mean_of_what_it_holds() -> None:
     assert hand.model == [10.0 - 2.5, -0.5]
 
 
+def test_who_has_taken_fewer_steps_counts_for_so_many_and_holds_nobody_back() -> None:
+    hand = Hand("a").on(Received("a", message(contribution("b", 4.0, 0.0, steps=2), contribution("c", 2.0, 1.0))))
+    assert hand.on(TICK).model == pytest.approx([10.0 - 6.0 / 1.5, -1.0 / 1.5]), (
+        "two steps and one are one and a half of two"
+    )
+
+
+def test_nobody_is_believed_alone_about_how_many_steps_have_been_taken() -> None:
+    honest = [contribution(f"d{i}", 2.0, 0.0, steps=1) for i in range(4)]
+    hand = Hand("a").on(Received("a", message(*honest, contribution("b", 2.0, 0.0, steps=9))))
+    assert hand.on(TICK).model == pytest.approx([8.0, 0.0])
+
+
 def test_the_order_in_which_contributions_come_makes_no_difference_to_the_last_bit() -> None:
     random = np.random.default_rng(5)
     some = [contribution(f"d{i}", *random.normal(size=2)) for i in range(9)]

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
-from sottovoce.algorithms.contributions.public.robust import robust_mean
-from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, beat, contribution, question
+from sottovoce.algorithms.contributions.public.robust import robust_mean, tolerated
+from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, beat, contribution, question, rate
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
@@ -46,6 +46,7 @@ from sottovoce.learners.published import Provenance
 
 _CYCLE = "cycle"
 _UNIT_BITS = 40
+_SHORTEST = 1e-3  # of the first step
 _MOST_NUMBERS = 2**18
 """In the contributions of one message, unless one alone has more."""
 
@@ -134,6 +135,7 @@ class Mixer:
         self._most_steps = most_steps
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
+        self._taken = np.append(0.0, np.cumsum([_length(schedule, done) for done in range(most_steps)]))
 
     def fresh(self) -> ContributionsState:
         """The state of a device that joins: it has put nothing in, and holds nothing."""
@@ -179,11 +181,20 @@ class Mixer:
         return state.held
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
-        """The model, float64[width]: the start, less the robust mean of what it holds, in the order of ranks."""
+        """The model, float64[width]: the start, less the robust mean of what it holds, in the order of ranks.
+
+        Whoever has taken fewer steps than others counts for as many as that: its contribution is as much longer, and
+        its weight as much less. So nobody is held back by a device that is slow or cut off, and when two halves of a
+        fleet meet again, neither has done the other's work.
+        """
         if not state.held:
             return self._start
-        everything = np.stack([state.held[at].numerator for at in sorted(state.held)])
-        return self._start - robust_mean(everything / UNIT)
+        everything = [state.held[at] for at in sorted(state.held)]
+        taken = np.array([self._taken[one.steps] for one in everything])
+        usual = np.sort(taken)[len(taken) - 1 - tolerated(len(taken))]
+        weights = np.minimum(1.0, taken / usual)
+        vectors = np.stack([one.numerator for one in everything]) / (UNIT * weights[:, np.newaxis])
+        return self._start - robust_mean(vectors, weights)
 
     def _done(self, state: ContributionsState) -> bool:
         return state.exhausted or state.step >= self.schedule.steps
@@ -336,6 +347,11 @@ class Mixer:
             due=None,
         )
         return state, effects
+
+
+def _length(schedule: Schedule, done: int) -> float:
+    """γ_t, of a device that takes more steps than this one too."""
+    return max(rate(schedule, done), _SHORTEST * schedule.step_size)
 
 
 def _steps(held: Held) -> dict[int, int]:

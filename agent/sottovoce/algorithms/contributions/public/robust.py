@@ -24,14 +24,15 @@ def tolerated(count: int) -> int:
     return count // 4
 
 
-def robust_mean(vectors: Vectors) -> NDArray[np.float64]:
-    """The mean of vectors of which up to `tolerated` are arbitrary, float64[P].
+def robust_mean(vectors: Vectors, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weighted mean of vectors of which up to `tolerated` are arbitrary, float64[P].
 
     Args:
         vectors: float64[n, P], n ≥ 1, finite.
+        weights: float64[n], above 0 and at most 1.
     """
     shortened = _shortened(vectors)
-    weights = counted(shortened)
+    weights = weights * counted(shortened)
     mean: NDArray[np.float64] = weights @ shortened / weights.sum()
     return mean
 

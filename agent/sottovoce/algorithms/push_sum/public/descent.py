@@ -103,9 +103,8 @@ def contribution(schedule: Schedule, state: Asked, value: NDArray[np.int64], ste
     """
     if schedule.thresholds is None or state.threshold is None:
         return move(schedule, state.step, value, step)
-    rate = _rate(schedule, state.step)
-    descent = schedule.thresholds.descent(value * np.float64(step), state.threshold, rate, schedule.expected_records)
-    return _bounded(descent * UNIT)
+    length, total = rate(schedule, state.step), value * np.float64(step)
+    return _bounded(schedule.thresholds.descent(total, state.threshold, length, schedule.expected_records) * UNIT)
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
@@ -117,11 +116,11 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -
         value: int64[..., P], releases on their grid.
         step: the grid's step.
     """
-    return _bounded(value * (_rate(schedule, done) / schedule.expected_records * step * UNIT))
+    return _bounded(value * (rate(schedule, done) / schedule.expected_records * step * UNIT))
 
 
-def _rate(schedule: Schedule, done: int) -> float:
-    """γ_t."""
+def rate(schedule: Schedule, done: int) -> float:
+    """γ_t, of the step after `done` others."""
     return schedule.step_size * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
 
 
