@@ -35,9 +35,13 @@ START = np.array([10.0, 0.0])
 class Hand:
     """A device called `me`, its state, and the effects of the last event."""
 
-    def __init__(self, *peers: str, steps: int = 3, capacity: int = 8, fanout: int = 1) -> None:
+    def __init__(
+        self, *peers: str, steps: int = 3, capacity: int = 8, fanout: int = 1, dishonest: float = 0.25
+    ) -> None:
         plan = schedule(size=2, steps=steps, fanout=fanout)
-        self.learner = Mixer(plan, START, owner="me", provenance=Stamp(), capacity=capacity, most_steps=9)
+        self.learner = Mixer(
+            plan, START, owner="me", provenance=Stamp(), capacity=capacity, most_steps=9, dishonest=dishonest
+        )
         self.state: ContributionsState = self.learner.fresh()
         self.effects: list[Effect] = []
         self.on(PeersChanged(peers))
@@ -120,6 +124,13 @@ def test_who_has_taken_fewer_steps_counts_for_so_many_and_holds_nobody_back() ->
     assert hand.on(TICK).model == pytest.approx([10.0 - 6.0 / 1.5, -1.0 / 1.5]), (
         "two steps and one are one and a half of two"
     )
+
+
+def test_a_fleet_that_trusts_everybody_takes_the_plain_mean() -> None:
+    some = [contribution(f"d{i}", 100.0 if i == 0 else 1.0, 0.0) for i in range(8)]
+    for dishonest, model in ((0.0, 10.0 - 107 / 8), (0.25, 9.0)):
+        hand = Hand("a", dishonest=dishonest).on(Received("a", message(*some))).on(TICK)
+        assert hand.model == pytest.approx([model, 0.0])
 
 
 def test_nobody_is_believed_alone_about_how_many_steps_have_been_taken() -> None:

@@ -49,6 +49,7 @@ def family(config: AgentConfig) -> Family:
                 provenance=provenance,
                 capacity=learner.contributors,
                 most_steps=most,
+                dishonest=learner.dishonest,
             )
             return mixer, ContributionsCodec(mixer)
         from sottovoce.algorithms.push_sum.public.machine import PushSum

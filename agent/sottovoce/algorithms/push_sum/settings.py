@@ -28,6 +28,10 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     contributors: Annotated[
         int, Meta(ge=2, le=1024, description="contributions: devices whose contributions one holds, beside its own")
     ] = 64
+    dishonest: Annotated[
+        float,
+        Meta(ge=0, le=0.25, description="contributions: the share of devices that may be dishonest; 0 trusts them all"),
+    ] = 0.25
     clipping: Clipping = "constant"
     clip_decay: Annotated[
         float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")

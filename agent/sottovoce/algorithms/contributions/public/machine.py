@@ -12,6 +12,7 @@ On the beat of its own clock a device signs what it has added since the last, se
 lack, and asks its vault for a gradient at its model: so the moment of sending says nothing about its records.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
-from sottovoce.algorithms.contributions.public.robust import robust_mean, tolerated
+from sottovoce.algorithms.contributions.public.robust import robust_mean
 from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, beat, contribution, question, rate
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
 from sottovoce.door import Answer, Refused
@@ -112,6 +113,7 @@ class Mixer:
         provenance: signs and verifies contributions.
         capacity: contributions of others held, at most: those of the lowest ranks.
         most_steps: that any device of the fleet takes.
+        dishonest: share of the devices that may be so, at most a quarter; with 0 the mean is a plain one.
 
     Attributes:
         rank: of this device.
@@ -126,6 +128,7 @@ class Mixer:
         provenance: Provenance,
         capacity: int,
         most_steps: int,
+        dishonest: float,
     ) -> None:
         self.schedule = schedule
         self._owner = owner
@@ -133,6 +136,7 @@ class Mixer:
         self._provenance = provenance
         self._capacity = capacity
         self._most_steps = most_steps
+        self._dishonest = dishonest
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
         self._taken = np.append(0.0, np.cumsum([_length(schedule, done) for done in range(most_steps)]))
@@ -191,10 +195,14 @@ class Mixer:
             return self._start
         everything = [state.held[at] for at in sorted(state.held)]
         taken = np.array([self._taken[one.steps] for one in everything])
-        usual = np.sort(taken)[len(taken) - 1 - tolerated(len(taken))]
+        apart = math.floor(self._dishonest * len(everything))
+        usual = np.sort(taken)[len(taken) - 1 - apart]
         weights = np.minimum(1.0, taken / usual)
         vectors = np.stack([one.numerator for one in everything]) / (UNIT * weights[:, np.newaxis])
-        return self._start - robust_mean(vectors, weights)
+        trusting = self._dishonest == 0
+        mean = weights @ vectors / weights.sum() if trusting else robust_mean(vectors, weights, apart)
+        estimate: NDArray[np.float64] = self._start - mean
+        return estimate
 
     def _done(self, state: ContributionsState) -> bool:
         return state.exhausted or state.step >= self.schedule.steps

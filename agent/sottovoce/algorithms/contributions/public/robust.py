@@ -19,27 +19,27 @@ _NEAR, _FAR = 1.1, 1.4
 """Times the lower median distance: up to the one a vector counts in full, from the other on not at all."""
 
 
-def tolerated(count: int) -> int:
-    """f: how many of so many vectors may be anything at all."""
-    return count // 4
-
-
-def robust_mean(vectors: Vectors, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weighted mean of vectors of which up to `tolerated` are arbitrary, float64[P].
+def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> NDArray[np.float64]:
+    """The weighted mean of vectors of which up to `apart` are arbitrary, float64[P].
 
     Args:
         vectors: float64[n, P], n ≥ 1, finite.
         weights: float64[n], above 0 and at most 1.
+        apart: f, at most n/4.
     """
     shortened = _shortened(vectors)
-    weights = weights * counted(shortened)
+    weights = weights * counted(shortened, apart)
     mean: NDArray[np.float64] = weights @ shortened / weights.sum()
     return mean
 
 
-def counted(vectors: Vectors) -> NDArray[np.float64]:
-    """For how much each of them counts, float64[n], between 0 and 1."""
-    apart = tolerated(len(vectors))
+def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
+    """For how much each of them counts, float64[n], between 0 and 1.
+
+    Args:
+        vectors: float64[n, P].
+        apart: f.
+    """
     if apart == 0:
         return np.ones(len(vectors))
     ordered = np.sort(_mixed(vectors, apart), axis=0)
