@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import records_of, settings_of
 from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, schedule_of
+from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
 from sottovoce.vault import Ledger, SeededNoise, build
@@ -87,6 +88,8 @@ class _Vaults:
         held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
         if plan.config.learner.fidelity == "paper":
             raise _without("fidelity = paper")
+        if settings_of(plan.config, PushSumSettings).mixing != "push-sum":
+            raise _without("learner.mixing = contributions")
         if not isinstance(terms, GradientTerms) or kernel is None:
             raise _without("a threshold that moves, which learner.clipping = constant would keep")
         if budget.unit != "record" or summed(kernel, budget, held[0]):

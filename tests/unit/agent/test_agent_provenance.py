@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.agent.provenance import FleetProvenance
+from sottovoce.algorithms.contributions.public.messages import Contribution
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Validity, create_fleet, enrol, load
 from sottovoce.learners import Perturbation, PublishedRecord
@@ -76,3 +77,17 @@ def test_a_record_outlives_its_owners_certificate(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="expired"):
         load(tmp_path / "a")
     FleetProvenance(enrol(fleet, tmp_path / "b")).verify(published(gone))
+
+
+def test_a_contribution_counts_in_its_own_task_and_nowhere_else(devices: list[Identity]) -> None:
+    own = Contribution(devices[0].node_id, 3, np.array([1, -2, 3]))
+    signed = FleetProvenance(devices[0], b"task").signed(own)
+    FleetProvenance(devices[1], b"task").verify(signed)
+    for altered, task in ((signed, b"other"), (replace(signed, steps=4), b"task"), (signed, b"")):
+        with pytest.raises(MessageRefused, match="was not signed by its owner"):
+            FleetProvenance(devices[1], task).verify(altered)
+
+
+def test_who_is_revoked_is_known_to_it(devices: list[Identity]) -> None:
+    assert FleetProvenance(devices[0], refuses=lambda node: node == "gone").refuses("gone")
+    assert not FleetProvenance(devices[0]).refuses("gone")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
 from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_RECORDS
+from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS, MAX_RECORDS
 from sottovoce.wire.packed import put, taken
 from sottovoce.wire.v1 import contributions_pb2
 
@@ -28,6 +28,8 @@ def from_bytes(payload: bytes) -> Contributions:
     said = contributions_pb2.Contributions.FromString(payload)
     if len(said.ranks) != len(said.steps) or len(said.ranks) > MAX_RECORDS:
         raise MessageRefused("shape", "ranks and steps that do not go together, or too many of them")
+    if sum(one.size for one in said.contributions) > MAX_PARAMETERS:
+        raise MessageRefused("shape", f"contributions of more than {MAX_PARAMETERS} numbers in one message")
     return Contributions(dict(zip(said.ranks, said.steps, strict=True)), from_wire(said.contributions))
 
 

@@ -152,7 +152,8 @@ class Mixer:
 
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
         """See Learner.resumed; what was signed for another task, or by a device that is revoked now, is dropped."""
-        return replace(state, held={at: one for at, one in state.held.items() if self._holds(one)}, pending=pending)
+        held = {at: one for at, one in state.held.items() if self._holds(one)}
+        return replace(state, held=held, known={}, pending=pending)
 
     def _holds(self, one: Contribution) -> bool:
         if one.steps > self._most_steps or self._provenance.refuses(one.owner):

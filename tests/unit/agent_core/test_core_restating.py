@@ -1,0 +1,75 @@
+"""A learner that says again what it holds: what it sends and takes in need not survive, its messages' numbers must."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
+
+from tests.unit.learners.support import Stamp, schedule
+
+
+class Store(MemoryStore):
+    """Counts commits."""
+
+    def __init__(self, state: ContributionsState) -> None:
+        super().__init__(state)
+        self.commits = 0
+
+    def commit(
+        self,
+        state: ContributionsState,
+        sent: Sequence[Outgoing],
+        confirmed: Sequence[str],
+        seen: tuple[str, Seen] | None,
+    ) -> None:
+        self.commits += 1
+        super().commit(state, sent, confirmed, seen)
+
+
+def mixer() -> Mixer:
+    plan = schedule(size=1, steps=0)
+    return Mixer(plan, np.zeros(1), owner="me", provenance=Stamp(), capacity=8, most_steps=9, dishonest=0.25)
+
+
+def core_on(store: Store) -> Core:
+    core = Core(learner=mixer(), store=store, seal=lambda recipient, sequence, message: message)
+    core.meet(("a",), 0.0)
+    return core
+
+
+def said(*owners: str) -> Contributions:
+    numbers = np.array([2**40], dtype=np.int64)
+    return Contributions({}, tuple(Contribution(owner, 1, numbers, signature=b"mine") for owner in owners))
+
+
+def sent(actions: list[Action]) -> list[tuple[str, int]]:
+    return [(one.outgoing.recipient, one.outgoing.sequence) for one in actions if isinstance(one, Transmit)]
+
+
+def test_what_arrives_waits_for_the_next_commit_and_a_repetition_is_known_meanwhile() -> None:
+    store = Store(mixer().fresh())
+    core = core_on(store)
+    assert core.receive("a", 1, 1, said("b"), 0.0)[0] is False
+    assert core.receive("a", 1, 1, said("b"), 0.0)[0] is True
+    assert store.commits == 0
+    assert core_on(store).receive("a", 1, 1, said("b"), 0.0)[0] is False, "after a crash it is taken in again"
+    core.flush()
+    assert len(store.load().state.held) == 1
+
+
+def test_what_was_on_its_way_is_forgotten_in_a_crash_but_not_its_number() -> None:
+    store = Store(mixer().fresh())
+    core = core_on(store)
+    assert sent(core.fire("cycle", 0.0)) == [("a", 1)]
+    (kept,) = store.load().outbox
+    assert kept.parcel == b"", "the disk has its number alone"
+    again = core_on(store)
+    assert again.outbox == ()
+    assert again.state.pending == frozenset()
+    assert sent(again.start(("a",), 0.0)) == []
+    assert sent(again.fire("cycle", 0.0)) == [("a", 2)]
+    assert [outgoing.sequence for outgoing in store.load().outbox] == [2]

@@ -1,0 +1,69 @@
+"""Dishonest agents of a simulation: each lies as its name says, and the same fleet stands it with contributions."""
+
+import numpy as np
+import pytest
+from sottovoce.errors import UsageError
+from sottovoce_lab.experiments.figures.sweep import Silent
+from sottovoce_lab.simulate.faults import LIES, Faults
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import plan
+
+AGENTS, CYCLES = 8, 40
+
+
+def options(mixing: str, *faults: str, transport: str = "memory") -> Options:
+    return Options(
+        agents=AGENTS, learner="clipd2p", fidelity="sound", model=None, data="digits", transport=transport,
+        epsilon=8.0, delta=1e-5, cycles=CYCLES, period=1.0, topology="full", seed=3, faults=Faults.parse(faults),
+        fault_words=list(faults), settings={"learner.mixing": mixing, "learner.steps": 30},
+    )  # fmt: skip
+
+
+def accuracy(mixing: str, *faults: str) -> float:
+    return float(memory.run(plan(options(mixing, *faults)), Silent()).document()["final"]["accuracy_mean"])
+
+
+@pytest.fixture(scope="module")
+def alone() -> float:
+    """What the honest have without the others."""
+    return accuracy("contributions", "dishonest=0.25@silent")
+
+
+@pytest.mark.parametrize("lie", [lie for lie in LIES if lie != "silent"])
+def test_a_quarter_that_lies_costs_the_others_little(lie: str, alone: float) -> None:
+    assert alone > 0.85
+    assert accuracy("contributions", f"dishonest=0.25@{lie}") > alone - 0.05
+
+
+def test_with_push_sum_the_same_lies_are_ruin(alone: float) -> None:
+    assert accuracy("push-sum", "dishonest=0.25@tenfold") < alone / 2
+    assert accuracy("push-sum", "dishonest=0.25@flip") < alone - 0.05
+
+
+@pytest.mark.parametrize("faults", [(), ("partition=0.5@cycle:5-25",), ("loss=0.3", "duplicate=0.3", "reorder=0.3")])
+def test_where_nobody_lies_all_have_one_model_and_none_was_lost(faults: tuple[str, ...]) -> None:
+    final = memory.run(plan(options("contributions", *faults)), Silent()).document()["final"]
+    assert final["accuracy_min"] == pytest.approx(final["accuracy_max"])
+    assert final["accuracy_mean"] > accuracy("push-sum") - 0.03
+
+
+def test_the_report_says_who_was_measured() -> None:
+    report = memory.run(plan(options("contributions", "dishonest=0.25@zero")), Silent()).document()
+    assert "2 of 8 agents are dishonest (zero); measured are the others" in report["warnings"]
+
+
+def test_what_cannot_be_done_is_said() -> None:
+    with pytest.raises(UsageError, match=r"is about contributions; add --set learner\.mixing=contributions"):
+        accuracy("push-sum", "dishonest=0.25@close")
+    with pytest.raises(UsageError, match="no device can be told to lie: use --transport memory"):
+        options("contributions", "dishonest=0.25@zero", transport="grpc")
+    with pytest.raises(UsageError, match=r"leaves nobody on one side"):
+        options("contributions", "dishonest=0.01@zero")
+    with pytest.raises(UsageError, match="what they do is one of silent, flip"):
+        Faults.parse(["dishonest=0.5@lying"])
+
+
+def test_a_seed_makes_the_same_lies() -> None:
+    first, second = (accuracy("contributions", "dishonest=0.25@noise") for _ in range(2))
+    assert np.isclose(first, second, rtol=0, atol=0)

@@ -1,0 +1,110 @@
+"""Contributions on the wire and on the disk: as they were sent, or refused with a reason."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
+from sottovoce.algorithms.contributions.state_codec import ContributionsCodec
+from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.errors import InternalError, MessageRefused, PrivacyError
+from sottovoce.wire import decode, encode
+from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
+from sottovoce.wire.v1 import contributions_pb2, state_pb2
+
+from tests.unit.learners.support import Stamp, schedule
+
+TYPE = "contributions/1"
+NUMBERS = st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=6)
+
+contributions = st.builds(
+    Contribution,
+    st.text("abcdefgh234567", min_size=1, max_size=32),
+    st.integers(1, 2**62),
+    NUMBERS.map(lambda numbers: np.array(numbers, dtype=np.int64)),
+    st.binary(max_size=40),
+    st.binary(min_size=64, max_size=64),
+)
+messages = st.builds(
+    Contributions,
+    st.dictionaries(st.integers(0, 2**64 - 1), st.integers(0, 2**62), max_size=6),
+    st.lists(contributions, max_size=5).map(tuple),
+)
+
+
+def facts(one: Contribution) -> tuple[object, ...]:
+    return one.owner, one.steps, one.numerator.tolist(), one.credential, one.signature
+
+
+@given(messages)
+def test_every_message_arrives_as_it_was_sent(message: Contributions) -> None:
+    arrived = decode(*encode(message))
+    assert isinstance(arrived, Contributions)
+    assert arrived.held == message.held
+    assert [facts(one) for one in arrived.contributions] == [facts(one) for one in message.contributions]
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
+    try:
+        assert isinstance(decode(TYPE, payload), Contributions)
+    except MessageRefused as refusal:
+        assert refusal.reason in {"malformed", "shape", "range"}  # noqa: PT017
+
+
+def packed(**fields: object) -> contributions_pb2.Contribution:
+    usual = {"owner": "a", "steps": 1, "size": 1, "width": 2, "packed": b"\x40", "signature": bytes(64)}
+    return contributions_pb2.Contribution(**{**usual, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "said, reason",
+    [
+        ({"ranks": [1, 2], "steps": [1]}, "shape"),
+        ({"contributions": [packed(steps=0)]}, "range"),
+        ({"contributions": [packed(steps=2**63)]}, "range"),
+        ({"contributions": [packed(signature=b"short")]}, "range"),
+        ({"contributions": [packed(credential=bytes(MAX_CREDENTIAL_BYTES + 1))]}, "range"),
+        ({"contributions": [packed(size=0)]}, "shape"),
+        ({"contributions": [packed(width=63)]}, "malformed"),
+        ({"contributions": [packed(packed=b"")]}, "malformed"),
+        ({"contributions": [packed(size=MAX_PARAMETERS // 2 + 1)] * 2}, "shape"),
+    ],
+)
+def test_what_no_device_says_is_refused(said: dict[str, object], reason: str) -> None:
+    payload = contributions_pb2.Contributions(**said).SerializeToString()  # type: ignore[arg-type]
+    with pytest.raises(MessageRefused) as refusal:
+        decode(TYPE, payload)
+    assert refusal.value.reason == reason
+
+
+def test_nothing_is_sealed_that_would_be_refused_or_is_simulated() -> None:
+    with pytest.raises(InternalError, match="report this defect"):
+        encode(Contributions({}, (Contribution("a", 0, np.zeros(1, dtype=np.int64), b"", bytes(64)),)))
+    with pytest.raises(PrivacyError, match="simulated noise protects nobody"):
+        encode(Contributions({}, (Contribution("a", 1, np.zeros(1, dtype=np.int64), b"", bytes(64), simulated=True),)))
+
+
+def mixer(size: int) -> Mixer:
+    plan = schedule(size=size, steps=9)
+    return Mixer(plan, np.zeros(size), owner="me", provenance=Stamp(), capacity=8, most_steps=9, dishonest=0.25)
+
+
+def test_a_state_is_the_same_after_a_restart() -> None:
+    codec = ContributionsCodec(mixer(3))
+    held = [Contribution(owner, 4, np.array([1, -2, 2**50]), b"c", b"mine".ljust(64)) for owner in ("a", "me")]
+    state = ContributionsState(np.array([5, 0, -7]), {rank(one.owner): one for one in held}, 11, 6, 2, True)
+    again = codec.decode(codec.encode(state))
+    assert (again.cycle, again.step, again.turn, again.exhausted) == (11, 6, 2, True)
+    assert again.numerator.tolist() == [5, 0, -7]
+    assert {at: facts(one) for at, one in again.held.items()} == {rank(one.owner): facts(one) for one in held}
+
+
+def test_a_state_of_another_model_or_of_push_sum_is_named() -> None:
+    raw = ContributionsCodec(mixer(3)).encode(mixer(3).fresh())
+    with pytest.raises(OtherModel, match="a model of 3 numbers, the configuration asks for 4"):
+        ContributionsCodec(mixer(4)).decode(raw)
+    share = state_pb2.PushSumState(weight=2**40, cycle=3)
+    with pytest.raises(ValueError, match="its contributions"):
+        ContributionsCodec(mixer(3)).decode(share.SerializeToString())
