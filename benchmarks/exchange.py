@@ -1,5 +1,5 @@
-"""What a cycle costs between real processes: 8 agents, at a period they keep with ease, by push-sum and by contributions,
-and as fast as they can.
+"""What a cycle costs between real processes: 8 agents, by push-sum and by contributions at a period they keep with
+ease, and by push-sum as fast as they can.
 
 A cycle is: a share sent and confirmed, as many received and made durable, one release charged, drawn and stored. With
 no period to speak of, an agent whose shares are all unconfirmed goes on without sending, so cycles and messages are
@@ -122,7 +122,8 @@ def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) ->
     seconds, cycles, messages = after.at - before.at, after.cycles - before.cycles, after.messages - before.messages
     wall, cpu = seconds * AGENTS / cycles, (after.cpu - before.cpu) / cycles
     payload, loopback = (after.payload - before.payload) / messages, (after.loopback - before.loopback) / messages
-    print(f"{mixing}, period {period:g} s: {AGENTS} agents, {seconds:.0f} s, {cycles} cycles and {messages} messages in all")
+    print(f"{mixing}, period {period:g} s: {AGENTS} agents, {seconds:.0f} s")
+    print(f"  {cycles} cycles and {messages} messages in all")
     if wall > 2 * period:  # else it is the period
         row("wall of a cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
     row("CPU of an agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")

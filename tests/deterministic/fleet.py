@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.algorithms.push_sum.public.descent import Schedule, contribution
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.kernels.softmax import Softmax

@@ -8,7 +8,8 @@ import random
 from pathlib import Path
 
 import numpy as np
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import create_fleet, enrol
 from sottovoce.wire import (

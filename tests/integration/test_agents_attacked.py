@@ -6,7 +6,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT
+from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.identity import Fleet, enrol
 
 from tests.support.attacker import WEIGHT_ONE, Attacker, Outcome, flipped, share

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.wire import to_bytes
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.identity import Fleet, enrol
 
 from tests.support.attacker import Attacker, Outcome

@@ -7,8 +7,8 @@ import hashlib
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.descent import Schedule, contribution
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
+from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.vault import SeededNoise
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler

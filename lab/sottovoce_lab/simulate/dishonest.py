@@ -12,8 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
-from sottovoce.algorithms.push_sum.public.descent import UNIT
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused
 from sottovoce.learners import Learner

@@ -12,9 +12,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.links import Outgoing, Seen
-from sottovoce.algorithms.push_sum.public.descent import contribution
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contribution
 from sottovoce.door import Refused
 
 from sottovoce_lab.simulate.device import Device

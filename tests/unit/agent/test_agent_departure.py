@@ -11,9 +11,9 @@ from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
-from sottovoce.algorithms.push_sum.public.descent import Schedule
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.transport import DeliveryFailed, Peer
 
 SCHEDULE = Schedule(

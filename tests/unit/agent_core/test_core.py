@@ -9,7 +9,8 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.learners import Ask, Message, PublishModel, SetTimer
 

@@ -5,8 +5,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.descent import SHARE_BITS, Schedule
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
+from sottovoce.algorithms.steps.public.descent import SHARE_BITS, Schedule
 from sottovoce.door import PrivacyStatement, Query
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Ask, Effect, Event, PeersChanged, PublishModel, Send, SetTimer, Signed, Timer

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Delivered, PublishModel, Received, Send
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.algorithms.push_sum.public.descent import contribution
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.door import Answer, Refused
 from sottovoce.learners import Ask, Delivered, PublishModel, Received, Send
 

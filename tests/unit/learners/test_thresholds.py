@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
-from sottovoce.algorithms.push_sum.public.thresholds import THRESHOLD_RATE, Thresholds
+from sottovoce.algorithms.steps.public.descent import UNIT, Schedule
+from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clip_schedule import decayed, followed
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, normalised

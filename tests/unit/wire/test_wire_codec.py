@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
 from sottovoce.identity import Identity
 from sottovoce.wire import TASK_BYTES, Receipt, decode, decode_receipt, encode, encode_receipt, seal

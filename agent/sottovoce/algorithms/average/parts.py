@@ -23,9 +23,9 @@ def family(config: AgentConfig) -> Family:
     model = Mean(width(data.transform, data.features))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
-        from sottovoce.algorithms.push_sum.public.descent import Schedule
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
+        from sottovoce.algorithms.steps.public.descent import Schedule
 
         del owner, provenance, kept  # mass has no author
         schedule = Schedule(

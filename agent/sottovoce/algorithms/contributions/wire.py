@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS, MAX_RECORDS
 from sottovoce.wire.packed import put, taken

@@ -16,7 +16,7 @@ from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.normalised import NormalisedTerms
 
 if TYPE_CHECKING:
-    from sottovoce.algorithms.push_sum.public.descent import Schedule
+    from sottovoce.algorithms.steps.public.descent import Schedule
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
@@ -64,8 +64,8 @@ def family(config: AgentConfig) -> Family:
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":
     """The public schedule of a push-sum learner whose model has `size` parameters."""
-    from sottovoce.algorithms.push_sum.public.descent import Schedule
-    from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
+    from sottovoce.algorithms.steps.public.descent import Schedule
+    from sottovoce.algorithms.steps.public.thresholds import Thresholds
 
     learner, rule = settings_of(config, PushSumSettings), _rule(config)
     paper = learner.fidelity == "paper"

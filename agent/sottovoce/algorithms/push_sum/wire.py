@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.packed import put, taken

@@ -10,10 +10,10 @@ from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
-from sottovoce.algorithms.push_sum.public.descent import Schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.algorithms.push_sum.public.thresholds import THRESHOLD_RATE, Thresholds
+from sottovoce.algorithms.steps.public.descent import Schedule
+from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
 from sottovoce.kernels.gossip_rules import LAMBDA, RULES

@@ -6,9 +6,9 @@ from typing import Any, cast
 from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
-from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
 from sottovoce.algorithms.rounds.public import Rounds
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.algorithms.steps.public.thresholds import Thresholds
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax

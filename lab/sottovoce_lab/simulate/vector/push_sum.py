@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, move
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE, portion
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, move
 
 Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
 """From what devices believe, float64[N, P], to their releases, int64[N, P], and the grid's step."""

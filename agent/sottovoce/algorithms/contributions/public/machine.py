@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.robust import robust_mean
-from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, beat, contribution, question, rate
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question, rate
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.push_sum.public.descent import UNIT, Schedule, beat, contribution, question
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR, MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 MAX_WEIGHT = 4 * 2**40
 """The largest push-sum weight of one share, in units of 2^-40: nobody can flood another with mass."""
 
-MAX_NUMERATOR = 2**60
-"""The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
-
 
 @dataclass(frozen=True, slots=True)
 class PushSumShare:

@@ -10,11 +10,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.push_sum.public.messages import MAX_NUMERATOR
-from sottovoce.algorithms.push_sum.public.thresholds import Thresholds
+from sottovoce.algorithms.steps.public.thresholds import Thresholds
 from sottovoce.door import Query
 
 UNIT = 2.0**40  # units in 1.0
+MAX_NUMERATOR = 2**60
+"""The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
+
 SHARE_BITS = 16
 """Of what is sent, unless it is configured."""
 

@@ -1,0 +1,1 @@
+"""Private steps: what all learners have in common that step along noised sums."""
