@@ -20,6 +20,8 @@ from sottovoce.wire import Receipt, SignedHead, beside, decode_receipt
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
 _HEADS_BYTES = 1024
+_UNSENT_SECONDS = 5.0
+"""The longest pause after an attempt that never left this device, as while its broker is away."""
 
 
 class Telling(Protocol):
@@ -146,8 +148,7 @@ class Link:
                     receipt = await self._hand_over(outgoing, again=handed_over > 1)
             except (DeliveryFailed, MessageRefused) as failure:
                 attempt += 1
-                cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
-                pause = self._failed(cause, str(failure), attempt)
+                pause = self._failed(failure, attempt)
                 self._missed(self.peer.id)
                 self._waits.begin(name, f"pause before trying {self.peer.address} again: {failure}", pause)
                 await self._sleep(pause)
@@ -183,13 +184,16 @@ class Link:
             await self._head_gossip.answered(self.peer.id, head, receipt.heads)
         return receipt
 
-    def _failed(self, cause: str, explanation: str, attempt: int) -> float:
+    def _failed(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
         """Count it, say it once a minute, and return the pause: full jitter over a doubling range."""
+        cause, left = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
+        explanation = str(failure)
         self.failures = attempt
         self.last_failure = explanation
         self._counters.failures[cause] += 1
         self._seldom.say(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
-        longest = min(self._backoff_max, self._backoff * 2 ** min(attempt - 1, 16))
+        most = self._backoff_max if left else min(self._backoff_max, _UNSENT_SECONDS)
+        longest = min(most, self._backoff * 2 ** min(attempt - 1, 16))
         return random.uniform(longest / 10, longest)  # noqa: S311 - jitter, not a secret
 
     async def _sleep(self, seconds: float) -> None:

@@ -34,11 +34,13 @@ class DeliveryFailed(NetworkError):
 
     Attributes:
         cause: a stable word: unreachable, timeout, tls, rejected, refused, busy, other.
+        left: whether anything may have left this device; what did not is tried again soon, at nobody's cost.
     """
 
-    def __init__(self, cause: str, explanation: str) -> None:
+    def __init__(self, cause: str, explanation: str, *, left: bool = True) -> None:
         super().__init__(explanation)
         self.cause = cause
+        self.left = left
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,6 +286,22 @@ async def test_pauses_grow_to_their_limit_and_are_never_the_same_for_all(monkeyp
     assert all(low == high / 10 for low, high in ranges)
 
 
+async def test_what_never_left_this_device_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = []
+
+    def longest(_low: float, high: float) -> float:
+        ranges.append(high)
+        return 0.0
+
+    monkeypatch.setattr("random.uniform", longest)
+    offline = DeliveryFailed("unreachable", "no connection to the broker", left=False)
+    bench = Bench(*[offline] * 6, failure(), backoff=1.0, backoff_max=300.0)
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+    assert ranges == [1, 2, 4, 5, 5, 5, 64]
+
+
 async def test_a_thousand_failures_in_a_row_overflow_nothing() -> None:
     bench = Bench(*[failure()] * 1100, backoff=1e-9, backoff_max=1e-6)
     async with bench.running():

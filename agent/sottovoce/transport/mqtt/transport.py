@@ -120,7 +120,8 @@ class MqttTransport:
         """Hand a message over; see Transport.deliver."""
         where = f"peer {peer.id} at {peer.address}"
         if not self.connection.is_up:
-            raise DeliveryFailed("unreachable", f"{where}: no connection to the broker: {self.connection.problem}")
+            offline = f"{where}: no connection to the broker: {self.connection.problem}"
+            raise DeliveryFailed("unreachable", offline, left=False)
         known = None
         try:
             async with asyncio.timeout(timeout):
