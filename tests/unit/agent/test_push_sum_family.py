@@ -80,6 +80,16 @@ def test_models_with_a_start_of_their_own_begin_there_on_every_device() -> None:
     assert first.numerator.tolist() == second.numerator.tolist()
 
 
+def test_no_more_contributions_are_held_than_a_small_device_has_memory_for() -> None:
+    wide: dict[str, Any] = {"model": "mlp", "hidden": 4096, "mixing": "contributions"}
+    size = family_of(config("clipd2p", **{**wide, "mixing": "push-sum"})).model.size
+    most = 2**24 // size - 1
+    assert 2 <= most < 1024
+    family_of(config("clipd2p", **wide, contributors=most))
+    with pytest.raises(ConfigError, match=f"choose {most} at most"):
+        family_of(config("clipd2p", **wide, contributors=most + 1))
+
+
 @pytest.mark.parametrize("sigma, epsilon", [(0.5, 31.5), (1.0, 2.48), (2.0, 0.126)])
 def test_true_epsilon_of_clipd2p(sigma: float, epsilon: float) -> None:
     """ALGORITHMS §4b.6, at J = 2,500 and K = 3,500; ours is rounded up, by a few parts in a hundred at most."""

@@ -9,6 +9,7 @@ from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.model_names import has_graph
 from sottovoce.vault import Terms, gaussian_mu
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Of every fleet's public start."""
 
+_HELD_NUMBERS = 2**24
+"""Of all contributions: 128 MiB."""
+
 _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
@@ -33,6 +37,8 @@ def family(config: AgentConfig) -> Family:
     """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
     learner = settings_of(config, PushSumSettings)
     kernel = kernel_of(config)
+    if learner.mixing == "contributions":
+        _check_held(learner, kernel.size)
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         del kept
@@ -60,6 +66,21 @@ def family(config: AgentConfig) -> Family:
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
     return Family(kernel, kernel, terms, made)
+
+
+def _check_held(learner: PushSumSettings, size: int) -> None:
+    """Refuse to hold more contributions than a small device has memory for.
+
+    Raises:
+        ConfigError: it names the most.
+    """
+    most = _HELD_NUMBERS // size - 1
+    if learner.contributors > most:
+        remedy = f"choose {most} at most" if most >= 2 else "such a model mixes by push-sum: leave out learner.mixing"
+        raise ConfigError(
+            f"learner.contributors: {learner.contributors} contributions of {size} numbers are more than a device "
+            f"keeps in memory, which is {_HELD_NUMBERS} numbers; {remedy}"
+        )
 
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":
