@@ -107,7 +107,8 @@ def test_two_devices_from_copies_of_one_bundle_are_found_out(authority: Path, tm
     witness.configure(**sampled)
     for device in (one, twin):
         device.configure([witness.entry()], **sampled)
-    with running(witness, one, twin) as (_, *copies):
+    with running(witness), AgentProcess(one) as first, AgentProcess(twin) as second:
+        copies = first, second  # of which either may be found out, and end, before it has answered anybody
         until(
             lambda: (
                 any(agent.lines("another device uses this device's identity") for agent in copies)

@@ -88,7 +88,7 @@ class _Vaults:
         held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
         if plan.config.learner.fidelity == "paper":
             raise _without("fidelity = paper")
-        if settings_of(plan.config, PushSumSettings).mixing != "push-sum":
+        if settings_of(plan.config, PushSumSettings).mixing == "contributions":
             raise _without("learner.mixing = contributions")
         if not isinstance(terms, GradientTerms) or kernel is None:
             raise _without("a threshold that moves, which learner.clipping = constant would keep")
