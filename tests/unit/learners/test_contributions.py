@@ -229,12 +229,15 @@ def test_a_vault_that_refuses_for_good_ends_its_learning_and_nothing_else() -> N
     assert hand.learner.progress(hand.state).phase == "mixing"
 
 
-def test_a_beat_waits_for_the_vault_and_goes_on_in_its_own_time() -> None:
-    hand = Hand("a").on(TICK, 100.0)
+def test_a_beat_does_not_wait_for_the_vault() -> None:
+    hand = Hand("a", "b").on(TICK, 100.0)
     query = hand.all(Ask)[0].query
-    assert hand.on(TICK, 110.0).effects == []
-    hand.on(FakeRelease(query.id, np.zeros(2, dtype=np.int64)), 113.0)
+    hand.on(Received("a", message(contribution("c", 1.0, 0.0)))).on(TICK, 110.0)
+    assert hand.all(Ask) == [], "one question at a time"
     assert hand.all(SetTimer) == [SetTimer("cycle", 120.0)]
+    assert [send.recipient for send in hand.all(Send)] == ["b"], "what others have put in goes on"
+    assert hand.on(FakeRelease(query.id, np.zeros(2, dtype=np.int64)), 113.0).effects == []
+    assert [ask.query.slot for ask in hand.on(TICK, 120.0).all(Ask)] == [1]
     assert hand.on(FakeRelease(Query("other", "gradient", 0, START).id, np.zeros(2, dtype=np.int64))).effects == []
 
 

@@ -9,7 +9,8 @@ What one device can do to the others is bounded by one contribution, its own. No
 runs dry beside a device that is slow, away or cut off; and when a device is revoked, all it has done leaves with it.
 
 On the beat of its own clock a device signs what it has added since the last, sends to the next peers in turn what they
-lack, and asks its vault for a gradient at its model: so the moment of sending says nothing about its records.
+lack, and asks its vault for a gradient at its model, unless that has yet to answer. So the moment of sending says
+nothing about its records; a vault slower than a period shows in steps that are not there yet.
 """
 
 import math
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.robust import robust_mean
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question, rate
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rate
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
@@ -71,7 +72,6 @@ class ContributionsState:
         pending: peers that have not confirmed the last message.
         asked: id of the query the vault is answering, if any.
         threshold: C_t that it was asked with, where it moves.
-        due: when the next cycle should have begun, if it waits for the vault.
     """
 
     numerator: NDArray[np.int64]
@@ -86,7 +86,6 @@ class ContributionsState:
     pending: frozenset[str] = frozenset()
     asked: bytes | None = None
     threshold: float | None = None
-    due: float | None = None
 
     def traced(self) -> dict[str, Any]:
         """See State.traced; amounts are integers in units of 2^-40."""
@@ -210,7 +209,7 @@ class Mixer:
     def start(self, state: ContributionsState, now: float) -> Step:
         """Begin, or go on after a restart."""
         published = PublishModel(self.estimate(state)[: self.schedule.size], state.cycle)
-        return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), published]
+        return replace(state, asked=None), [SetTimer(_CYCLE, now), published]
 
     def on(self, state: ContributionsState, event: Event, now: float) -> Step:
         """The next state, and what is to be done.
@@ -231,18 +230,16 @@ class Mixer:
             case PeersChanged(peers):
                 return self._meet(state, peers)
             case _:
-                return self._answered(state, event, now)
+                return self._answered(state, event)
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
-        if state.asked is not None:
-            return replace(state, due=now), []
         state, effects = self._send(self.signed(self._without_revoked(state)))
-        estimate, asked = self.estimate(state), None
-        if not self._done(state):
+        estimate = self.estimate(state)
+        if state.asked is None and not self._done(state):
             threshold, query = question(self.schedule, state.step, estimate)
-            state, asked = replace(state, threshold=threshold), query.id
+            state = replace(state, threshold=threshold, asked=query.id)
             effects.append(Ask(query))
-        state = replace(state, cycle=state.cycle + 1, asked=asked)
+        state = replace(state, cycle=state.cycle + 1)
         published = PublishModel(estimate[: self.schedule.size], state.cycle)
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
@@ -337,14 +334,12 @@ class Mixer:
         state = replace(state, peers=peers, known=known, pending=state.pending - left)
         return state, [Forget(peer) for peer in sorted(left)]
 
-    def _answered(self, state: ContributionsState, answer: Answer, now: float) -> Step:
+    def _answered(self, state: ContributionsState, answer: Answer) -> Step:
         """Apply the answer that is awaited; any other changes nothing."""
         if answer.query_id != state.asked:
             return state, []
-        period = self.schedule.period
-        effects: list[Effect] = [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, period))]
         if isinstance(answer, Refused):
-            return replace(state, exhausted=True, asked=None, due=None), effects
+            return replace(state, exhausted=True, asked=None), []
         numerator = state.numerator + contribution(self.schedule, state, answer.value, answer.step)
         state = replace(
             state,
@@ -352,9 +347,8 @@ class Mixer:
             step=state.step + 1,
             simulated=state.simulated or answer.simulated,
             asked=None,
-            due=None,
         )
-        return state, effects
+        return state, []
 
 
 def _length(schedule: Schedule, done: int) -> float:
