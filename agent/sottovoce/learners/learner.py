@@ -1,7 +1,7 @@
 """What every learner is: a state machine without I/O."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,9 +110,7 @@ class Restating(Protocol):
     One that comes twice changes nothing. So a device need not wait for its disk before it sends or confirms one.
     """
 
-    def held(self, state: Any) -> object:
-        """What the messages are about."""
-        ...
+    restates: ClassVar[bool]
 
 
 @runtime_checkable

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
 
-_MOST_SCALES = 80  # a noise beyond has a probability of e^-80, and there are at most 2^20 numbers
+_TAIL = 61.0  # a little more than 60, for a noise that is on a grid
 _MOST_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 
@@ -166,8 +168,9 @@ def grid(features: int, epsilon: float) -> int:
 
 
 def _within(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
-    most = scheme.unit + _MOST_SCALES * scheme.scale
-    return -most <= int(values.min()) and int(values.max()) <= most
+    """By the tail of a sum of D exponentials: beyond D + √(2Dt) + t scales is a probability of e^-t at most."""
+    noise = scheme.width + math.sqrt(2 * scheme.width * _TAIL) + _TAIL
+    return float(np.abs(values.astype(np.float64)).sum()) <= scheme.unit * scheme.copies + noise * scheme.scale
 
 
 def _variance(scheme: LaplaceCopies | Laplace) -> float:

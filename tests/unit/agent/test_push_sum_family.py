@@ -83,7 +83,7 @@ def test_models_with_a_start_of_their_own_begin_there_on_every_device() -> None:
 def test_no_more_contributions_are_held_than_a_small_device_has_memory_for() -> None:
     wide: dict[str, Any] = {"model": "mlp", "hidden": 4096, "mixing": "contributions"}
     size = family_of(config("clipd2p", **{**wide, "mixing": "push-sum"})).model.size
-    most = 2**24 // size - 1
+    most = 2**22 // size - 1
     assert 2 <= most < 1024
     family_of(config("clipd2p", **wide, contributors=most))
     with pytest.raises(ConfigError, match=f"choose {most} at most"):

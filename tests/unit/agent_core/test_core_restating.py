@@ -6,8 +6,9 @@ import numpy as np
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
+from sottovoce.algorithms.contributions.public.state import ContributionsState
 
 from tests.unit.learners.support import Stamp, schedule
 

@@ -89,3 +89,23 @@ def test_the_page_has_every_learner_with_its_keys() -> None:
 
 def _words(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
+
+
+@pytest.mark.parametrize(
+    "keys, says",
+    [
+        (("dishonest = 0.1",), "learner.dishonest: push-sum has no such key, and trusts everybody"),
+        (
+            ("contributors = 9",),
+            'learner.contributors: push-sum has no such key, and trusts everybody; write mixing = "co',
+        ),
+        (('mixing = "contributions"', 'clipping = "quantile"'), "learner.clipping: few dishonest devices could bend"),
+        (('mixing = "contributions"', 'fidelity = "paper"'), 'learner.mixing: fidelity = "paper" mixes by push-sum'),
+    ],
+)
+def test_what_one_way_of_mixing_has_not_is_an_error(tmp_path: Path, keys: tuple[str, ...], says: str) -> None:
+    file = written(tmp_path, "clipd2p")
+    file.write_text(file.read_text() + "\n".join(keys) + "\n")
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert says in str(refused.value)

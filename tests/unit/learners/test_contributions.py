@@ -1,12 +1,13 @@
 """Contributions by hand: what is signed, sent, believed, held and forgotten, one event at a time."""
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
+from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
@@ -120,10 +121,16 @@ def test_a_model_is_the_start_less_the_mean_of_what_it_holds() -> None:
 
 
 def test_who_has_taken_fewer_steps_counts_for_so_many_and_holds_nobody_back() -> None:
-    hand = Hand("a").on(Received("a", message(contribution("b", 4.0, 0.0, steps=2), contribution("c", 2.0, 1.0))))
-    assert hand.on(TICK).model == pytest.approx([10.0 - 6.0 / 1.5, -1.0 / 1.5]), (
-        "two steps and one are one and a half of two"
-    )
+    two = [contribution(owner, 4.0, 0.0, steps=2) for owner in "bd"]
+    hand = Hand("a").on(Received("a", message(*two, contribution("c", 2.0, 1.0))))
+    assert hand.on(TICK).model == pytest.approx([10.0 - 10.0 / 2.5, -1.0 / 2.5]), "one step is half of two"
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_among_two_or_three_nobody_is_believed_about_the_steps_that_others_lack(count: int) -> None:
+    honest = [contribution(f"d{i}", 1.0, 0.0) for i in range(count - 1)]
+    hand = Hand("a").on(Received("a", message(*honest, contribution("b", -100.0, 0.0, steps=9))))
+    assert 9.0 <= hand.on(TICK).model[0] <= 11.0, "no more than the length of another, twice, on either side"  # type: ignore[index]
 
 
 def test_a_fleet_that_trusts_everybody_takes_the_plain_mean() -> None:
@@ -167,7 +174,7 @@ def test_a_peer_is_sent_what_it_lacks_once_the_furthest_behind_first() -> None:
     hand.on(Received("a", message(b=4)))
     (send,) = hand.on(TICK).all(Send)
     assert [one.owner for one in send.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
-    assert send.message.held == {rank("b"): 5, rank("c"): 9}  # type: ignore[attr-defined]
+    assert send.message.steps == {rank("b"): 5, rank("c"): 9}  # type: ignore[attr-defined]
     asked = hand.all(Ask)[0].query.id
     hand.on(Delivered("a")).on(FakeRelease(asked, np.zeros(2, dtype=np.int64))).on(TICK)
     (send,) = hand.all(Send)
@@ -210,14 +217,70 @@ def test_it_holds_those_of_the_lowest_ranks_and_always_its_own() -> None:
     assert {one.owner for one in hand.state.held.values()} == {"me", *owners[:5]}
 
 
-def test_what_nobody_can_have_contributed_is_refused() -> None:
+def test_what_nobody_can_have_contributed_is_refused_of_its_maker_and_passed_over_of_others() -> None:
     hand = Hand("a")
     assert hand.refuses(PushSumShare(np.zeros(2, dtype=np.int64), 1)) == "learner"
-    assert hand.refuses(message(contribution("b", 1.0))) == "shape"
-    assert hand.refuses(message(contribution("b", 1.0, 1.0, steps=10))) == "range"
-    assert hand.refuses(message(contribution("b", 1.0, 1.0, signature=b"forged"))) == "provenance"
+    impossible = {
+        "shape": contribution("a", 1.0),
+        "range": contribution("a", 1.0, 1.0, steps=10),
+        "provenance": contribution("a", 1.0, 1.0, signature=b"forged"),
+    }
+    for reason, one in impossible.items():
+        assert hand.refuses(message(one)) == reason
+        hand.on(Received("a", message(replace(one, owner="b"), contribution("c", 2.0, 0.0))))
+        assert [held.owner for held in hand.state.held.values()] == ["c"], "what came with it is taken"
     hand.on(Received("a", message(contribution("me", 9.0, 9.0, steps=3))))
-    assert not hand.state.held, "what itself has put in it knows best"
+    assert len(hand.state.held) == 1, "what itself has put in it knows best"
+
+
+def test_a_fleet_larger_than_it_holds_falls_silent() -> None:
+    owners = sorted((f"d{i}" for i in range(8)), key=rank)
+    hand = Hand("a", steps=1, capacity=5)
+    hand.on(TICK).on(Refused(hand.all(Ask)[0].query.id, "budget", "spent"))
+    hand.on(Delivered("a")).on(Received("a", message(*(contribution(owner, 1.0, 0.0) for owner in owners))))
+    assert len(hand.state.held) == 5
+    hand.on(Received("a", message(contribution(owners[7], 1.0, 0.0, steps=2), **dict.fromkeys(owners[:5], 1))))
+    assert len(hand.state.held) == 5, "one of a high rank is not even looked at"
+    assert not hand.on(TICK).all(Send), "it has all that matters"
+    hand.state = replace(hand.state, held={rank(owners[6]): contribution(owners[6], 1.0, 0.0), **hand.state.held})
+    assert not hand.on(TICK).all(Send), "what the other would drop it is not sent"
+
+
+def test_who_cannot_say_what_it_holds_is_told_anew_from_time_to_time() -> None:
+    hand = Hand("a", steps=0)
+    hand.on(Received("z", message(contribution("b", 1.0, 0.0))))
+    sent = []
+    for cycle in range(200):
+        sent += [cycle] if hand.on(TICK).all(Send) else []
+        hand.on(Delivered("a"))
+    assert sent[:3] == [0, 1, 64]
+    said = Hand("a", steps=0).on(Received("a", message(contribution("b", 1.0, 0.0), b=1)))
+    assert not [cycle for cycle in range(200) if said.on(TICK).all(Send)]
+
+
+def test_a_task_that_allows_fewer_steps_begins_anew_from_the_ledger() -> None:
+    hand = Hand("a", steps=9)
+    for _ in range(5):
+        hand.step(ONE, 0)
+    hand.on(TICK)
+    how: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.25}
+    fewer = Mixer(schedule(size=2, steps=3), START, most_steps=3, **how)
+    state = fewer.resumed(hand.state, frozenset())
+    assert (state.step, state.held, state.numerator.tolist()) == (0, {}, [0, 0])
+    assert fewer.on(state, TICK, 0.0)[0].asked is not None
+
+
+def test_a_device_that_leaves_tells_its_last_step() -> None:
+    hand = Hand("a", "b")
+    assert not hand.learner.holds(hand.state)
+    hand.step(ONE, 0)
+    assert hand.learner.holds(hand.state)
+    state, effects = hand.learner.hand_off(hand.state, "b")
+    (send,) = effects
+    assert isinstance(send, Send)
+    assert send.message.contributions[0].steps == 1  # type: ignore[attr-defined]
+    assert not hand.learner.holds(state)
+    assert hand.learner.hand_off(state, "b") == (state, [])
 
 
 def test_a_vault_that_refuses_for_good_ends_its_learning_and_nothing_else() -> None:

@@ -40,3 +40,11 @@ def test_a_point_is_on_the_sphere_and_a_label_is_one_of_those_there_are(name: st
         assert not one.emits(np.append(label, factor * point))
     for other in (-1, 10) if label.size else ():
         assert not one.emits(np.append([other], point))
+
+
+@pytest.mark.parametrize("name", ["laplace", "laplace-copies"])
+def test_noise_that_is_large_everywhere_is_nobodys(name: str) -> None:
+    one = scheme(name, 64, 2, 2.0)
+    loud = np.full(one.width, 4 * one.scale)  # type: ignore[attr-defined]
+    assert not one.emits(loud)
+    assert one.emits(np.append(10 * loud[:1], loud[1:] // 6)), "once it may be"

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
+from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.contributions.state_codec import ContributionsCodec
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import InternalError, MessageRefused, PrivacyError
@@ -29,7 +30,7 @@ contributions = st.builds(
 messages = st.builds(
     Contributions,
     st.dictionaries(st.integers(0, 2**64 - 1), st.integers(0, 2**62), max_size=6),
-    st.lists(contributions, max_size=5).map(tuple),
+    st.lists(contributions, max_size=5, unique_by=lambda one: one.owner).map(tuple),
 )
 
 
@@ -41,7 +42,7 @@ def facts(one: Contribution) -> tuple[object, ...]:
 def test_every_message_arrives_as_it_was_sent(message: Contributions) -> None:
     arrived = decode(*encode(message))
     assert isinstance(arrived, Contributions)
-    assert arrived.held == message.held
+    assert arrived.steps == message.steps
     assert [facts(one) for one in arrived.contributions] == [facts(one) for one in message.contributions]
 
 
@@ -69,7 +70,10 @@ def packed(**fields: object) -> contributions_pb2.Contribution:
         ({"contributions": [packed(size=0)]}, "shape"),
         ({"contributions": [packed(width=63)]}, "malformed"),
         ({"contributions": [packed(packed=b"")]}, "malformed"),
-        ({"contributions": [packed(size=MAX_PARAMETERS // 2 + 1)] * 2}, "shape"),
+        ({"contributions": [packed(owner=o, size=MAX_PARAMETERS // 2 + 1) for o in "ab"]}, "shape"),
+        ({"contributions": [packed(), packed(steps=2)]}, "shape"),
+        ({"contributions": [packed(owner=f"d{i}") for i in range(1026)]}, "shape"),
+        ({"ranks": range(1026), "steps": range(1026)}, "shape"),
     ],
 )
 def test_what_no_device_says_is_refused(said: dict[str, object], reason: str) -> None:
@@ -106,5 +110,5 @@ def test_a_state_of_another_model_or_of_push_sum_is_named() -> None:
     with pytest.raises(OtherModel, match="a model of 3 numbers, the configuration asks for 4"):
         ContributionsCodec(mixer(4)).decode(raw)
     share = state_pb2.PushSumState(weight=2**40, cycle=3)
-    with pytest.raises(ValueError, match="its contributions"):
+    with pytest.raises(ValueError, match=r"of another learner\.mixing"):
         ContributionsCodec(mixer(3)).decode(share.SerializeToString())

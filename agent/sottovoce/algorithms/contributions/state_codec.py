@@ -1,7 +1,8 @@
 """The durable state of a device that mixes contributions."""
 
-from sottovoce.algorithms.contributions.public.machine import ContributionsState, Mixer
+from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import rank
+from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.contributions.wire import from_wire, to_wire
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import MessageRefused
@@ -30,6 +31,8 @@ class ContributionsCodec:
     def decode(self, raw: bytes) -> ContributionsState:
         """See StateCodec.decode."""
         saved = contributions_pb2.ContributionsState.FromString(raw)
+        if not saved.size:
+            raise ValueError("it is of another learner.mixing: put that back, or give this one a state of its own")
         try:
             numerator, held = taken(saved), from_wire(saved.held)
         except MessageRefused as error:

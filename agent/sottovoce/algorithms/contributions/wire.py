@@ -5,17 +5,18 @@ from collections.abc import Iterable
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS, MAX_RECORDS
+from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
 from sottovoce.wire.packed import put, taken
 from sottovoce.wire.v1 import contributions_pb2
 
 _LARGEST_STEPS = 2**62
+_MOST = 1024 + 1  # contributors that can be configured, and the sender
 _SIGNATURE_BYTES = 64
 
 
 def to_bytes(message: Contributions) -> bytes:
     """See PayloadCodec.to_bytes."""
-    held = sorted(message.held.items())
+    held = sorted(message.steps.items())
     return contributions_pb2.Contributions(
         ranks=[at for at, _ in held],
         steps=[steps for _, steps in held],
@@ -26,8 +27,10 @@ def to_bytes(message: Contributions) -> bytes:
 def from_bytes(payload: bytes) -> Contributions:
     """See PayloadCodec.from_bytes."""
     said = contributions_pb2.Contributions.FromString(payload)
-    if len(said.ranks) != len(said.steps) or len(said.ranks) > MAX_RECORDS:
+    if len(said.ranks) != len(said.steps) or max(len(said.ranks), len(said.contributions)) > _MOST:
         raise MessageRefused("shape", "ranks and steps that do not go together, or too many of them")
+    if len({one.owner for one in said.contributions}) < len(said.contributions):
+        raise MessageRefused("shape", "two contributions of one device in a message")
     if sum(one.size for one in said.contributions) > MAX_PARAMETERS:
         raise MessageRefused("shape", f"contributions of more than {MAX_PARAMETERS} numbers in one message")
     return Contributions(dict(zip(said.ranks, said.steps, strict=True)), from_wire(said.contributions))
@@ -35,8 +38,8 @@ def from_bytes(payload: bytes) -> Contributions:
 
 def check(message: Contributions) -> None:
     """See PayloadCodec.check."""
-    if max(message.held.values(), default=0) > _LARGEST_STEPS or len(message.contributions) > MAX_RECORDS:
-        raise MessageRefused("range", "more contributions than a fleet has, or more steps than anybody takes")
+    if max(message.steps.values(), default=0) > _LARGEST_STEPS:
+        raise MessageRefused("range", "more steps than anybody takes")
     for one in message.contributions:
         if not 1 <= one.steps <= _LARGEST_STEPS:
             raise MessageRefused("range", "a contribution of no steps, or of more than anybody takes")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Of every fleet's public start."""
 
-_HELD_NUMBERS = 2**24
-"""Of all contributions: 128 MiB."""
+_HELD_NUMBERS = 2**22
+"""Of all contributions: 32 MiB, and five times that while their mean is taken."""
 
 _NOISY = 120.0
 _LARGEST = 2.0

@@ -14,6 +14,7 @@ Mixing = Annotated[
 Clipping = Annotated[
     Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
 ]
+_CONTRIBUTORS, _DISHONEST = 64, 0.25
 
 
 class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
@@ -27,11 +28,11 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     mixing: Mixing = "push-sum"
     contributors: Annotated[
         int, Meta(ge=2, le=1024, description="contributions: devices whose contributions one holds, beside its own")
-    ] = 64
+    ] = _CONTRIBUTORS
     dishonest: Annotated[
         float,
         Meta(ge=0, le=0.25, description="contributions: the share of devices that may be dishonest; 0 trusts them all"),
-    ] = 0.25
+    ] = _DISHONEST
     clipping: Clipping = "constant"
     clip_decay: Annotated[
         float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
@@ -43,10 +44,18 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     def __post_init__(self) -> None:
         """The papers know push-sum alone."""
         super().__post_init__()
-        if self.mixing != "push-sum" and self.fidelity == "paper":
+        if self.mixing == "push-sum":
+            for key, usual in (("contributors", _CONTRIBUTORS), ("dishonest", _DISHONEST)):
+                if getattr(self, key) != usual:
+                    raise wrong(key, 'push-sum has no such key, and trusts everybody; write mixing = "contributions"')
+            return
+        if self.fidelity == "paper":
             raise wrong(
                 "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
             )
+        if self.clipping == "quantile":
+            remedy = 'choose "constant", "decay" or "automatic"'
+            raise wrong("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
 
 
 class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):

@@ -14,16 +14,17 @@ nothing about its records; a vault slower than a period shows in steps that are 
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Set
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.robust import robust_mean
+from sottovoce.algorithms.contributions.public.state import ContributionsState, Held
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rate
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
@@ -47,56 +48,11 @@ from sottovoce.learners.published import Provenance
 
 _CYCLE = "cycle"
 _UNIT_BITS = 40
+_ANEW_CYCLES = 64
+_HIGHEST = 2**64
 _SHORTEST = 1e-3  # of the first step
-_MOST_NUMBERS = 2**18
-"""In the contributions of one message, unless one alone has more."""
-
-Held = Mapping[int, Contribution]
-"""By the rank of the owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContributionsState:
-    """What a device knows. Never changed in place; peers, pending and what the peers hold are not kept.
-
-    Attributes:
-        numerator: int64[width], its own sum in units of 2^-40, unrounded.
-        held: the contributions of others, and its own as it was last signed.
-        cycle: cycles begun.
-        step: private steps finished; the slot of the next query.
-        turn: where in the peers the next cycle begins.
-        exhausted: the vault has refused for good.
-        simulated: a seeded release is part of it.
-        peers: node ids it may send to, in rotation.
-        known: steps of what each of them holds, by rank, as it last said, and as it was sent since.
-        pending: peers that have not confirmed the last message.
-        asked: id of the query the vault is answering, if any.
-        threshold: C_t that it was asked with, where it moves.
-    """
-
-    numerator: NDArray[np.int64]
-    held: Held = field(default_factory=dict)
-    cycle: int = 0
-    step: int = 0
-    turn: int = 0
-    exhausted: bool = False
-    simulated: bool = False
-    peers: tuple[str, ...] = ()
-    known: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    pending: frozenset[str] = frozenset()
-    asked: bytes | None = None
-    threshold: float | None = None
-
-    def traced(self) -> dict[str, Any]:
-        """See State.traced; amounts are integers in units of 2^-40."""
-        return {
-            "numerator": self.numerator.tolist(),
-            "held": {one.owner: one.steps for one in self.held.values()},
-            "cycle": self.cycle,
-            "step": self.step,
-            "pending": sorted(self.pending),
-        }
-
+_MOST_BYTES = 2**21
+"""Of the contributions of one message before they are packed, unless one alone has more."""
 
 Step = tuple[ContributionsState, list[Effect]]
 
@@ -116,6 +72,8 @@ class Mixer:
     Attributes:
         rank: of this device.
     """
+
+    restates: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -137,7 +95,8 @@ class Mixer:
         self._dishonest = dishonest
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
-        self._taken = np.append(0.0, np.cumsum([_length(schedule, done) for done in range(most_steps)]))
+        everybody = replace(schedule, steps=most_steps)  # in which they agree, whatever this device does of it
+        self._taken = np.append(0.0, np.cumsum([_length(everybody, done) for done in range(most_steps)]))
 
     def fresh(self) -> ContributionsState:
         """The state of a device that joins: it has put nothing in, and holds nothing."""
@@ -151,7 +110,10 @@ class Mixer:
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
         """See Learner.resumed; what was signed for another task, or by a device that is revoked now, is dropped."""
         held = {at: one for at, one in state.held.items() if self._holds(one)}
-        return replace(state, held=held, known={}, pending=pending)
+        if state.step > self._most_steps:  # of a task that allowed more: the ledger hands out the first of them again
+            state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
+            held.pop(self.rank, None)
+        return replace(state, held=held, known={}, heard=frozenset(), pending=pending)
 
     def _holds(self, one: Contribution) -> bool:
         if one.steps > self._most_steps or self._provenance.refuses(one.owner):
@@ -179,9 +141,18 @@ class Mixer:
         lacking = tuple(peer for peer in state.peers if self._lacking(state, peer) is not None)
         return Belief(np.empty(0), (_steps(state.held), lacking))
 
-    def held(self, state: ContributionsState) -> Held:
-        """See Restating."""
-        return state.held
+    def holds(self, state: ContributionsState) -> bool:
+        """See HandingOff: a step that nobody was told of yet."""
+        last = state.held.get(self.rank)
+        return state.step > (0 if last is None else last.steps)
+
+    def hand_off(self, state: ContributionsState, heir: str) -> Step:
+        """See HandingOff."""
+        if not self.holds(state):
+            return state, []
+        state = self.signed(state)
+        message = Contributions(_steps(state.held), (state.held[self.rank],))
+        return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
         """The model, float64[width]: the start, less the robust mean of what it holds, in the order of ranks.
@@ -194,11 +165,11 @@ class Mixer:
             return self._start
         everything = [state.held[at] for at in sorted(state.held)]
         taken = np.array([self._taken[one.steps] for one in everything])
-        apart = math.floor(self._dishonest * len(everything))
-        usual = np.sort(taken)[len(taken) - 1 - apart]
+        trusting, apart = self._dishonest == 0, math.floor(self._dishonest * len(everything))
+        alone = 0 if trusting or len(everything) == 1 else max(apart, 1)  # whose word on that nobody takes
+        usual = np.sort(taken)[len(taken) - 1 - alone]
         weights = np.minimum(1.0, taken / usual)
         vectors = np.stack([one.numerator for one in everything]) / (UNIT * weights[:, np.newaxis])
-        trusting = self._dishonest == 0
         mean = weights @ vectors / weights.sum() if trusting else robust_mean(vectors, weights, apart)
         estimate: NDArray[np.float64] = self._start - mean
         return estimate
@@ -233,6 +204,9 @@ class Mixer:
                 return self._answered(state, event)
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
+        if state.cycle % _ANEW_CYCLES == 0:  # what was confirmed may be lost again, and not everybody can say so
+            known = {peer: steps for peer, steps in state.known.items() if peer in state.heard}
+            state = replace(state, known=known)
         state, effects = self._send(self.signed(self._without_revoked(state)))
         estimate = self.estimate(state)
         if state.asked is None and not self._done(state):
@@ -287,10 +261,21 @@ class Mixer:
         if known is None:
             own = state.held.get(self.rank)
             return () if own is None else (own,)
-        behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items()]
+        last = self._last(known.keys() - {rank(peer)})
+        behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items() if at <= last]
         lacking = sorted((-steps, at, one) for steps, at, one in behind if steps > 0)
-        most = max(1, _MOST_NUMBERS // self.schedule.width)
-        return tuple(one for _, _, one in lacking[:most]) or None
+        some: list[Contribution] = []
+        left = _MOST_BYTES
+        for _, _, one in lacking:
+            left -= one.numerator.nbytes + len(one.credential)
+            if some and left < 0:
+                break
+            some.append(one)
+        return tuple(some) or None
+
+    def _last(self, ranks: Set[int]) -> int:
+        """The highest rank that a device keeps which holds these, of others than itself."""
+        return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
         if not isinstance(message, Contributions):
@@ -298,15 +283,30 @@ class Mixer:
                 "learner",
                 "it is not for a learner of contributions: give both devices the same learner.name and learner.mixing",
             )
-        wanted = [one for one in message.contributions if self._wants(state, one)]
-        for one in wanted:
-            self._provenance.verify(one)
+        wanted = [one for one in message.contributions if self._believes(state, sender, one)]
         held = {**state.held, **{rank(one.owner): one for one in sorted(wanted, key=lambda one: one.steps)}}
         for gone in sorted(held.keys() - {self.rank})[self._capacity :]:
             del held[gone]
-        known = {**state.known, sender: message.held} if sender in state.peers else state.known
+        if sender in state.peers:
+            state = replace(state, known={**state.known, sender: message.steps}, heard=state.heard | {sender})
         simulated = state.simulated or any(one.simulated for one in wanted)
-        return replace(state, held=held, known=known, simulated=simulated), []
+        return replace(state, held=held, simulated=simulated), []
+
+    def _believes(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
+        """Whether it is news that holds. What somebody only passes on is passed over where it does not.
+
+        Raises:
+            MessageRefused: its own maker hands it over, and it does not hold.
+        """
+        try:
+            if not self._wants(state, one):
+                return False
+            self._provenance.verify(one)
+        except MessageRefused:
+            if one.owner == sender:
+                raise
+            return False
+        return True
 
     def _wants(self, state: ContributionsState, one: Contribution) -> bool:
         """Whether it is news, of another device that may speak.
@@ -324,7 +324,10 @@ class Mixer:
             raise MessageRefused("range", "a contribution of more steps than there are: its sender made it up")
         if one.owner == self._owner or self._provenance.refuses(one.owner):
             return False
-        last = state.held.get(rank(one.owner))
+        at = rank(one.owner)
+        if at > self._last(state.held.keys() - {self.rank}):
+            return False
+        last = state.held.get(at)
         return last is None or one.steps > last.steps
 
     def _meet(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:

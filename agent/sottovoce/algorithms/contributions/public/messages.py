@@ -47,13 +47,13 @@ class Contributions:
     """Some contributions, and which ones the sender holds.
 
     Attributes:
-        held: steps of the contribution that the sender holds, by the rank of its owner.
+        steps: of each contribution that the sender holds, by the rank of its owner.
         contributions: some of them.
     """
 
     kind: ClassVar[str] = "contributions/1"
 
-    held: Mapping[int, int] = field(default_factory=dict)
+    steps: Mapping[int, int] = field(default_factory=dict)
     contributions: tuple[Contribution, ...] = ()
 
     @property
@@ -64,12 +64,12 @@ class Contributions:
     @property
     def numbers(self) -> int:
         """See Message.numbers."""
-        return len(self.held) + sum(one.numerator.size + 1 for one in self.contributions)
+        return len(self.steps) + sum(one.numerator.size + 1 for one in self.contributions)
 
     def traced(self) -> dict[str, Any]:
         """See Message.traced."""
         some = [{"owner": c.owner, "steps": c.steps, "numerator": c.numerator.tolist()} for c in self.contributions]
-        return {"held": {str(rank): steps for rank, steps in sorted(self.held.items())}, "contributions": some}
+        return {"steps": {str(at): steps for at, steps in sorted(self.steps.items())}, "contributions": some}
 
 
 def rank(owner: str) -> int:

@@ -23,7 +23,7 @@ SHARE_BITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Everything a push-sum device does, decided in public before it starts.
+    """Everything a device does that steps along noised sums, decided in public before it starts.
 
     Attributes:
         learner: the name under which it asks the vault.

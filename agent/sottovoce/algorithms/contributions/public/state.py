@@ -1,0 +1,58 @@
+"""What a device that mixes contributions knows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.contributions.public.messages import Contribution
+
+Held = Mapping[int, Contribution]
+"""By the rank of the owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContributionsState:
+    """What a device knows. Never changed in place; peers, pending and what the peers hold are not kept.
+
+    Attributes:
+        numerator: int64[width], its own sum in units of 2^-40, unrounded.
+        held: the contributions of others, and its own as it was last signed.
+        cycle: cycles begun.
+        step: private steps finished; the slot of the next query.
+        turn: where in the peers the next cycle begins.
+        exhausted: the vault has refused for good.
+        simulated: a seeded release is part of it.
+        peers: node ids it may send to, in rotation.
+        known: steps of what each of them holds, by rank, as it last said, and as it was sent since.
+        heard: those of them that have said so.
+        pending: peers that have not confirmed the last message.
+        asked: id of the query the vault is answering, if any.
+        threshold: C_t that it was asked with, where it moves.
+    """
+
+    numerator: NDArray[np.int64]
+    held: Held = field(default_factory=dict)
+    cycle: int = 0
+    step: int = 0
+    turn: int = 0
+    exhausted: bool = False
+    simulated: bool = False
+    peers: tuple[str, ...] = ()
+    known: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    heard: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    asked: bytes | None = None
+    threshold: float | None = None
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced; amounts are integers in units of 2^-40."""
+        return {
+            "numerator": self.numerator.tolist(),
+            "held": {one.owner: one.steps for one in self.held.values()},
+            "cycle": self.cycle,
+            "step": self.step,
+            "pending": sorted(self.pending),
+        }
