@@ -6,7 +6,9 @@ that part. It is then a beginning of the ledger it was, which whoever remembers 
 
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -197,6 +199,39 @@ def test_a_changed_log_is_refused_or_leaves_a_beginning_of_the_ledger(
             assert known is None, f"{what}: a head remembered from before is still there"
             shortened += 1
     assert shortened > 0
+
+
+def folded(image: Image, directory: Path) -> Image:
+    """The same files once the whole log is in the database, and before it begins anew."""
+    directory.mkdir()
+    for name, raw in image.items():
+        (directory / name).write_bytes(raw)
+    with closing(sqlite3.connect(directory / LEDGER)) as connection:
+        assert connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()[0] == 0
+        return {name: (directory / name).read_bytes() for name in (LEDGER, LOG)}
+
+
+def test_a_head_that_is_torn_where_the_log_begins_anew_is_no_damage(
+    original: Original, place: Callable[[Image], Path], tmp_path: Path
+) -> None:
+    """Some bytes of the new head are on the disk, and of the old one the rest: all that was in the log is folded."""
+    image = folded(original.image, tmp_path / "folded")
+    old, frames = image[LOG][:HEADER], image[LOG][HEADER:]
+    new = old[:12] + random.Random(5).randbytes(HEADER - 12)  # another sequence, other salts, another checksum
+    assert len(frames) > PAGE
+    for cut in range(13, HEADER):
+        for torn in (old[:cut] + new[cut:], new[:cut] + old[cut:]):
+            ledger = opened(place({LEDGER: image[LEDGER], LOG: torn + frames}))
+            assert ledger is not None, f"torn at {cut}"
+            assert answered(ledger) == original.books
+            ledger.close()
+
+
+def test_a_head_that_is_damaged_where_the_log_is_not_folded_is_refused(
+    original: Original, place: Callable[[Image], Path]
+) -> None:
+    for byte in range(24, HEADER):
+        assert opened(place({**original.image, LOG: flipped(original.image[LOG], byte, 3)})) is None
 
 
 def test_an_older_copy_is_a_beginning_that_the_head_tells(original: Original, place: Callable[[Image], Path]) -> None:

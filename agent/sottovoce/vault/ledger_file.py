@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import EVERY
@@ -152,8 +153,9 @@ def log_is_damaged(path: Path) -> bool:
     """Whether the log goes on behind the place where SQLite stopped reading it: a crash cannot leave that.
 
     A commit is on the disk before the next begins, so that only the last one can be torn. SQLite itself takes a broken
-    frame in the middle for the end of the log. To be asked with a connection open, which has made the log's index; of
-    the formats, see "WAL-mode File Format" in SQLite's documentation.
+    frame in the middle for the end of the log. Where the log begins anew its head is written first, and may be torn:
+    then SQLite reads nothing, and whatever follows is in the database already. To be asked with a connection open,
+    which has made the log's index; of the formats, see "WAL-mode File Format" in SQLite's documentation.
     """
     real = path.resolve()
     log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
@@ -171,7 +173,39 @@ def log_is_damaged(path: Path) -> bool:
             file.seek(_LOG_HEAD + number * (_FRAME_HEAD + page))
             frame = file.read(_FRAME_HEAD)
             behind += frame[8:16] == salt and frame[4:8] != bytes(4)  # the last frame of a commit
-    return behind > 1
+        return behind > 1 and (_head_holds(head) or not _folded(file, real, page, salt))
+
+
+def _head_holds(head: bytes) -> bool:
+    """Whether the head of a log has its own checksum."""
+    order: Literal["big", "little"] = "big" if head[3] & 1 else "little"
+    first = second = 0
+    for at in range(0, _LOG_HEAD - 8, 8):
+        first = (first + int.from_bytes(head[at : at + 4], order) + second) % 2**32
+        second = (second + int.from_bytes(head[at + 4 : at + 8], order) + first) % 2**32
+    return (first, second) == (int.from_bytes(head[24:28], "big"), int.from_bytes(head[28:32], "big"))
+
+
+def _folded(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
+    """Whether the newest frame of each page, of the commits under this salt, is what the database has there."""
+    newest: dict[int, int] = {}
+    commit: dict[int, int] = {}
+    at = _LOG_HEAD
+    log.seek(at)
+    while len(frame := log.read(_FRAME_HEAD)) == _FRAME_HEAD and frame[8:16] == salt:
+        commit[int.from_bytes(frame[:4], "big")] = at + _FRAME_HEAD
+        if frame[4:8] != bytes(4):
+            newest.update(commit)
+            commit.clear()
+        at += _FRAME_HEAD + page
+        log.seek(at)
+    with ledger.open("rb") as database:
+        for number, place in newest.items():
+            log.seek(place)
+            database.seek((number - 1) * page)
+            if log.read(page) != database.read(page):
+                return False
+    return True
 
 
 def log_is_gone(path: Path) -> bool:
