@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from sottovoce.door import Query, Refused
 from sottovoce.errors import LedgerError
+from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault import Ledger, Spending, Vault
 
 from tests.chaos import ledger_workload as life
@@ -27,7 +28,8 @@ from tests.support.memory import memory_directory
 SEED = 20_261_121
 ENOUGH = 2_000  # power cuts
 OTHERS = 0.08  # how many of those that are neither "everything kept" nor "everything lost" are tried
-MIDDLE, SPARSE = range(200 * 4120, 980 * 4120), 0.1  # places in the log; SQLite writes it anew after page 1,000
+FRAME = PAGE_BYTES + 24
+MIDDLE, SPARSE = range(200 * FRAME, 980 * FRAME), 0.1  # places in the log; SQLite writes it anew after page 1,000
 LIVED_ON = 80  # after so many power cuts each time the device goes on until its budget is spent
 LOOKED_UP = 6  # releases, among them the last, that are looked up after each of the others
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from sottovoce.accounting.events import GaussianSum, RecordReleased
 from sottovoce.errors import LedgerError
+from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault import Budget, Ledger, Spending
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.chain import Head
@@ -24,7 +25,7 @@ from tests.support.memory import memory_directory
 
 OWNER, BUDGET = "meter-17", Budget(2.0, 1e-5, "record", "replace-one")
 LEDGER, LOG = "ledger.db", "ledger.db-wal"
-PAGE, HEADER = 4096, 32  # bytes: of a page, of the log's header
+PAGE, HEADER = PAGE_BYTES, 32  # bytes: of a page, of the log's header
 CHECKPOINTED, CHARGES = 20, 40
 FLIPS = 500
 

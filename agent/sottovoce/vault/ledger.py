@@ -19,6 +19,7 @@ from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import Units
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault.belonging import check_budget, check_owner, check_there
 from sottovoce.vault.budget import Budget, Spending, Stored
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
@@ -75,6 +76,7 @@ class Ledger:
                     raise LedgerError(f"{path}: a ledger exists already and is never replaced; it holds what was spent")
                 draft.unlink(missing_ok=True)
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
                     connection.execute("PRAGMA journal_mode = WAL")  # from the start: no journal to roll back, ever
                     fill(connection, owner, budget, os.urandom(KEY_BYTES))
                 draft.chmod(0o600)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.errors import LedgerError
+from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.budget import Stored
 
@@ -77,7 +78,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "zero length": lambda path: path.write_bytes(b""),
     "one byte": lambda path: path.write_bytes(b"S"),
     "half": lambda path: truncate(path, 0.5),
-    "a page short": lambda path: path.write_bytes(path.read_bytes()[:-4096]),
+    "a page short": lambda path: path.write_bytes(path.read_bytes()[:-PAGE_BYTES]),
     "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(20_000)),
     "random middle": lambda path: path.write_bytes(
         path.read_bytes()[:8192] + random.Random(2).randbytes(8192) + path.read_bytes()[16384:]
