@@ -54,10 +54,17 @@ def learnt(agent: AgentProcess) -> bool:
     return bool(agent.status()["state"] == "mixing")
 
 
-def agreed(agents: list[AgentProcess], held: int) -> bool:
-    """Whether all hold so many contributions, of all steps, so that their models are the same to the last bit."""
-    if any(agent.status()["contributions_held"] != held for agent in agents):
+def agreed(agents: list[AgentProcess], held: int, steps: int) -> bool:
+    """Whether all hold so many contributions of so many steps in all, have published a model since, and it is one."""
+
+    def known() -> list[int]:
+        told = [agent.status() for agent in agents]
+        whole = all((one["contributions_held"], one["steps_held"]) == (held, steps) for one in told)
+        return [one["cycle"] for one in told] if whole else []
+
+    if not (cycles := known()):
         return False
+    until(lambda: all(now > then + 1 for now, then in zip(known(), cycles, strict=True)), "everybody's next beat")
     models = [agent.model() for agent in agents]
     return all(np.array_equal(model, models[0]) for model in models)
 
@@ -73,7 +80,7 @@ def test_who_is_slow_or_stopped_takes_nothing_from_the_others(fleet: Fleet, tmp_
         assert min(accuracy(agent.model()) for agent in others) > 0.9
         stopped.process.send_signal(signal.SIGCONT)
         until(lambda: learnt(stopped), "the one that was stopped goes on where it was")
-        until(lambda: agreed([*others, stopped], 5), "all that learn have the same model, to the last bit")
+        until(lambda: agreed([*others, stopped], 5, 100), "all that learn have the same model, to the last bit")
         assert slow.status()["steps_done"] == 1
         for agent in agents:
             assert agent.end() == 0
@@ -88,12 +95,12 @@ def test_what_one_member_signs_bends_no_model_and_leaves_with_it(tmp_path: Path)
     with running(*devices) as agents:
         for agent in agents:
             until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
-        until(lambda: agreed(agents, 5), "all have the same model")
+        until(lambda: agreed(agents, 5, 100), "all have the same model")
         before = agents[0].model()
         with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
             sent = attacker.envelope(sequence=1, payload_type=KIND, payload=signed(attacker, giant))
             assert attacker.deliver(sent) == Outcome(duplicate=False)
-            until(lambda: agreed(agents, 6), "it has reached everybody")
+            until(lambda: agreed(agents, 6, 120), "it has reached everybody")
             assert accuracy(agents[0].model()) > accuracy(before) - 0.02
             assert attacker.identity is not None
             ended = here(
@@ -102,7 +109,7 @@ def test_what_one_member_signs_bends_no_model_and_leaves_with_it(tmp_path: Path)
             )
             assert ended.code == 0, ended
         assert here("fleet", "revoke", "--state", devices[3].state, "--install", tmp_path / "list").code == 0
-        until(lambda: agreed(agents, 5), "all have dropped what it signed")
+        until(lambda: agreed(agents, 5, 100), "all have dropped what it signed")
         np.testing.assert_array_equal(agents[0].model(), before)
         for agent in agents:
             assert agent.end() == 0
@@ -114,7 +121,7 @@ def test_nobody_speaks_for_another_and_a_lost_state_costs_nothing(fleet: Fleet, 
     with running(*devices) as agents:
         for agent in agents:
             until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
-        until(lambda: agreed(agents, 3), "all have the same model")
+        until(lambda: agreed(agents, 3, 60), "all have the same model")
         before, cost = agents[0].model(), spending(devices[1])
         with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
             ones = np.ones(kernel().size, dtype=np.int64)
@@ -135,7 +142,7 @@ def test_nobody_speaks_for_another_and_a_lost_state_costs_nothing(fleet: Fleet, 
             file.unlink()
         with running(devices[1]) as (again,):
             until(lambda: learnt(again), "it has taken its steps again, from the ledger")
-            until(lambda: agreed([agents[0], again, agents[2]], 3), "and has the model that it had")
+            until(lambda: agreed([agents[0], again, agents[2]], 3, 60), "and has the model that it had")
             np.testing.assert_array_equal(again.model(), before)
             assert again.end() == 0
         assert spending(devices[1]) == cost, "nothing was charged twice"

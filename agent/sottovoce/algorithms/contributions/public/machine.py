@@ -131,7 +131,10 @@ class Mixer:
             steps_done=state.step,
             steps=self.schedule.steps,
             exhausted=state.exhausted,
-            details={"contributions_held": len(state.held)},
+            details={
+                "contributions_held": len(state.held),
+                "steps_held": sum(one.steps for one in state.held.values()),
+            },
         )
 
     def belief(self, state: ContributionsState) -> Belief | None:
