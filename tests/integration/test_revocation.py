@@ -74,6 +74,7 @@ def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(autho
         assert "let a new device join" in again.err
 
 
+@pytest.mark.timeout(400)
 def test_a_revoked_device_leaves_the_views_of_a_sampled_fleet(authority: Path, tmp_path: Path) -> None:
     fleet, out = open_fleet(authority), tmp_path / "list"
     devices = [new_device(fleet, tmp_path / name) for name in "abcd"]
@@ -94,7 +95,7 @@ def test_a_revoked_device_leaves_the_views_of_a_sampled_fleet(authority: Path, t
             until(lambda agent=agent, others=others: knows(agent) == others, "it knows all others")  # type: ignore[misc]
         revoke(authority, gone, out=out)
         install(first, out)
-        assert agents[-1].ended() == 6
+        assert agents[-1].ended(200.0) == 6, "who was told once, in vain, is told again after a minute"
         for agent in agents[:-1]:
             others = {device.id for device in devices[:-1]} - {agent.device.id}
             until(lambda agent=agent, others=others: knows(agent) == others, "the revoked one is forgotten")  # type: ignore[misc]
