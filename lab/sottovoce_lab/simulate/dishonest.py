@@ -16,6 +16,7 @@ from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused
+from sottovoce.errors import UsageError
 from sottovoce.learners import Learner
 from sottovoce.vault import Spending, Vault
 
@@ -107,11 +108,17 @@ def dishonest_records(records: Records, lie: str, classes: int) -> Records:
     return replace(records, labels=(records.labels + 1) % classes) if lie == "labels" else records
 
 
-def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any] | None:
-    """The state machine with which it lies; None where that is not possible."""
+def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
+    """The state machine with which it lies.
+
+    Raises:
+        UsageError: this one cannot tell such a lie.
+    """
     if lie != "close":
         return learner
-    return LyingMixer(learner, _close) if isinstance(learner, Mixer) else None
+    if not isinstance(learner, Mixer):
+        raise UsageError(f"--fault dishonest=…@{lie}: is about contributions; add --set learner.mixing=contributions")
+    return LyingMixer(learner, _close)
 
 
 def _close(others: NDArray[np.float64]) -> NDArray[np.float64]:

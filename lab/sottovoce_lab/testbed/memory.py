@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.family import records_of
-from sottovoce.errors import NetworkError, UsageError
-from sottovoce.learners import Learner
+from sottovoce.errors import NetworkError
 from sottovoce.vault import Ledger, SeededNoise, build
 
 from sottovoce_lab.simulate import Device, Simulation, Trace, Witness
@@ -79,17 +78,11 @@ def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
             observer=witness.looking_into(name) if isinstance(witness, Trace) else None,
         )
         learner, _ = (family if i else plan.first).learner(name, Unsigned(), ())
-        learner = _lying(learner, lie)
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
         told = dishonest_vault(vault, lie, int(seeds[i]))
+        learner = dishonest_learner(learner, lie)
         devices.append(Device(name, learner, MemoryStore(learner.fresh()), told, peers))
     return devices
-
-
-def _lying(learner: Learner[Any], lie: str) -> Learner[Any]:
-    if (lying := dishonest_learner(learner, lie)) is None:
-        raise UsageError(f"--fault dishonest=…@{lie}: is about contributions; add --set learner.mixing=contributions")
-    return lying
 
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:

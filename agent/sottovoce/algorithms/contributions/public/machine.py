@@ -221,10 +221,8 @@ class Mixer:
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
-        if not any(self._provenance.refuses(one.owner) for one in state.held.values()):
-            return state
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
-        return replace(state, held=left)
+        return state if len(left) == len(state.held) else replace(state, held=left)
 
     def signed(self, state: ContributionsState) -> ContributionsState:
         """The state with its own contribution as it is now, rounded for its way: here it counts as elsewhere."""
@@ -328,10 +326,9 @@ class Mixer:
         if one.owner == self._owner or self._provenance.refuses(one.owner):
             return False
         at = rank(one.owner)
-        if at > self._last(state.held.keys() - {self.rank}):
-            return False
-        last = state.held.get(at)
-        return last is None or one.steps > last.steps
+        if (last := state.held.get(at)) is not None:
+            return one.steps > last.steps
+        return at <= self._last(state.held.keys() - {self.rank})
 
     def _meet(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
         """Peers that left are forgotten, with what was on its way to them: nothing is lost by it."""
