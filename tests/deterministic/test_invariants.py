@@ -90,7 +90,7 @@ class Receipts(Simulation):
     """Confirms a message that never arrived."""
 
     def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
-        self._confirm(sender, life, outgoing)
+        self._confirm(sender, life, outgoing, None)
 
 
 def test_a_share_that_vanishes_on_its_way() -> None:

@@ -73,11 +73,11 @@ class Device:
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
         """Write its configuration; `tables` take the place of single keys. Without peers it asks none.
 
-        What has nothing left to learn goes on mixing at its pace here.
+        What has nothing left to learn goes on mixing at its pace here, and mass can be accounted for.
         """
         peers = list(peers)
         own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys
-        learner = {"period": 0.05, "steps": 20, "longest_period": 0.05}
+        learner = {"period": 0.05, "steps": 20, "longest_period": 0.05, "mixing": "push-sum"}
         usual: Tables = {
             "agent": {"state": self.state.name},
             "data": {

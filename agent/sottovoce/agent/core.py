@@ -8,6 +8,7 @@ what it holds (Restating) only the numbers of its messages are durable before th
 with the next commit. The asyncio agent and the simulator drive the same object.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -29,6 +30,7 @@ from sottovoce.learners import (
     Progress,
     PublishModel,
     Received,
+    Reply,
     Restating,
     Returned,
     Send,
@@ -38,6 +40,9 @@ from sottovoce.learners import (
     Timer,
 )
 
+_MOST_REPLIES = 64
+"""Kept until the same peer's next message, in case that the receipt was lost."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transmit:
@@ -46,7 +51,7 @@ class Transmit:
     outgoing: Outgoing
 
 
-Action = Transmit | Forget | Ask | SetTimer | PublishModel | Shelve
+Action = Transmit | Reply | Forget | Ask | SetTimer | PublishModel | Shelve
 
 
 class Core:
@@ -84,6 +89,7 @@ class Core:
         self._state = learner.resumed(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
+        self._replies: OrderedDict[str, Reply] = OrderedDict()
         self._confirmed = [outgoing.recipient for outgoing in saved.outbox] if self._restates else []
 
     @property
@@ -141,15 +147,22 @@ class Core:
         """Apply a message whose sender is authenticated, unless it was applied before.
 
         Returns:
-            whether it is a duplicate, and what is to be done.
+            whether it is a duplicate, and what is to be done: a reply is the same both times.
 
         Raises:
             MessageRefused: it is from an older life of its sender, or does not fit; nothing changed.
         """
         self._check_life(sender, incarnation)
         if self.applied(sender, incarnation, sequence):
-            return True, []
-        return False, self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
+            newest = self._seen[sender].sequence == sequence
+            return True, [self._replies[sender]] if newest and sender in self._replies else []
+        actions = self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
+        self._replies.pop(sender, None)
+        for reply in (action for action in actions if isinstance(action, Reply)):
+            self._replies[sender] = reply
+            if len(self._replies) > _MOST_REPLIES:
+                self._replies.popitem(last=False)
+        return False, actions
 
     def _check_life(self, sender: str, incarnation: int) -> None:
         newest = self._seen.get(sender)
@@ -184,13 +197,22 @@ class Core:
         waiting = self._outbox.get(recipient)
         return waiting is not None and waiting.sequence == sequence
 
-    def confirm(self, recipient: str, sequence: int, now: float) -> list[Action]:
-        """The recipient has made the share durable."""
+    def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
+        """The recipient has made the share durable, and may have replied.
+
+        Raises:
+            MessageRefused: the reply does not fit; nothing changed.
+        """
         if not self.awaits(recipient, sequence):
             return []
-        del self._outbox[recipient]
+        outgoing = self._outbox.pop(recipient)
         self._confirmed.append(recipient)
-        return self._apply(Delivered(recipient), now)
+        try:
+            return self._apply(Delivered(recipient, reply), now)
+        except MessageRefused:
+            self._confirmed.pop()
+            self._outbox[recipient] = outgoing
+            raise
 
     def take_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
         """The recipient has refused the share for good: what it holds is here again."""

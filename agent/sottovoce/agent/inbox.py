@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable
 
 from sottovoce.agent.core import Action, Core
 from sottovoce.agent.departure import Departure
+from sottovoce.agent.links import Outgoing
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.errors import MessageRefused
-from sottovoce.wire import Opened, Receipt, decode
+from sottovoce.learners import Reply
+from sottovoce.wire import Opened, Receipt, decode, encode
 
 
 class Inbox:
@@ -58,9 +60,19 @@ class Inbox:
                 return []
             message = decode(opened.payload_type, opened.payload)
             duplicate, actions = self._core.receive(*place, message, now())
-            receipt = Receipt(duplicate)
+            replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
+            receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 
         await self._serially(act)
         self._departure.moved()
         return receipt
+
+    async def confirm(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
+        """The recipient has taken it in, and replied.
+
+        Raises:
+            MessageRefused: the reply is none; nothing changed.
+        """
+        said, now = None if reply is None else decode(*reply), asyncio.get_running_loop().time
+        await self._serially(lambda: self._core.confirm(outgoing.recipient, outgoing.sequence, now(), said))

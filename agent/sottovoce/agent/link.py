@@ -51,7 +51,7 @@ class Link:
         peer: the recipient.
         transport: carries the bytes.
         head_gossip: tells the peer this device's ledger head.
-        confirmed: called once the recipient has made a share durable.
+        confirmed: called once the recipient has made a share durable, with what its learner replies, if anything.
         declined: called with the reason once the recipient has refused it for good.
         missed: called with the peer's id after each attempt that failed.
         counters: counts attempts and failures.
@@ -67,7 +67,7 @@ class Link:
         peer: Peer,
         transport: Transport,
         head_gossip: Telling,
-        confirmed: Callable[[Outgoing], Awaitable[None]],
+        confirmed: Callable[[Outgoing, tuple[str, bytes] | None], Awaitable[None]],
         declined: Callable[[Outgoing, str], Awaitable[None]],
         missed: Callable[[str], None],
         counters: Counters,
@@ -160,7 +160,7 @@ class Link:
             if outgoing is not None and receipt.refused:
                 await self._declined(outgoing, receipt.refused)
             elif outgoing is not None:
-                await self._confirmed(outgoing)
+                await self._confirmed(outgoing, receipt.reply)
             return
 
     def _room_beside(self, outgoing: Outgoing | None) -> bool:

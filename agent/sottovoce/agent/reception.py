@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
+from sottovoce.agent.links import Outgoing
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.quota import Refusals
 from sottovoce.agent.revocation_gossip import RevocationGossip
@@ -95,6 +96,14 @@ class Reception:
         answer = encode_receipt(receipt)
         self._counters.wire_bytes += len(answer)
         return answer
+
+    async def confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
+        """A peer has taken in what was sent to it. What it replies may be refused; that it arrived stands."""
+        try:
+            await self._inbox.confirm(outgoing, reply)
+        except MessageRefused as refusal:
+            self._refusals.note(outgoing.recipient, refusal)
+            await self._inbox.confirm(outgoing, None)
 
     def _opened(self, sender: str, raw: bytes | None) -> Opened:
         """What an envelope holds, which is for this device and signed by whoever handed it over."""

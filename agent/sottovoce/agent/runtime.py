@@ -335,10 +335,10 @@ class Agent:
         self._spawn(self.head_gossip.inform())
         await self.serially(lambda: self.core.answer(answer, self._loop.time()))
 
-    async def _confirmed(self, outgoing: Outgoing) -> None:
+    async def _confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         if self.peer_sampling is not None:
             self.peer_sampling.reached(outgoing.recipient)
-        await self.serially(lambda: self.core.confirm(outgoing.recipient, outgoing.sequence, self._loop.time()))
+        await self._reception.confirmed(outgoing, reply)
         self._departure.moved()
 
     async def _declined(self, outgoing: Outgoing, reason: str) -> None:

@@ -27,9 +27,15 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What was last sent to `recipient` is durable there."""
+    """What was last sent to `recipient` has had its effect there, which is durable unless the learner restates.
+
+    Attributes:
+        recipient: a peer.
+        reply: what its learner has said to that, if anything.
+    """
 
     recipient: str
+    reply: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,16 @@ class Send:
     """Hand `message` to `recipient`, once, however often it takes."""
 
     recipient: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Say this to the sender of the message that is just received, with the word that it has arrived.
+
+    Once: it is lost when this device crashes, or the sender gives up. Of a learner that restates what it holds.
+    """
+
     message: Message
 
 
@@ -101,4 +117,4 @@ class Shelve:
     gone: tuple[PublishedRecord, ...]
 
 
-Effect = Send | Forget | SetTimer | Ask | PublishModel | Shelve
+Effect = Send | Reply | Forget | SetTimer | Ask | PublishModel | Shelve

@@ -83,17 +83,21 @@ class Receipt:
         duplicate: it was applied before.
         refused: the reason in a word for which it is never applied; empty where it was.
         heads: the answer to the ledger heads beside it; None where there were none.
+        reply: what the learner says to it, as payload type and payload; None where it says nothing.
     """
 
     duplicate: bool = False
     refused: str = ""
     heads: bytes | None = None
+    reply: tuple[str, bytes] | None = None
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
     """Encodes the answer to an envelope whose effect is durable."""
     outcome = envelope_pb2.Receipt.OUTCOME_REFUSED if receipt.refused else _OUTCOMES[receipt.duplicate]
     message = envelope_pb2.Receipt(outcome=outcome, reason=receipt.refused, heads=receipt.heads)
+    if receipt.reply is not None:
+        message.reply_type, message.reply = receipt.reply
     return message.SerializeToString(deterministic=True)
 
 
@@ -112,7 +116,8 @@ def decode_receipt(raw: bytes) -> Receipt:
         return Receipt(refused=message.reason if message.reason.isalpha() else "unknown", heads=heads)
     if message.outcome not in _OUTCOMES.values():
         raise MessageRefused("malformed", "the receipt has no outcome that this version knows")
-    return Receipt(duplicate=message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE, heads=heads)
+    reply = (message.reply_type, message.reply) if message.HasField("reply") else None
+    return Receipt(message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE, heads=heads, reply=reply)
 
 
 def _codec(payload_type: str) -> PayloadCodec | None:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.family import records_of, settings_of
-from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, schedule_of
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, most_steps, reach_of, schedule_of
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
@@ -16,6 +17,7 @@ from sottovoce.vault.simulated_sums import simulate_sums
 
 from sottovoce_lab.experiments.report import SIMULATED
 from sottovoce_lab.experiments.seeds import Stream, child
+from sottovoce_lab.simulate.vector.pairwise import PairwiseFleet
 from sottovoce_lab.simulate.vector.push_sum import PushSumFleet
 from sottovoce_lab.testbed.measure import Meter
 from sottovoce_lab.testbed.plan import Plan
@@ -42,15 +44,12 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     began, options = time.monotonic(), plan.options
     vaults = _Vaults(plan)
     kernel = vaults.kernel
-    fleet = PushSumFleet(
-        schedule_of(plan.config, kernel.size), kernel.initial(INITIAL_SEED), plan.peers, vaults.released,
-        loss=options.faults.loss, seed=child(options.seed, Stream.ENGINE),
-    )  # fmt: skip
+    fleet, numbers = _fleet(plan, vaults)
     meter = Meter(kernel, plan.test, options.seed)
     curve = []
 
     def traffic() -> Traffic:
-        sent = fleet.sent * (kernel.size + 1) * _BYTES_PER_NUMBER
+        sent = fleet.sent * numbers * _BYTES_PER_NUMBER
         return Traffic(fleet.sent, sent, sent)
 
     for cycle in range(1, options.cycles + 1):
@@ -77,6 +76,17 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
         ledgers_agree=True,
         warnings=[*shared_records(plan), *([] if statement.epsilon is None else [SIMULATED])],
     ).document()
+
+
+def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet, int]:
+    """The fleet that the plan has, and how many numbers a message of it holds, with the answer."""
+    size, initial = vaults.kernel.size, vaults.kernel.initial(INITIAL_SEED)
+    loss, seed = plan.options.faults.loss, child(plan.options.seed, Stream.ENGINE)
+    schedule = schedule_of(plan.config, size)
+    if settings_of(plan.config, PushSumSettings).mixing == "pairwise":
+        learner = Pairwise(schedule, initial, reach=reach_of(plan.config, schedule), most_steps=most_steps(plan.config))
+        return PairwiseFleet(learner, plan.peers, vaults.released, loss=loss, seed=seed), 2 * (size + 1)
+    return PushSumFleet(schedule, initial, plan.peers, vaults.released, loss=loss, seed=seed), size + 1
 
 
 class _Vaults:

@@ -26,6 +26,7 @@ class Device:
         cycle: cycles begun, as last published.
         life: raised by every crash, so that events of an earlier life are void.
         timers: when each timer is due, by name.
+        honest: whether its learner is the one that ships.
     """
 
     id: str
@@ -38,3 +39,4 @@ class Device:
     cycle: int = 0
     life: int = 0
     timers: dict[str, float] = field(default_factory=dict)
+    honest: bool = True

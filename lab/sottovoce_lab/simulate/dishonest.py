@@ -2,10 +2,12 @@
 
 Some put something other than their vaults' answers into the model; what they do with it is as honest as ever, so that
 every law about messages holds. Others lie about the sum of it, which is theirs to sign. `close` knows what all others
-have contributed, and steps as far against the mean of that as an honest device is off it: no distance shows it.
+have contributed, and steps as far against the mean of that as an honest device is off it: no distance shows it; where
+models are averaged in pairs it tells everybody the opposite of theirs.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -13,14 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.pairwise.public.machine import Pairwise, length
+from sottovoce.algorithms.pairwise.public.messages import Proposal
+from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused
 from sottovoce.errors import UsageError
-from sottovoce.learners import Learner
+from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
 from sottovoce.vault import Spending, Vault
 
 _LOUD = 10.0  # times what the vault's answer is long
+_NEAR = 0.9  # of what an honest device goes along with
 _GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
 
 
@@ -85,6 +91,35 @@ class LyingMixer(Mixer):
         return replace(lied, numerator=state.numerator)
 
 
+class LyingPairwise(Pairwise):
+    """A device that tells everybody the opposite of the model, as long as may be; made of an honest one."""
+
+    def __init__(self, honest: Pairwise) -> None:
+        self.__dict__.update(honest.__dict__)
+
+    def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
+        """See Learner.on. What it believes itself is what others tell it."""
+        match event:
+            case Timer():
+                known = state.numerator
+            case Received(_, Proposal(numerator)):
+                known = numerator
+            case _:
+                return super().on(state, event, now)
+        far = max(0.0, _NEAR * self.farthest / max(length(known), 1 / UNIT) - 1)
+        lied, effects = super().on(replace(state, numerator=np.rint(known * -far).astype(np.int64)), event, now)
+        return replace(lied, numerator=known), effects
+
+
+class _Silence:
+    """Says nothing of what a learner says; in front of its class."""
+
+    def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
+        """See Learner.on."""
+        state, effects = cast(Learner[Any], super()).on(state, event, now)
+        return state, [effect for effect in effects if not isinstance(effect, Reply)]
+
+
 def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
     """The vault as a dishonest device shows it to its learner."""
     random = np.random.default_rng(seed)
@@ -114,10 +149,18 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
     Raises:
         UsageError: this one cannot tell such a lie.
     """
+    if lie == "silent":
+        quiet = copy(learner)
+        quiet.__class__ = type("Silent", (_Silence, type(learner)), {})
+        return quiet
     if lie != "close":
         return learner
+    if isinstance(learner, Pairwise):
+        return LyingPairwise(learner)
     if not isinstance(learner, Mixer):
-        raise UsageError(f"--fault dishonest=…@{lie}: is about contributions; add --set learner.mixing=contributions")
+        raise UsageError(
+            f"--fault dishonest=…@{lie}: is about contributions and pairs; add --set learner.mixing=contributions"
+        )
     return LyingMixer(learner, _close)
 
 

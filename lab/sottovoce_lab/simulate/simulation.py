@@ -15,7 +15,7 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.learners import Ask, Message, PublishModel, SetTimer
+from sottovoce.learners import Ask, Message, PublishModel, Reply, SetTimer
 
 from sottovoce_lab.simulate.device import Device
 from sottovoce_lab.simulate.faults import Faults
@@ -196,16 +196,24 @@ class Simulation:
         except MessageRefused:
             self.refused += 1
             return
-        self._saw("receive", recipient, sender=sender.id, sequence=outgoing.sequence, duplicate=duplicate)
+        reply = next((action.message for action in actions if isinstance(action, Reply)), None)
+        came = {"sender": sender.id, "sequence": outgoing.sequence, "duplicate": duplicate, **_said(reply)}
+        self._saw("receive", recipient, **came)
         self._perform(recipient, actions)
+        self.traffic.numbers += 0 if reply is None else reply.numbers
         if self._random.random() >= self._faults.loss:
-            self._schedule(self._delay(), lambda: self._confirm(sender, life, outgoing))
+            self._schedule(self._delay(), lambda: self._confirm(sender, life, outgoing, reply))
 
-    def _confirm(self, sender: Device, life: int, outgoing: Outgoing) -> None:
+    def _confirm(self, sender: Device, life: int, outgoing: Outgoing, reply: Message | None) -> None:
         core = self._alive(sender, life)
         if core is not None and not self._cut(sender.id, outgoing.recipient):
-            actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
-            self._saw("confirm", sender, recipient=outgoing.recipient, sequence=outgoing.sequence)
+            try:
+                actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now, reply)
+            except MessageRefused:
+                self.refused += 1
+                actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
+            went = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_said(reply)}
+            self._saw("confirm", sender, **went)
             self._perform(sender, actions)
 
     def _cut(self, one: str, other: str) -> bool:
@@ -224,6 +232,10 @@ def _told(answer: Answer) -> dict[str, Any]:
     if isinstance(answer, Refused):
         return {"refused": answer.reason}
     return {"value": answer.value.tolist(), "grid_step": answer.step}
+
+
+def _said(reply: Message | None) -> dict[str, Message]:
+    return {} if reply is None else {"reply": reply}
 
 
 def _unsealed(recipient: str, sequence: int, message: Message) -> Message:

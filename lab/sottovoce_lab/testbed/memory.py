@@ -81,7 +81,7 @@ def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
         told = dishonest_vault(vault, lie, int(seeds[i]))
         learner = dishonest_learner(learner, lie)
-        devices.append(Device(name, learner, MemoryStore(learner.fresh()), told, peers))
+        devices.append(Device(name, learner, MemoryStore(learner.fresh()), told, peers, honest=not lie))
     return devices
 
 

@@ -99,6 +99,7 @@ class Bench:
         self.transport = Scripted(list(script))
         self.counters, self.waits = Counters(), Waits()
         self.confirmed: list[Outgoing] = []
+        self.replies: list[tuple[str, bytes] | None] = []
         self.declined: list[tuple[Outgoing, str]] = []
         self.missed: list[str] = []
         self.head_gossip = Told(sent=self.transport.sent)
@@ -135,8 +136,9 @@ class Bench:
             while not self.link.failures:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.001)
 
-    async def _confirmed(self, outgoing: Outgoing) -> None:
+    async def _confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         self.confirmed.append(outgoing)
+        self.replies.append(reply)
 
     async def _declined(self, outgoing: Outgoing, reason: str) -> None:
         self.declined.append((outgoing, reason))
@@ -161,6 +163,16 @@ async def test_a_share_that_is_refused_for_good_is_tried_no_more() -> None:
         await bench.until_confirmed(1)
     assert bench.declined == [(share(1), "task")]
     assert bench.confirmed == [share(2)]
+
+
+async def test_what_the_recipient_replies_comes_with_its_confirmation() -> None:
+    bench = Bench(encode_receipt(Receipt(reply=("pairwise-move/1", b"so far"))), APPLIED)
+    async with bench.running():
+        bench.link.offer(share(1))
+        await bench.until_confirmed(1)
+        bench.link.offer(share(2))
+        await bench.until_confirmed(2)
+    assert bench.replies == [("pairwise-move/1", b"so far"), None]
 
 
 async def test_a_share_is_delivered_once_and_confirmed() -> None:

@@ -1,14 +1,20 @@
 """A learner that says again what it holds: what it sends and takes in need not survive, its messages' numbers must."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
+import pytest
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
 from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
+from sottovoce.errors import MessageRefused
+from sottovoce.learners import Reply
 
 from tests.unit.learners.support import Stamp, schedule
 
@@ -74,3 +80,51 @@ def test_what_was_on_its_way_is_forgotten_in_a_crash_but_not_its_number() -> Non
     assert sent(again.start(("a",), 0.0)) == []
     assert sent(again.fire("cycle", 0.0)) == [("a", 2)]
     assert [outgoing.sequence for outgoing in store.load().outbox] == [2]
+
+
+def pairwise_core() -> Core:
+    learner = Pairwise(schedule(size=1), np.zeros(1), reach=100.0, most_steps=1)
+    store = MemoryStore(learner.fresh())
+    core = Core(learner=learner, store=store, seal=lambda recipient, sequence, message: message)
+    core.meet(("a", "b"), 0.0)
+    return core
+
+
+def offer(number: int) -> Proposal:
+    return Proposal(np.array([number << 40]), 2, 100.0)
+
+
+def replies(actions: list[Action]) -> list[list[int]]:
+    return [cast(Move, action.message).numerator.tolist() for action in actions if isinstance(action, Reply)]
+
+
+def test_a_reply_is_given_again_to_a_repetition_until_the_sender_goes_on() -> None:
+    core = pairwise_core()
+    duplicate, actions = core.receive("a", 1, 1, offer(2), 0.0)
+    assert (duplicate, replies(actions)) == (False, [[1 << 40]])
+    core.receive("b", 1, 1, offer(9), 0.0)
+    duplicate, actions = core.receive("a", 1, 1, offer(2), 0.0)
+    assert (duplicate, replies(actions)) == (True, [[1 << 40]])
+    core.receive("a", 1, 2, offer(2), 0.0)
+    assert core.receive("a", 1, 1, offer(2), 0.0) == (True, [])
+
+
+def test_replies_are_kept_for_so_many_peers_and_no_more() -> None:
+    core = pairwise_core()
+    for peer in range(100):
+        core.receive(f"peer-{peer}", 1, 1, offer(1), 0.0)
+    assert core.receive("peer-1", 1, 1, offer(1), 0.0) == (True, [])
+    assert len(replies(core.receive("peer-99", 1, 1, offer(1), 0.0)[1])) == 1
+
+
+def test_a_reply_that_is_refused_changes_nothing_and_the_message_can_still_be_confirmed() -> None:
+    core = pairwise_core()
+    ((recipient, sequence),) = sent(core.fire("cycle", 0.0))
+    before = core.state
+    with pytest.raises(MessageRefused):
+        core.confirm(recipient, sequence, 0.0, Move(np.array([1 << 50])))
+    assert core.state is before
+    assert core.awaits(recipient, sequence)
+    assert core.confirm(recipient, sequence, 0.0, Move(np.array([-(1 << 40)]))) == []
+    assert core.state.numerator.tolist() == [1 << 40]
+    assert not core.awaits(recipient, sequence)

@@ -94,10 +94,10 @@ def _words(cell: str) -> list[str]:
 @pytest.mark.parametrize(
     "keys, says",
     [
-        (("dishonest = 0.1",), "learner.dishonest: push-sum has no such key, and trusts everybody"),
+        (("dishonest = 0.1",), 'learner.dishonest: pairwise has no such key; write mixing = "contributions"'),
         (
             ("contributors = 9",),
-            'learner.contributors: push-sum has no such key, and trusts everybody; write mixing = "co',
+            'learner.contributors: pairwise has no such key; write mixing = "co',
         ),
         (('mixing = "contributions"', 'clipping = "quantile"'), "learner.clipping: few dishonest devices could bend"),
         (('mixing = "contributions"', 'fidelity = "paper"'), 'learner.mixing: fidelity = "paper" mixes by push-sum'),

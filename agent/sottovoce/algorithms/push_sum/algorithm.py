@@ -29,6 +29,18 @@ def _contributions() -> Any:
     return wire
 
 
+def _proposals() -> Any:
+    from sottovoce.algorithms.pairwise.wire import Proposals
+
+    return Proposals
+
+
+def _moves() -> Any:
+    from sottovoce.algorithms.pairwise.wire import Moves
+
+    return Moves
+
+
 def _relation(settings: PushSumSettings) -> Relation:
     return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size shows how many
 
@@ -38,7 +50,12 @@ def _of_push_sum(**own: Any) -> Algorithm:
         parts=_parts,
         relation=_relation,
         regression=True,
-        payloads={"push-sum-share/1": _wire, "contributions/1": _contributions},
+        payloads={
+            "push-sum-share/1": _wire,
+            "pairwise-proposal/1": _proposals,
+            "pairwise-move/1": _moves,
+            "contributions/1": _contributions,
+        },
         audit={"data.features": 256, "data.classes": 2},
         **own,
     )

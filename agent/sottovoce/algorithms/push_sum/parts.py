@@ -26,6 +26,9 @@ INITIAL_SEED = 0
 _HELD_NUMBERS = 2**22
 """Of all contributions: 32 MiB, and five times that while their mean is taken."""
 
+_ANSWERED_NUMBERS = 2**15
+"""Of a model whose averages are answered in one packet of a broker: 128 KiB of numbers of 32 bits."""
+
 _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
@@ -37,8 +40,7 @@ def family(config: AgentConfig) -> Family:
     """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
     learner = settings_of(config, PushSumSettings)
     kernel = kernel_of(config)
-    if learner.mixing == "contributions":
-        _check_held(learner, kernel.size)
+    _check_size(learner, kernel.size)
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         del kept
@@ -47,17 +49,22 @@ def family(config: AgentConfig) -> Family:
             from sottovoce.algorithms.contributions.public.machine import Mixer
             from sottovoce.algorithms.contributions.state_codec import ContributionsCodec
 
-            most = learner.steps if config.task.steps is None else config.task.steps
             mixer = Mixer(
                 schedule,
                 initial,
                 owner=owner,
                 provenance=provenance,
                 capacity=learner.contributors,
-                most_steps=most,
+                most_steps=most_steps(config),
                 dishonest=learner.dishonest,
             )
             return mixer, ContributionsCodec(mixer)
+        if learner.mixing == "pairwise":
+            from sottovoce.algorithms.pairwise.public.machine import Pairwise
+            from sottovoce.algorithms.pairwise.state_codec import PairwiseCodec
+
+            pairwise = Pairwise(schedule, initial, reach=reach_of(config, schedule), most_steps=most_steps(config))
+            return pairwise, PairwiseCodec(pairwise)
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
@@ -68,19 +75,44 @@ def family(config: AgentConfig) -> Family:
     return Family(kernel, kernel, terms, made)
 
 
-def _check_held(learner: PushSumSettings, size: int) -> None:
-    """Refuse to hold more contributions than a small device has memory for.
+def _check_size(learner: PushSumSettings, size: int) -> None:
+    """Refuse an answer that no broker passes on, or more contributions than a small device has memory for.
 
     Raises:
         ConfigError: it names the most.
     """
+    if learner.mixing == "pairwise" and size > _ANSWERED_NUMBERS:
+        raise ConfigError(
+            f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
+            f'{_ANSWERED_NUMBERS} at most; write mixing = "push-sum"'
+        )
     most = _HELD_NUMBERS // size - 1
-    if learner.contributors > most:
-        remedy = f"choose {most} at most" if most >= 2 else "such a model mixes by push-sum: leave out learner.mixing"
+    if learner.mixing == "contributions" and learner.contributors > most:
+        remedy = f"choose {most} at most" if most >= 2 else 'such a model mixes by push-sum: write mixing = "push-sum"'
         raise ConfigError(
             f"learner.contributors: {learner.contributors} contributions of {size} numbers are more than a device "
             f"keeps in memory, which is {_HELD_NUMBERS} numbers; {remedy}"
         )
+
+
+def most_steps(config: AgentConfig) -> int:
+    """Private steps that any device of the fleet takes, at most."""
+    return settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
+
+
+def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
+    """Length of the longest step that is usual: a whole batch of gradients, and the noise; infinity if none is clipped.
+
+    K steps of noise z = √K/μ per clip: one moves a model of P numbers by γ C √P z/B.
+    """
+    learner, privacy = settings_of(config, PushSumSettings), config.privacy
+    if learner.algorithm.noiseless:
+        return math.inf
+    longest = schedule.step_size * _clip(config)
+    if math.isinf(privacy.epsilon) or learner.steps == 0:
+        return longest
+    mu = gaussian_mu(privacy.epsilon, privacy.delta)
+    return float(longest * (1 + math.sqrt(learner.steps * schedule.width) / (schedule.expected_records * mu)))
 
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":

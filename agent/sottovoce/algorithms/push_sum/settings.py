@@ -3,13 +3,17 @@
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, StepDecay
 from sottovoce.wrong import LARGEST, wrong
 
 Mixing = Annotated[
-    Literal["push-sum", "contributions"],
-    Meta(description="what devices send: shares of a model, or what each has put into it, signed, which few can bend"),
+    Literal["pairwise", "push-sum", "contributions"] | None,
+    Meta(
+        description="how models come together: averaged in pairs, by shares of mass, or from what each device has put "
+        'in, signed, which few can bend; without it "pairwise", to the letter and for `push-sum` "push-sum"'
+    ),
 ]
 Clipping = Annotated[
     Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
@@ -25,7 +29,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     longest_period: LongestPeriod = 3_600.0
     fanout: Fanout = 1
     share_bits: ShareBits = 16
-    mixing: Mixing = "push-sum"
+    mixing: Mixing = None
     contributors: Annotated[
         int, Meta(ge=2, le=1024, description="contributions: devices whose contributions one holds, beside its own")
     ] = _CONTRIBUTORS
@@ -44,16 +48,18 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     def __post_init__(self) -> None:
         """The papers know push-sum alone."""
         super().__post_init__()
-        if self.mixing == "push-sum":
-            for key, usual in (("contributors", _CONTRIBUTORS), ("dishonest", _DISHONEST)):
-                if getattr(self, key) != usual:
-                    raise wrong(key, 'push-sum has no such key, and trusts everybody; write mixing = "contributions"')
-            return
-        if self.fidelity == "paper":
+        if self.mixing is None:
+            letter = self.fidelity == "paper" or self.name == "push-sum"
+            force_setattr(self, "mixing", "push-sum" if letter else "pairwise")
+        if self.fidelity == "paper" and self.mixing != "push-sum":
             raise wrong(
                 "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
             )
-        if self.clipping == "quantile":
+        if self.mixing != "contributions":
+            for key, usual in (("contributors", _CONTRIBUTORS), ("dishonest", _DISHONEST)):
+                if getattr(self, key) != usual:
+                    raise wrong(key, f'{self.mixing} has no such key; write mixing = "contributions"')
+        elif self.clipping == "quantile":
             remedy = 'choose "constant", "decay" or "automatic"'
             raise wrong("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
 

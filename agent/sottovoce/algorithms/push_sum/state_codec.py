@@ -1,8 +1,8 @@
 """The durable state of push-sum learners."""
 
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
-from sottovoce.algorithms.push_sum.wire import numerator_of
 from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.steps.numerator import numerator_of
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.packed import put
 from sottovoce.wire.v1 import state_pb2

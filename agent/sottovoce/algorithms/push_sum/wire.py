@@ -1,19 +1,12 @@
 """Shares of push-sum mass."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.steps.numerator import numerator_of
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
-from sottovoce.wire.packed import put, taken
-from sottovoce.wire.v1 import envelope_pb2, state_pb2
-
-Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
-"""A message that holds a numerator."""
-
-_ENCODED_BEFORE = np.dtype("<i8")
+from sottovoce.wire.packed import put
+from sottovoce.wire.v1 import envelope_pb2
 
 
 def to_bytes(message: PushSumShare) -> bytes:
@@ -29,19 +22,6 @@ def from_bytes(payload: bytes) -> PushSumShare:
     numerator = numerator_of(share)
     numerator.setflags(write=False)
     return PushSumShare(numerator=numerator, weight=share.weight)
-
-
-def numerator_of(message: Holder) -> NDArray[np.int64]:
-    """The numerator in a message, int64[P]; also of version 0.1.
-
-    Raises:
-        MessageRefused: for `shape` or `malformed`.
-    """
-    if len(message.numerator) % _ENCODED_BEFORE.itemsize:
-        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
-    if message.numerator:
-        return np.frombuffer(message.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
-    return taken(message)
 
 
 def check(message: PushSumShare) -> None:

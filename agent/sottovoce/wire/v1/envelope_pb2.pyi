@@ -32,7 +32,7 @@ class Envelope(_message.Message):
     def __init__(self, fleet: _Optional[str] = ..., sender: _Optional[str] = ..., recipient: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., payload_type: _Optional[str] = ..., payload: _Optional[bytes] = ..., sender_key: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., task: _Optional[bytes] = ..., heads: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
-    __slots__ = ("outcome", "reason", "heads")
+    __slots__ = ("outcome", "reason", "heads", "reply", "reply_type")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[Receipt.Outcome]
@@ -46,10 +46,14 @@ class Receipt(_message.Message):
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     HEADS_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    REPLY_TYPE_FIELD_NUMBER: _ClassVar[int]
     outcome: Receipt.Outcome
     reason: str
     heads: bytes
-    def __init__(self, outcome: _Optional[_Union[Receipt.Outcome, str]] = ..., reason: _Optional[str] = ..., heads: _Optional[bytes] = ...) -> None: ...
+    reply: bytes
+    reply_type: str
+    def __init__(self, outcome: _Optional[_Union[Receipt.Outcome, str]] = ..., reason: _Optional[str] = ..., heads: _Optional[bytes] = ..., reply: _Optional[bytes] = ..., reply_type: _Optional[str] = ...) -> None: ...
 
 class PushSumShare(_message.Message):
     __slots__ = ("numerator", "weight", "size", "width", "shift", "packed")

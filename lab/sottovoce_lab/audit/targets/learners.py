@@ -1,6 +1,7 @@
 """What a peer makes of a learner's messages: the releases behind them, as far as they can be had."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeVar, cast
@@ -10,6 +11,8 @@ from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.algorithms.pairwise.public.messages import Proposal
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
@@ -42,6 +45,17 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
     A share tells the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
     point at which the next one is taken; where the threshold is mixed, it is part of the point.
     """
+    return _steps(terms, size, thresholds, _masses)
+
+
+def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+    """Undoes averaging in pairs: as peers keep still, only the vault's answers change the model."""
+    return _steps(terms, size, thresholds, _models)
+
+
+def _steps(
+    terms: GradientTerms, size: int, thresholds: Thresholds | None, seen: Callable[[Schedule, Vault], Floats]
+) -> Watch:
     steps = terms.releases
     schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST)
 
@@ -49,7 +63,7 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
         del count  # private
         values: list[Floats] = []
         points: list[Floats] = []
-        for before, numerator in pairwise(_masses(schedule, vault)):
+        for before, numerator in pairwise(seen(schedule, vault)):
             estimate = before / _UNIT
             beside = () if thresholds is None else (thresholds.at(len(points), steps, estimate),)
             points.append(np.append(estimate[:size], beside))
@@ -77,6 +91,17 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
         if not isinstance(frame.message, PushSumShare):
             raise _other(frame)
         found.append(2 * frame.message.numerator.astype(np.float64))
+    return np.array(found)
+
+
+def _models(schedule: Schedule, vault: Vault) -> Floats:
+    """The device's numbers before each step and after the last, float64[steps + 1, width]."""
+    learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, most_steps=schedule.steps)
+    found: list[Floats] = []
+    for frame in overheard(learner, vault, schedule.steps + 0.5):
+        if not isinstance(frame.message, Proposal):
+            raise _other(frame)
+        found.append(frame.message.numerator.astype(np.float64))
     return np.array(found)
 
 

@@ -4,6 +4,7 @@ import math
 from typing import Any, cast
 
 from sottovoce.algorithms.family import Family, budget_of, family_of
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.rounds.public import Rounds
@@ -45,9 +46,8 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
             return GaussianSums(terms, budget, kernel, _watch(config, family, terms, kernel.size))
         case NormalisedTerms(sums, rule):
             kernel = cast(Softmax, family.kernel)
-            return NormalisedSums(
-                sums, budget, kernel, learners.push_sum(sums, kernel.size, _thresholds(config, kernel.size)), rule
-            )
+            watch = _watch(config, family, sums, kernel.size, _thresholds(config, kernel.size))
+            return NormalisedSums(sums, budget, kernel, watch, rule)
         case RecordTerms() as terms:
             return PublishedRecords(terms.scheme, budget, learners.golf(terms.scheme))
         case WalkTerms() as terms:
@@ -77,12 +77,16 @@ def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConf
     return checked(settings, "audit")
 
 
-def _watch(config: AgentConfig, family: Family, terms: GradientTerms, size: int) -> Watch:
+def _watch(
+    config: AgentConfig, family: Family, terms: GradientTerms, size: int, thresholds: Thresholds | None = None
+) -> Watch:
     """What undoes a learner of sums of gradients."""
     made, _ = family.learner("audited", learners.Unchecked(), ())
     match made:
+        case Pairwise():
+            return learners.averaging_in_pairs(terms, size, thresholds)
         case PushSum():
-            return learners.push_sum(terms, size)
+            return learners.push_sum(terms, size, thresholds)
         case Rounds():
             return rounds.watch(terms, size, made.algorithm)
         case SharedModel():

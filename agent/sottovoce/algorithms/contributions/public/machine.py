@@ -25,7 +25,15 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.robust import robust_mean
 from sottovoce.algorithms.contributions.public.state import ContributionsState, Held
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rate
+from sottovoce.algorithms.steps.public.descent import (
+    MAX_NUMERATOR,
+    UNIT,
+    Schedule,
+    contribution,
+    question,
+    rate,
+    rounded,
+)
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
@@ -47,7 +55,6 @@ from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Provenance
 
 _CYCLE = "cycle"
-_UNIT_BITS = 40
 _ANEW_CYCLES = 64
 _HIGHEST = 2**64
 _SHORTEST = 1e-3  # of the first step
@@ -229,8 +236,7 @@ class Mixer:
         last = state.held.get(self.rank)
         if state.step == 0 or (last is not None and last.steps == state.step):
             return state
-        coarser = _UNIT_BITS - self.schedule.share_bits
-        numerator = (state.numerator + (1 << coarser >> 1)) >> coarser << coarser
+        numerator = rounded(state.numerator, self.schedule.share_bits)
         numerator.setflags(write=False)
         own = Contribution(self._owner, state.step, numerator, simulated=state.simulated)
         return replace(state, held={**state.held, self.rank: self._provenance.signed(own)})

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.steps.public.thresholds import Thresholds
 from sottovoce.door import Query
 
-UNIT = 2.0**40  # units in 1.0
+_UNIT_BITS = 40
+UNIT = 2.0**_UNIT_BITS  # units in 1.0
 MAX_NUMERATOR = 2**60
 """The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
 
@@ -124,6 +125,12 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -
 def rate(schedule: Schedule, done: int) -> float:
     """γ_t, of the step after `done` others."""
     return schedule.step_size * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
+
+
+def rounded(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:
+    """What is sent of int64[width] in units of 2^-40: multiples of 2^-share_bits, the nearest."""
+    coarser = _UNIT_BITS - share_bits
+    return (numerator + (1 << coarser >> 1)) >> coarser << coarser
 
 
 def _bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:

@@ -1,0 +1,1 @@
+"""Pairwise averaging: what `learner.mixing = "pairwise"` does."""

@@ -1,0 +1,271 @@
+"""Learning by averaging in pairs: AD-PSGD (Lian et al. 2018) with clipped steps (ClippedGossip, He et al. 2022).
+
+On each beat of its own clock a device tells the next peer in turn its model. The peer goes part of the way towards it,
+half unless more is on its way, and answers how far; the device goes as far the other way. So the sum over both stays as
+it is, to the last bit, and nobody gains weight or loses any: each model counts as one, whatever its device does. A
+device that is slow, cut off or gone answers late or not at all, which costs the others nothing. An exchange of which
+only one half comes about, because a device crashed in between, moves the sum by that half, which is bounded, once.
+
+What one neighbour can do is bounded by how far a device goes: of what lies between two models no more counts than about
+what one step moves (`reach`), nobody goes along with a model that is farther away than a device can come that learns
+alone, and who has just been met has to wait until others have.
+
+Then the device asks its vault for a gradient at its model, unless that has yet to answer. So the moment of sending says
+nothing about its records; a vault slower than a period shows in steps that are not there yet.
+"""
+
+import math
+from dataclasses import replace
+from itertools import islice
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
+from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
+from sottovoce.door import Answer, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.events import (
+    Ask,
+    Delivered,
+    Effect,
+    Event,
+    Forget,
+    PeersChanged,
+    PublishModel,
+    Received,
+    Reply,
+    Returned,
+    Send,
+    SetTimer,
+    Timer,
+)
+from sottovoce.learners.learner import Belief, Progress
+from sottovoce.learners.messages import Message
+
+_CYCLE = "cycle"
+_MOST_MET = 8
+
+Step = tuple[PairwiseState, list[Effect]]
+
+
+class Pairwise:
+    """The state machine. It keeps nothing but its schedule, where it starts, and how far it goes.
+
+    Args:
+        schedule: what it does.
+        initial: float64[P], the public start, the same for the whole fleet.
+        reach: length of what lies between two models that counts, at most; infinity where nothing bounds a step.
+        most_steps: that any device of the fleet takes.
+
+    Attributes:
+        farthest: length of what may lie between two models that go towards one another.
+    """
+
+    restates: ClassVar[bool] = True
+
+    def __init__(self, schedule: Schedule, initial: NDArray[np.float64], *, reach: float, most_steps: int) -> None:
+        self.schedule = schedule
+        self.reach = reach
+        self.farthest = reach * math.sqrt(max(1, most_steps))
+        beside = () if schedule.thresholds is None else schedule.thresholds.start
+        self._start: NDArray[np.int64] = np.rint(np.append(initial, beside) * UNIT).astype(np.int64)
+
+    def fresh(self) -> PairwiseState:
+        """The state of a device that joins: the public start."""
+        return PairwiseState(self._start.copy())
+
+    def bereft(self, releases: int) -> PairwiseState:
+        """The state of a device that lost its state: no model, until it is told one.
+
+        Args:
+            releases: already in its ledger, which would otherwise be handed out and applied again.
+        """
+        return PairwiseState(self._start.copy(), blank=True, step=releases)
+
+    def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
+        """See Learner.resumed; what was on its way when the device stopped is left."""
+        del pending
+        return replace(state, proposed={}, lag=0, met=())
+
+    def progress(self, state: PairwiseState) -> Progress:
+        """See Learner.progress."""
+        return Progress(
+            phase="mixing" if self._done(state) else "learning",
+            steps_done=state.step,
+            steps=self.schedule.steps,
+            exhausted=state.exhausted,
+            details={"proposals_declined": state.declined},
+        )
+
+    def belief(self, state: PairwiseState) -> Belief | None:
+        """See Settling: the model."""
+        estimate = state.estimate
+        return Belief(estimate) if self._done(state) and estimate is not None else None
+
+    def _done(self, state: PairwiseState) -> bool:
+        return state.exhausted or state.step >= self.schedule.steps
+
+    def start(self, state: PairwiseState, now: float) -> Step:
+        """Begin, or go on after a restart."""
+        return replace(state, asked=None), [SetTimer(_CYCLE, now), *self._published(state)]
+
+    def on(self, state: PairwiseState, event: Event, now: float) -> Step:
+        """The next state, and what is to be done.
+
+        Raises:
+            MessageRefused: a received message does not fit; the state stays as it was.
+        """
+        match event:
+            case Timer():
+                return self._tick(state, now)
+            case Received(sender, message):
+                return self._receive(state, sender, message)
+            case Delivered(recipient, reply):
+                return self._delivered(state, recipient, reply)
+            case Returned(recipient):
+                return replace(state, proposed=_without(state, {recipient})), []
+            case PeersChanged(peers):
+                left = state.pending - set(peers)
+                state = replace(state, peers=peers, proposed=_without(state, left))
+                return state, [Forget(peer) for peer in sorted(left)]
+            case _:
+                return self._answered(state, event)
+
+    def _tick(self, state: PairwiseState, now: float) -> Step:
+        state, effects = self._propose(state)
+        estimate = state.estimate
+        if estimate is not None and state.asked is None and not self._done(state):
+            threshold, query = question(self.schedule, state.step, estimate)
+            state = replace(state, threshold=threshold, asked=query.id)
+            effects.append(Ask(query))
+        state = replace(state, cycle=state.cycle + 1)
+        return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._published(state)]
+
+    def _published(self, state: PairwiseState) -> list[Effect]:
+        estimate = state.estimate
+        return [] if estimate is None else [PublishModel(estimate[: self.schedule.size], state.cycle)]
+
+    def _propose(self, state: PairwiseState) -> Step:
+        """To the next peers in turn that have answered the last proposal.
+
+        While others are on their way a device offers to go a smaller part, so that all answers together do not carry it
+        past those who gave them. Those that are older than twice what the last answer took are not waited for.
+        """
+        peers = state.peers
+        order = ((state.turn + i) % len(peers) for i in range(len(peers)))
+        chosen = list(islice((i for i in order if peers[i] not in state.proposed), self.schedule.fanout))
+        if state.blank or not chosen:
+            return state, []
+        oldest = state.cycle - 2 * state.lag - 1
+        away = sum(proposed.cycle >= oldest for proposed in state.proposed.values())
+        parts = away + len(chosen) + 1
+        told = rounded(state.numerator, self.schedule.share_bits)
+        proposal = Proposal(told, parts, self.reach, state.simulated)
+        recipients = [peers[i] for i in chosen]
+        state = replace(
+            state,
+            turn=(chosen[-1] + 1) % len(peers),
+            proposed={**state.proposed, **dict.fromkeys(recipients, Proposed(state.cycle, parts))},
+        )
+        return state, [Send(recipient, proposal) for recipient in recipients]
+
+    def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
+        if not isinstance(proposal, Proposal):
+            raise MessageRefused(
+                "learner",
+                "it is not for a learner that averages in pairs: give both devices the same learner.name and mixing",
+            )
+        self._check_shape(proposal.numerator)
+        if state.blank:
+            return self._taken_over(state, proposal), []
+        if sender in state.met:
+            return state, []
+        between = proposal.numerator - state.numerator
+        if length(between) > self.farthest:
+            return replace(state, declined=state.declined + 1), []
+        move = part(between, proposal.parts, min(self.reach, proposal.reach), self.schedule.share_bits)
+        state = replace(
+            state,
+            numerator=state.numerator + move,
+            simulated=state.simulated or proposal.simulated,
+            met=self._waiting(state, sender),
+        )
+        return state, [Reply(Move(move, state.simulated))]
+
+    def _taken_over(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
+        if length(proposal.numerator - self._start) > self.farthest:
+            return replace(state, declined=state.declined + 1)
+        return replace(state, numerator=proposal.numerator.copy(), blank=False, simulated=proposal.simulated)
+
+    @staticmethod
+    def _waiting(state: PairwiseState, sender: str) -> tuple[str, ...]:
+        """Who has to wait until others have been met: the last of those that came, half of the peers at most."""
+        most = min((len(state.peers) - 1) // 2, _MOST_MET)
+        return (*state.met, sender)[-most:] if most > 0 else ()
+
+    def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
+        """As far the other way as the peer has gone; no farther than was offered."""
+        proposed = state.proposed.get(recipient)
+        if proposed is None:
+            return state, []
+        answered = replace(state, proposed=_without(state, {recipient}), lag=state.cycle - proposed.cycle)
+        if reply is None:
+            return answered, []
+        if not isinstance(reply, Move):
+            raise MessageRefused("learner", "it is no answer to a proposal")
+        self._check_shape(reply.numerator)
+        coarse = math.sqrt(self.schedule.width) * 2.0**-self.schedule.share_bits
+        if length(reply.numerator) > self.reach / proposed.parts + coarse:
+            raise MessageRefused("range", "it answers that it went farther than it was asked to")
+        numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
+        simulated = state.simulated or reply.simulated
+        return replace(answered, numerator=numerator, simulated=simulated, met=state.met[1:]), []
+
+    def _check_shape(self, numerator: NDArray[np.int64]) -> None:
+        if numerator.shape != (self.schedule.width,):
+            raise MessageRefused(
+                "shape",
+                f"{numerator.size} numbers reached a model of {self.schedule.width}: "
+                "the sender runs another model; give both the same [data] and [learner] tables",
+            )
+
+    def _answered(self, state: PairwiseState, answer: Answer) -> Step:
+        """Apply the answer that is awaited; any other changes nothing."""
+        if answer.query_id != state.asked:
+            return state, []
+        if isinstance(answer, Refused):
+            return replace(state, exhausted=True, asked=None), []
+        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step)
+        state = replace(
+            state,
+            numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
+            step=state.step + 1,
+            simulated=state.simulated or answer.simulated,
+            asked=None,
+        )
+        return state, []
+
+
+def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
+    """How far both go, int64[width]: a part of what lies between them, as much of it as counts, rounded for its way.
+
+    Args:
+        between: int64[width], in units of 2^-40.
+        parts: see Proposal.
+        reach: of both, the shorter.
+        share_bits: see Schedule.
+    """
+    counts = min(1.0, reach / max(length(between), 1 / UNIT))
+    return rounded(np.rint(between * (counts / parts)).astype(np.int64), share_bits)
+
+
+def length(numerator: NDArray[np.int64]) -> float:
+    """Euclidean, of int64[width] in units of 2^-40."""
+    return float(np.linalg.norm(numerator / UNIT))
+
+
+def _without(state: PairwiseState, gone: set[str] | frozenset[str]) -> dict[str, Proposed]:
+    return {peer: proposed for peer, proposed in state.proposed.items() if peer not in gone}

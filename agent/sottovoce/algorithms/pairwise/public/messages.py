@@ -1,0 +1,59 @@
+"""What devices that average in pairs say to one another, before any encoding."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A model, to be met by its recipient: both go the same way, towards one another.
+
+    Attributes:
+        numerator: int64[width] in units of 2^-40: the sender's model, rounded for its way.
+        parts: each goes one of so many parts of what lies between them, 2 or more.
+        reach: length of what lies between them that counts, at most; infinity for all of it.
+        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+    """
+
+    kind: ClassVar[str] = "pairwise-proposal/1"
+
+    numerator: NDArray[np.int64]
+    parts: int
+    reach: float
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """See Message.numbers."""
+        return self.numerator.size + 2
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {"numerator": self.numerator.tolist(), "parts": self.parts, "reach": self.reach}
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How far the recipient of a proposal has gone: its sender goes as far the other way.
+
+    Attributes:
+        numerator: int64[width] in units of 2^-40.
+        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+    """
+
+    kind: ClassVar[str] = "pairwise-move/1"
+
+    numerator: NDArray[np.int64]
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """See Message.numbers."""
+        return self.numerator.size
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {"numerator": self.numerator.tolist()}

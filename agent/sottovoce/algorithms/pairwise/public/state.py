@@ -1,0 +1,81 @@
+"""The state of a device that averages in pairs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.steps.public.descent import UNIT
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What a peer has not answered yet.
+
+    Attributes:
+        cycle: in which it was sent.
+        parts: see Proposal.
+    """
+
+    cycle: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseState:
+    """What a device must not forget, and what it knows of its peers. Never changed in place.
+
+    Attributes:
+        numerator: int64[width], the model in units of 2^-40, and ln C where the threshold is mixed too.
+        blank: it has lost its state, and takes over the first model that it is told.
+        cycle: cycles begun.
+        step: private steps finished; the slot of the next query.
+        turn: where in the peers the next cycle begins.
+        exhausted: the vault has refused for good.
+        simulated: a seeded release is part of the model.
+        declined: proposals that it did not go along with, because they were too far away.
+        peers: node ids it may send to, in rotation.
+        proposed: to whom, where no answer came yet.
+        lag: cycles that the last answer took.
+        met: whom it has averaged with lately, the last one last.
+        asked: id of the query the vault is answering, if any.
+        threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
+    """
+
+    numerator: NDArray[np.int64]
+    blank: bool = False
+    cycle: int = 0
+    step: int = 0
+    turn: int = 0
+    exhausted: bool = False
+    simulated: bool = False
+    declined: int = 0
+    peers: tuple[str, ...] = ()
+    proposed: Mapping[str, Proposed] = field(default_factory=dict)
+    lag: int = 0
+    met: tuple[str, ...] = ()
+    asked: bytes | None = None
+    threshold: float | None = None
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """See State.pending."""
+        return frozenset(self.proposed)
+
+    @property
+    def estimate(self) -> NDArray[np.float64] | None:
+        """The model, float64[width]; None while it has none."""
+        return None if self.blank else self.numerator / UNIT
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced; amounts are integers in units of 2^-40."""
+        estimate = self.estimate
+        return {
+            "numerator": self.numerator.tolist(),
+            "estimate": None if estimate is None else estimate.tolist(),
+            "cycle": self.cycle,
+            "step": self.step,
+            "pending": sorted(self.pending),
+        }

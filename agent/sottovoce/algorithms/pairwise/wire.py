@@ -1,0 +1,64 @@
+"""Proposals and moves on their way."""
+
+import math
+
+from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.limits import MAX_PARAMETERS
+from sottovoce.wire.packed import put, taken
+from sottovoce.wire.v1 import pairwise_pb2
+
+_MOST_PARTS = 2**32 - 1
+
+
+def to_bytes(message: Proposal | Move) -> bytes:
+    """See PayloadCodec.to_bytes."""
+    if isinstance(message, Move):
+        move = pairwise_pb2.Move()
+        put(move, message.numerator)
+        return move.SerializeToString(deterministic=True)
+    reach = None if math.isinf(message.reach) else message.reach
+    proposal = pairwise_pb2.Proposal(parts=message.parts, reach=reach)
+    put(proposal, message.numerator)
+    return proposal.SerializeToString(deterministic=True)
+
+
+def check(message: Proposal | Move) -> None:
+    """See PayloadCodec.check."""
+    numerator = message.numerator
+    if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
+        raise MessageRefused("shape", f"the numbers have a shape of {numerator.shape}, not of 1 to {MAX_PARAMETERS}")
+    if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
+        raise MessageRefused("range", "a number is beyond 2^60 in units of 2^-40")
+    if isinstance(message, Proposal) and not (2 <= message.parts <= _MOST_PARTS and message.reach > 0):
+        raise MessageRefused("range", "a proposal to go more than half of the way, or by no length")
+
+
+class Proposals:
+    """The codec of proposals."""
+
+    to_bytes = staticmethod(to_bytes)
+    check = staticmethod(check)
+
+    @staticmethod
+    def from_bytes(payload: bytes) -> Proposal:
+        """See PayloadCodec.from_bytes."""
+        said = pairwise_pb2.Proposal.FromString(payload)
+        numerator = taken(said)
+        numerator.setflags(write=False)
+        return Proposal(numerator, said.parts, said.reach if said.HasField("reach") else math.inf)
+
+
+class Moves:
+    """The codec of moves."""
+
+    to_bytes = staticmethod(to_bytes)
+    check = staticmethod(check)
+
+    @staticmethod
+    def from_bytes(payload: bytes) -> Move:
+        """See PayloadCodec.from_bytes."""
+        numerator = taken(pairwise_pb2.Move.FromString(payload))
+        numerator.setflags(write=False)
+        return Move(numerator)

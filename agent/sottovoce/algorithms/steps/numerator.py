@@ -1,0 +1,26 @@
+"""A model's numbers in a message or a state, packed; also those of version 0.1."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.packed import taken
+from sottovoce.wire.v1 import envelope_pb2, state_pb2
+
+Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
+"""A message that holds a numerator."""
+
+_ENCODED_BEFORE = np.dtype("<i8")
+
+
+def numerator_of(message: Holder) -> NDArray[np.int64]:
+    """The numerator in a message, int64[P]; also of version 0.1.
+
+    Raises:
+        MessageRefused: for `shape` or `malformed`.
+    """
+    if len(message.numerator) % _ENCODED_BEFORE.itemsize:
+        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
+    if message.numerator:
+        return np.frombuffer(message.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
+    return taken(message)
