@@ -68,7 +68,7 @@ def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> t
 
         def saw(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
             digest.update(repr((event, at, device)).encode())
-            digest.update(b"" if state is None else state.numerator.tobytes() + str(state.weight).encode())
+            digest.update(b"" if state is None else state.numerator.tobytes())
 
     report = memory.run(plan(options), watcher, Last()).document()
     del report["run"]["wall_s"]

@@ -93,6 +93,7 @@ class Reception:
             self._counters.received += not receipt.duplicate
             self._counters.received_at = time.monotonic()
             self._counters.duplicates += receipt.duplicate
+            self._counters.payload_bytes += 0 if receipt.reply is None else len(receipt.reply[1])
         answer = encode_receipt(receipt)
         self._counters.wire_bytes += len(answer)
         return answer

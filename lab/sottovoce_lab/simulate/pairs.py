@@ -6,7 +6,6 @@ up over the fleet the sum of all models is what they started with and what was r
 are on their way, or lost with a device that crashed.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import cast
@@ -22,6 +21,7 @@ from sottovoce.door import Refused
 from sottovoce_lab.simulate.device import Device
 from sottovoce_lab.simulate.law import Happening
 
+_ROUNDED = 1 + 1e-9
 _CHANGED = "a model changed by more than its release, or the move of this event"
 _MADE_UP = "a device went along with an answer that nobody gave it, or did so twice"
 _TOO_FAR = "a device went farther in one exchange than its reach allows"
@@ -68,8 +68,7 @@ class PairwiseSum:
 
 
 def _too_long(move: Move, learner: Pairwise) -> bool:
-    coarse = math.sqrt(learner.schedule.width) * 2.0**-learner.schedule.share_bits
-    return length(move.numerator) > learner.reach / 2 + coarse
+    return length(move.numerator) > learner.reach / 2 * _ROUNDED
 
 
 def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:

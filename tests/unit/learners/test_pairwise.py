@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step, length
+from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step, length, part
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
@@ -25,6 +25,7 @@ from sottovoce.learners import (
     Returned,
     Send,
 )
+from sottovoce.wire import encode
 
 from tests.unit.learners.support import TICK, release, schedule
 
@@ -92,8 +93,21 @@ def test_the_sum_stays_to_the_last_bit_and_nobody_goes_farther_than_the_reach(
     other = replace(at(machine, 0, 0, 0, peers="a"), numerator=its)
     after, after_other = exchange(machine, one, other)
     assert (after.numerator + after_other.numerator).tolist() == (mine + its).tolist()
-    assert length(after.numerator - mine) <= reach / 2 + 2.0**-16 * math.sqrt(3)
+    assert length(after.numerator - mine) <= reach / 2 * (1 + 1e-9)
     assert length(after.numerator - after_other.numerator) <= length(mine - its) + 2.0**-15 * math.sqrt(3)
+
+
+def test_a_large_models_moves_fit_an_answer_and_bring_it_together_all_the_same() -> None:
+    size = 2**17
+    rng = np.random.default_rng(1)
+    mine, its = (np.rint(rng.normal(size=size) * UNIT).astype(np.int64) for _ in range(2))
+    total = mine + its
+    for _ in range(40):
+        move = part(its - mine, 2, 100.0, 16)
+        assert len(encode(Move(move))[1]) < 2**17
+        mine, its = mine + move, its - move
+    assert (mine + its).tolist() == total.tolist()
+    assert np.abs(mine - its).max() < 2.0**-14 * UNIT
 
 
 def test_of_what_lies_between_them_no_more_counts_than_the_shorter_reach() -> None:

@@ -41,6 +41,15 @@ def test_with_push_sum_the_same_lies_are_ruin(alone: float) -> None:
     assert accuracy("push-sum", "dishonest=0.25@flip") < alone - 0.05
 
 
+@pytest.mark.parametrize("lie", ["tenfold", "noise", "giant", "silent"])
+def test_in_pairs_who_goes_too_far_is_left_alone(alone: float, lie: str) -> None:
+    assert accuracy("pairwise", f"dishonest=0.25@{lie}") > alone - 0.03
+
+
+def test_in_pairs_who_stays_just_near_enough_is_ruin(alone: float) -> None:
+    assert accuracy("pairwise", "dishonest=0.25@close") < alone / 2
+
+
 @pytest.mark.parametrize("faults", [(), ("partition=0.5@cycle:5-25",), ("loss=0.3", "duplicate=0.3", "reorder=0.3")])
 def test_where_nobody_lies_all_have_one_model_and_none_was_lost(faults: tuple[str, ...]) -> None:
     final = memory.run(plan(options("contributions", *faults)), Silent()).document()["final"]
@@ -54,7 +63,7 @@ def test_the_report_says_who_was_measured() -> None:
 
 
 def test_what_cannot_be_done_is_said() -> None:
-    with pytest.raises(UsageError, match=r"is about contributions; add --set learner\.mixing=contributions"):
+    with pytest.raises(UsageError, match=r"is about contributions and pairs; add --set learner\.mixing=contributions"):
         accuracy("push-sum", "dishonest=0.25@close")
     with pytest.raises(UsageError, match="no device can be told to lie: use --transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")

@@ -26,9 +26,6 @@ INITIAL_SEED = 0
 _HELD_NUMBERS = 2**22
 """Of all contributions: 32 MiB, and five times that while their mean is taken."""
 
-_ANSWERED_NUMBERS = 2**15
-"""Of a model whose averages are answered in one packet of a broker: 128 KiB of numbers of 32 bits."""
-
 _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
@@ -81,11 +78,14 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
     Raises:
         ConfigError: it names the most.
     """
-    if learner.mixing == "pairwise" and size > _ANSWERED_NUMBERS:
-        raise ConfigError(
-            f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
-            f'{_ANSWERED_NUMBERS} at most; write mixing = "push-sum"'
-        )
+    if learner.mixing == "pairwise":
+        from sottovoce.algorithms.pairwise.public.machine import MOST_NUMBERS
+
+        if size > MOST_NUMBERS:
+            raise ConfigError(
+                f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
+                f'{MOST_NUMBERS} at most; write mixing = "push-sum"'
+            )
     most = _HELD_NUMBERS // size - 1
     if learner.mixing == "contributions" and learner.contributors > most:
         remedy = f"choose {most} at most" if most >= 2 else 'such a model mixes by push-sum: write mixing = "push-sum"'

@@ -45,8 +45,14 @@ from sottovoce.learners.events import (
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message
 
+MOST_NUMBERS = 2**17
+"""Of a model whose moves fit the answer of a broker, in six bits each."""
+
 _CYCLE = "cycle"
 _MOST_MET = 8
+_UNIT_BITS = 40
+_ANSWER_BITS = 6 * MOST_NUMBERS
+_ROUNDED = 1 + 1e-9  # by another machine's arithmetic
 
 Step = tuple[PairwiseState, list[Effect]]
 
@@ -180,7 +186,8 @@ class Pairwise:
             )
         self._check_shape(proposal.numerator)
         if state.blank:
-            return self._taken_over(state, proposal), []
+            state = self._taken_over(state, proposal)
+            return state, self._published(state)
         if sender in state.met:
             return state, []
         between = proposal.numerator - state.numerator
@@ -193,7 +200,7 @@ class Pairwise:
             simulated=state.simulated or proposal.simulated,
             met=self._waiting(state, sender),
         )
-        return state, [Reply(Move(move, state.simulated))]
+        return state, [Reply(Move(move, state.simulated)), *self._published(state)]
 
     def _taken_over(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
         if length(proposal.numerator - self._start) > self.farthest:
@@ -217,12 +224,12 @@ class Pairwise:
         if not isinstance(reply, Move):
             raise MessageRefused("learner", "it is no answer to a proposal")
         self._check_shape(reply.numerator)
-        coarse = math.sqrt(self.schedule.width) * 2.0**-self.schedule.share_bits
-        if length(reply.numerator) > self.reach / proposed.parts + coarse:
+        if length(reply.numerator) > self.reach / proposed.parts * _ROUNDED:
             raise MessageRefused("range", "it answers that it went farther than it was asked to")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
-        return replace(answered, numerator=numerator, simulated=simulated, met=state.met[1:]), []
+        state = replace(answered, numerator=numerator, simulated=simulated, met=state.met[1:])
+        return state, self._published(state)
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
         if numerator.shape != (self.schedule.width,):
@@ -250,7 +257,10 @@ class Pairwise:
 
 
 def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
-    """How far both go, int64[width]: a part of what lies between them, as much of it as counts, rounded for its way.
+    """How far both go, int64[width]: a part of what lies between them, as much of it as counts.
+
+    For its way it is cut towards 0, to multiples of 2^-share_bits, and to so few bits that a large model's fits an
+    answer. What is cut off still lies between them, and the next exchange finds it.
 
     Args:
         between: int64[width], in units of 2^-40.
@@ -259,7 +269,11 @@ def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) 
         share_bits: see Schedule.
     """
     counts = min(1.0, reach / max(length(between), 1 / UNIT))
-    return rounded(np.rint(between * (counts / parts)).astype(np.int64), share_bits)
+    move = np.trunc(between * (counts / parts)).astype(np.int64)
+    bits = int(np.abs(move).max(initial=0)).bit_length() + 1
+    cut = max(_UNIT_BITS - share_bits, bits - _ANSWER_BITS // between.size)
+    short: NDArray[np.int64] = np.sign(move) * (np.abs(move) >> cut << cut)
+    return short
 
 
 def length(numerator: NDArray[np.int64]) -> float:

@@ -1,0 +1,106 @@
+"""Agents that average in pairs, as processes: who is slow or stopped takes nothing, and nobody is moved far."""
+
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
+from sottovoce.algorithms.pairwise.wire import to_bytes
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
+from sottovoce.identity import Fleet, enrol
+from sottovoce.wire import decode, decode_receipt
+
+from tests.support.attacker import Attacker, Outcome
+from tests.support.books import spending
+from tests.support.devices import Device, accuracy, kernel, new_device
+from tests.support.processes import AgentProcess, running
+from tests.support.waiting import until
+
+UNIT = 2**40
+LEARNER: dict[str, Any] = {"mixing": "pairwise", "steps": 20}
+
+
+def fleet_of(fleet: Fleet, directory: Path, count: int, slow: Iterable[int] = ()) -> list[Device]:
+    """So many devices, each of which lists all others; some with a period of an hour."""
+    devices = [new_device(fleet, directory / f"d{i}", seed=i, epsilon=50.0) for i in range(count)]
+    for i, device in enumerate(devices):
+        learner = {**LEARNER, **({"period": 3600.0, "longest_period": 3600.0} if i in slow else {})}
+        others = [other.entry() for other in devices if other is not device]
+        device.configure(others, learner=learner, privacy={"epsilon": 50.0})
+    return devices
+
+
+def learnt(agent: AgentProcess) -> bool:
+    return bool(agent.status()["state"] == "mixing")
+
+
+def agree(agents: list[AgentProcess]) -> bool:
+    models = np.array([agent.model() for agent in agents])
+    return bool(np.ptp(models, axis=0).max() < 1e-2)
+
+
+def offer(number: float, *, reach: float = np.inf, size: int = 0) -> bytes:
+    numerator = np.full(size or kernel().size, int(number * UNIT), dtype=np.int64).clip(-MAX_NUMERATOR, MAX_NUMERATOR)
+    return to_bytes(Proposal(numerator, 2, reach))
+
+
+@pytest.mark.timeout(300)
+def test_who_is_slow_or_stopped_takes_nothing_from_the_others(fleet: Fleet, tmp_path: Path) -> None:
+    devices = fleet_of(fleet, tmp_path, 6, slow=[5])
+    with running(*devices) as agents:
+        *others, stopped, slow = agents
+        stopped.process.send_signal(signal.SIGSTOP)
+        for agent in others:
+            until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
+        until(lambda: agree(others), "the others agree")
+        assert min(accuracy(agent.model()) for agent in others) > 0.9
+        assert slow.status()["steps_done"] <= 1
+        assert accuracy(slow.model()) > 0.5, "who is slow is told what the others learn"
+        stopped.process.send_signal(signal.SIGCONT)
+        until(lambda: learnt(stopped), "the one that was stopped goes on where it was")
+        until(lambda: agree([*others, stopped]), "and agrees with the others")
+        for agent in (*others, stopped, slow):
+            assert agent.end() == 0
+            assert "Traceback" not in agent.log()
+
+
+@pytest.mark.timeout(300)
+def test_one_message_moves_nobody_far_and_a_lost_state_is_told_again(fleet: Fleet, tmp_path: Path) -> None:
+    devices = fleet_of(fleet, tmp_path, 3)
+    with running(*devices) as agents:
+        for agent in agents:
+            until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
+        until(lambda: agree(agents), "all agree")
+        before, cost = agents[0].model(), spending(devices[1])
+        with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
+            for sequence, payload, reason in (
+                (1, offer(1.0, size=7), "shape"),
+                (2, offer(2.0**20), ""),
+                (3, offer(-(2.0**20)), ""),
+            ):
+                sent = attacker.envelope(sequence=sequence, payload_type=Proposal.kind, payload=payload)
+                outcome = attacker.deliver(sent)
+                assert outcome.code == (grpc.StatusCode.FAILED_PRECONDITION if reason else None)
+                assert outcome.details.startswith(reason), outcome
+            assert agents[0].status()["proposals_declined"] == 2
+            np.testing.assert_allclose(agents[0].model(), before, atol=1e-2)
+            near = attacker.envelope(sequence=4, payload_type=Proposal.kind, payload=offer(1.0))
+            moves = [decode(*(decode_receipt(attacker.raw(near)).reply or ("", b""))) for _ in range(2)]
+            assert all(isinstance(move, Move) for move in moves)
+            assert moves[0].traced() == moves[1].traced(), "a repetition is answered alike, and moves nobody again"
+            assert attacker.deliver(near) == Outcome(duplicate=True)
+        until(lambda: agree(agents), "all agree again")
+        assert min(accuracy(agent.model()) for agent in agents) > accuracy(before) - 0.02
+        assert agents[1].end(signal.SIGKILL) == -signal.SIGKILL
+        for file in devices[1].state.glob("state.db*"):
+            file.unlink()
+        with running(devices[1]) as (again,):
+            until(lambda: learnt(again), "its ledger says how far it was")
+            until(lambda: agree([agents[0], again, agents[2]]), "and is told the model")
+            assert again.status()["steps_done"] == 20
+            assert again.end() == 0
+        assert spending(devices[1]) == cost, "nothing was charged twice"
