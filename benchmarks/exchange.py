@@ -1,12 +1,11 @@
-"""What a cycle costs between real processes: 8 agents, by push-sum and by contributions at a period they keep with
-ease, and by push-sum as fast as they can.
+"""What a cycle costs between real processes: 8 agents, in pairs, by push-sum and by contributions at a period they keep
+with ease, and in pairs as fast as they can.
 
-A cycle is: a share sent and confirmed, as many received and made durable, one release charged, drawn and stored. With
-no period to speak of, an agent whose shares are all unconfirmed goes on without sending, so cycles and messages are
-counted apart.
+A cycle is: a message sent and answered, as many received, one release charged, drawn and stored. With no period to
+speak of, an agent that waits for all its answers goes on without sending, so cycles and messages are counted apart.
 
 Floors, measured in the same run:
-  wall, CPU   one bare gRPC call over mutual TLS with a share's bytes, one client and one server process
+  wall, CPU   one bare gRPC call over mutual TLS with a message's bytes, one client and one server process
   bytes       the payloads, against everything on the loopback interface meanwhile. What else uses that interface is
               counted too; in a network namespace nothing else does:
               unshare -n bash -c 'ip link set lo up && python benchmarks/exchange.py'
@@ -33,8 +32,8 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 
 AGENTS = 8
-RUNS = (("push-sum", 0.1), ("push-sum", 0.001), ("contributions", 0.1))
-ENVELOPE = 1900  # bytes: a share of the demo's model in its envelope
+RUNS = (("pairwise", 0.1), ("pairwise", 0.001), ("push-sum", 0.1), ("contributions", 0.1))
+ENVELOPE = 1900  # bytes: the demo's model in its envelope
 METHOD = "/bench/Call"
 
 
