@@ -7,6 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 QUICK ?= --quick
 PAIRS ?= 10000
+SEEDS ?= 1000
 TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap lab/sottovoce_lab tests benchmarks .ci/docs)
 
 .PHONY: help
@@ -31,6 +32,10 @@ test: setup  ## every test, and the coverage gate
 .PHONY: soak
 soak: setup  ## the long tests, with dozens of processes
 	$(BIN)/python -m pytest -m soak -s tests
+
+.PHONY: storm
+storm: setup  ## fleets of every learner under any mix of faults, every law asserted: make storm SEEDS=10000
+	$(BIN)/python -m tests.storm --seeds $(SEEDS)
 
 .PHONY: neighbours
 neighbours: setup  ## ten thousand neighbours of everything that is proved; hours. Fewer: make neighbours PAIRS=100

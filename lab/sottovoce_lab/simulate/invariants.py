@@ -9,18 +9,24 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
 from sottovoce.door import Refused, Status
 from sottovoce.errors import InternalError
 from sottovoce.learners import Restating
 
+from sottovoce_lab.simulate.contributed import ContributionsGrow
 from sottovoce_lab.simulate.device import Device
 from sottovoce_lab.simulate.law import Happening, Law
 from sottovoce_lab.simulate.mass import PushSumMass
 from sottovoce_lab.simulate.pairs import PairwiseSum
 
-LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {PairwiseState: PairwiseSum, PushSumState: PushSumMass}
+LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
+    ContributionsState: ContributionsGrow,
+    PairwiseState: PairwiseSum,
+    PushSumState: PushSumMass,
+}
 """Laws of one learner, by the type of its states."""
 
 

@@ -1,0 +1,85 @@
+"""One seed's run, and what is wrong with it."""
+
+import math
+import traceback
+from dataclasses import dataclass
+
+from sottovoce.errors import NetworkError
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.progress import Moment
+
+from tests.storm.weather import Weather
+
+_SLOWEST = 4
+"""A live device has had this part of its cycles at least, after five times as long: rounds wait for the slowest."""
+
+_LARGEST_LOSS = 1e6  # nats; of a model whose numbers are bounded
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        weather: the run.
+        complaint: what was wrong, with where; empty where nothing was.
+        messages: sent.
+        releases: made.
+    """
+
+    weather: Weather
+    complaint: str
+    messages: int = 0
+    releases: int = 0
+
+
+class _Nobody:
+    """A watcher that does not look."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def moment(self, moment: Moment) -> None:
+        """Nothing."""
+
+
+def played(weather: Weather) -> Outcome:
+    """Run it, with every law of the simulator asserted after every event, and look at what it left."""
+    try:
+        report = memory.run(plan(weather.options()), _Nobody())
+    except NetworkError:  # nobody was left that held a model: a storm may do that
+        return Outcome(weather, "")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a complaint
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return Outcome(weather, f"{type(error).__name__}: {error} ({last.filename.rpartition('/')[2]}:{last.lineno})")
+    document = report.document()
+    return Outcome(weather, _wrong(weather, document), document["traffic"]["messages"], document["privacy"]["releases"])
+
+
+def _wrong(weather: Weather, document: dict) -> str:  # type: ignore[type-arg]
+    loss, privacy = document["final"]["loss_mean"], document["privacy"]
+    promised, spent = privacy["epsilon"], privacy["spent_epsilon_max"]
+    if not (math.isfinite(loss) and loss < _LARGEST_LOSS):
+        return f"a model went out of bounds: its loss is {loss}"
+    if not privacy["ledgers_agree"]:
+        return "a ledger does not agree with what was released"
+    if promised is not None and spent is not None and spent > promised:
+        return f"ε {spent} was spent of {promised}"
+    late = [one for one in document["agents"] if one["alive"] and one["cycles"] * _SLOWEST < weather.cycles]
+    if late:
+        return f"{late[0]['id']} is stuck: it has had {late[0]['cycles']} of {weather.cycles} cycles, and others wait"
+    return ""
+
+
+def shrunk(outcome: Outcome) -> Outcome:
+    """The same complaint from fewer faults, if they are not all needed."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for kind in tuple(outcome.weather.faults):
+            less = played(outcome.weather.without(kind))
+            if less.complaint and less.complaint[:20] == outcome.complaint[:20]:
+                outcome, smaller = less, True
+                break
+    return outcome

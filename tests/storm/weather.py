@@ -1,0 +1,109 @@
+"""From a seed to a fleet and all that befalls it."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sottovoce.registry import ALGORITHMS
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.testbed.options import Options
+
+LEARNERS = tuple(sorted(ALGORITHMS))
+_MIXINGS = ("pairwise", "push-sum", "contributions")
+_LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant")
+_LARGEST_BILLS = {"pdsl": {"learner.shapley": "monte-carlo", "learner.permutations": 3}}
+"""What keeps a step of a learner short."""
+
+
+@dataclass(frozen=True)
+class Weather:
+    """One run.
+
+    Attributes:
+        seed: of everything in it.
+        learner: a name of the registry.
+        agents: how many.
+        cycles: of each.
+        topology: who sends to whom.
+        settings: by dotted key.
+        faults: as `--fault` has them, by kind.
+    """
+
+    seed: int
+    learner: str
+    agents: int
+    cycles: int
+    topology: str
+    settings: Mapping[str, Any]
+    faults: Mapping[str, str]
+
+    def options(self) -> Options:
+        """What the simulator is asked for."""
+        words = [f"{kind}={value}" for kind, value in self.faults.items()]
+        return Options(
+            agents=self.agents,
+            learner=self.learner,
+            fidelity="sound",
+            model=None,
+            data=f"synthetic#features=3&classes=2&records={24 * self.agents}&seed={self.seed % 97}",
+            transport="memory",
+            epsilon=None if ALGORITHMS[self.learner].noiseless else 4.0,
+            delta=1e-5,
+            cycles=self.cycles,
+            period=1.0,
+            topology=self.topology,
+            seed=self.seed,
+            faults=Faults.parse(words),
+            fault_words=words,
+            settings=dict(self.settings),
+        )
+
+    def without(self, kind: str) -> "Weather":
+        """The same, less one fault, and less what needs it."""
+        gone = {kind, "restart"} if kind == "kill" else {kind}
+        return replace(self, faults={name: value for name, value in self.faults.items() if name not in gone})
+
+
+def weather(seed: int) -> Weather:
+    """The run of a seed."""
+    fate = random.Random(seed)
+    learner = LEARNERS[seed % len(LEARNERS)]
+    agents, cycles = fate.randint(4, 9), fate.randint(8, 24)
+    own = ALGORITHMS[learner].own_keys
+    settings: dict[str, Any] = dict(_LARGEST_BILLS.get(learner, {}))
+    if "mixing" in own:
+        settings["learner.mixing"] = fate.choice(_MIXINGS)
+    if "fanout" in own:
+        settings["learner.fanout"] = fate.choice((1, 1, 2, 3))
+    if "sampling" in own and fate.random() < 0.3:
+        settings |= {"learner.sampling": "poisson", "learner.batch": 4}
+    if learner != "average" and fate.random() < 0.3:
+        settings["data.partition"] = "dirichlet(1)"
+    topology = fate.choice(("full", "ring", "exponential", "star"))
+    faults = {kind: make(fate, cycles) for kind, make in _FAULTS.items() if fate.random() < 0.4}
+    if "kill" in faults and fate.random() < 0.8:
+        faults["restart"] = f"{fate.choice(('0.5', '1'))}@cycle:{fate.randint(cycles - 3, cycles)}"
+    if "mixing" in own and fate.random() < 0.3:
+        faults["dishonest"] = f"{fate.choice(('0.25', '0.34'))}@{fate.choice(_LIES)}"
+    return Weather(seed, learner, agents, cycles, topology, settings, faults)
+
+
+def _share(fate: random.Random, most: float) -> str:
+    return f"{fate.uniform(0, most):.2f}"
+
+
+def _moments(fate: random.Random, cycles: int) -> str:
+    begins = fate.randint(1, cycles - 4)
+    return f"{begins}-{fate.randint(begins + 1, cycles)}"
+
+
+_FAULTS: dict[str, Callable[[random.Random, int], str]] = {
+    "loss": lambda fate, _: _share(fate, 0.6),
+    "duplicate": lambda fate, _: _share(fate, 1.0),
+    "delay": lambda fate, _: f"{(mean := fate.choice((50, 400, 3000)))}ms±{fate.randint(0, mean)}ms",
+    "reorder": lambda fate, _: _share(fate, 0.8),
+    "partition": lambda fate, cycles: f"{fate.choice(('0.25', '0.5'))}@cycle:{_moments(fate, cycles)}",
+    "kill": lambda fate, cycles: f"{fate.choice(('0.25', '0.5', '0.9'))}@cycle:{fate.randint(1, cycles - 4)}",
+    "churn": lambda fate, _: f"lognormal({fate.choice((1, 2))},{fate.choice((0.5, 1))})",
+}
