@@ -5,7 +5,7 @@ What leaves is durable before it leaves; what arrives is durable before it is co
 applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
 recipient has refused for good, and durably so, is taken back in the same way. Of a learner that says again and again
 what it holds (Restating) only the numbers of its messages are durable before they leave, and what arrives is written
-with the next commit. The asyncio agent and the simulator drive the same object.
+with the next commit, on the next beat at the latest. The asyncio agent and the simulator drive the same object.
 """
 
 from collections import OrderedDict
@@ -40,8 +40,8 @@ from sottovoce.learners import (
     Timer,
 )
 
-_MOST_REPLIES = 64
-"""Kept until the same peer's next message, in case that the receipt was lost."""
+_MOST_REPLIED = 2**20
+"""Numbers in the replies that are kept until the same peer's next message, in case that a receipt was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,14 @@ class Core:
         self._store = store
         self._seal = seal
         self._opened = opened
-        waiting = () if self._restates else saved.outbox
+        waiting = [one for one in saved.outbox if one.parcel and not self._restates]
         self._outbox = {outgoing.recipient: current(outgoing) for outgoing in waiting}
         self._state = learner.resumed(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
         self._replies: OrderedDict[str, Reply] = OrderedDict()
-        self._confirmed = [outgoing.recipient for outgoing in saved.outbox] if self._restates else []
+        self._confirmed = [one.recipient for one in saved.outbox if one.recipient not in self._outbox]
+        self._unwritten = False
 
     @property
     def state(self) -> Any:
@@ -134,8 +135,11 @@ class Core:
         return self._applied(self._learner.hand_off(self._state, heir), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
-        """A timer is due."""
-        return self._apply(Timer(timer), now)
+        """A timer is due; what has changed since the last commit is durable after it."""
+        actions = self._apply(Timer(timer), now)
+        if self._unwritten:
+            self._commit(self._state, [], None)
+        return actions
 
     def answer(self, answer: Answer, now: float) -> list[Action]:
         """The vault has answered."""
@@ -158,10 +162,9 @@ class Core:
             return True, [self._replies[sender]] if newest and sender in self._replies else []
         actions = self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
         self._replies.pop(sender, None)
-        for reply in (action for action in actions if isinstance(action, Reply)):
-            self._replies[sender] = reply
-            if len(self._replies) > _MOST_REPLIES:
-                self._replies.popitem(last=False)
+        self._replies |= {sender: action for action in actions if isinstance(action, Reply)}
+        while len(self._replies) > 1 and sum(one.message.numbers for one in self._replies.values()) > _MOST_REPLIED:
+            self._replies.popitem(last=False)
         return False, actions
 
     def _check_life(self, sender: str, incarnation: int) -> None:
@@ -191,6 +194,10 @@ class Core:
         """
         self._check_life(sender, incarnation)
         self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
+
+    def takes_reply(self, kind: str) -> bool:
+        """Whether its learner has a use for replies of this kind."""
+        return kind == getattr(self._learner, "reply_kind", None)
 
     def awaits(self, recipient: str, sequence: int) -> bool:
         """Whether this share is still unconfirmed."""
@@ -243,13 +250,14 @@ class Core:
             self._commit(state, sent, seen)
         elif seen:
             self._seen[seen[0]] = seen[1]
+        self._unwritten = self._restates and not sent and (self._unwritten or state is not self._state)
         self._state = state
         return [*(Transmit(outgoing) for outgoing in sent), *self._perform(effects)]
 
     def _commit(self, state: Any, sent: list[Outgoing], seen: tuple[str, Seen] | None) -> None:
         kept = [replace(outgoing, parcel=b"") for outgoing in sent] if self._restates else sent
         self._store.commit(state, kept, self._confirmed, seen)
-        self._confirmed = []
+        self._confirmed, self._unwritten = [], False
         for outgoing in sent:
             self._outbox[outgoing.recipient] = outgoing
             self._sequences[outgoing.recipient] = outgoing.sequence

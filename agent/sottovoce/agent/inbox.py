@@ -61,6 +61,8 @@ class Inbox:
             message = decode(opened.payload_type, opened.payload)
             duplicate, actions = self._core.receive(*place, message, now())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
+            if duplicate and replies:
+                self._quota.share(sender)  # an answer is long, and a repetition short
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 
@@ -74,5 +76,10 @@ class Inbox:
         Raises:
             MessageRefused: the reply is none; nothing changed.
         """
-        said, now = None if reply is None else decode(*reply), asyncio.get_running_loop().time
-        await self._serially(lambda: self._core.confirm(outgoing.recipient, outgoing.sequence, now(), said))
+        place, now = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
+
+        def act() -> list[Action]:
+            wanted = reply is not None and self._core.awaits(*place) and self._core.takes_reply(reply[0])
+            return self._core.confirm(*place, now(), decode(*reply) if reply is not None and wanted else None)
+
+        await self._serially(act)

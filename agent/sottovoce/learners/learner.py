@@ -107,7 +107,8 @@ class Settling(Protocol):
 class Restating(Protocol):
     """A learner whose messages say what its device holds: one that is lost is made good by the next.
 
-    One that comes twice changes nothing. So a device need not wait for its disk before it sends or confirms one.
+    One that comes twice changes nothing, or little. So a device need not wait for its disk before it sends or confirms
+    one: what it knows is durable on its next beat, and what has arrived since may arrive again after a crash.
     """
 
     restates: ClassVar[bool]

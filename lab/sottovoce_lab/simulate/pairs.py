@@ -60,7 +60,9 @@ class PairwiseSum:
                 if move is None or not any(one is move for one in given):
                     return _MADE_UP
                 expected = np.clip(before.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
-            case "answer":
+            case "answer" | "receive" | "confirm":
+                pass
+            case _:  # a beat
                 return None if np.array_equal(_released(happening, before), state.numerator) else _CHANGED
         if expected is not before.numerator and _too_long(cast(Move, move), cast(Pairwise, device.learner)):
             return _TOO_FAR
@@ -72,8 +74,9 @@ def _too_long(move: Move, learner: Pairwise) -> bool:
 
 
 def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
-    answer = happening.facts["answer"]
-    if isinstance(answer, Refused) or answer.query_id != before.asked:
+    """The numbers before, less what the vault has answered since the last beat."""
+    if before.answer is None or isinstance(before.answer, Refused):
         return before.numerator
-    moved = contribution(cast(Pairwise, happening.device.learner).schedule, before, answer.value, answer.step)
+    schedule = cast(Pairwise, happening.device.learner).schedule
+    moved = contribution(schedule, before, before.answer.value, before.answer.step)
     return cast(NDArray[np.int64], np.clip(before.numerator - moved, -MAX_NUMERATOR, MAX_NUMERATOR))

@@ -13,6 +13,7 @@ from sottovoce.algorithms.contributions.public.messages import Contribution, Con
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
+from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Reply
 
@@ -109,12 +110,38 @@ def test_a_reply_is_given_again_to_a_repetition_until_the_sender_goes_on() -> No
     assert core.receive("a", 1, 1, offer(2), 0.0) == (True, [])
 
 
-def test_replies_are_kept_for_so_many_peers_and_no_more() -> None:
+def test_replies_are_kept_up_to_so_many_numbers_the_newest_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.agent.core._MOST_REPLIED", 2)
     core = pairwise_core()
-    for peer in range(100):
-        core.receive(f"peer-{peer}", 1, 1, offer(1), 0.0)
-    assert core.receive("peer-1", 1, 1, offer(1), 0.0) == (True, [])
-    assert len(replies(core.receive("peer-99", 1, 1, offer(1), 0.0)[1])) == 1
+    for peer in "abc":
+        core.receive(peer, 1, 1, offer(1), 0.0)
+    assert [len(replies(core.receive(peer, 1, 1, offer(1), 0.0)[1])) for peer in "abc"] == [0, 1, 1]
+
+
+def test_a_beat_on_which_nothing_is_sent_writes_what_has_changed() -> None:
+    core = pairwise_core()
+    for _ in range(2):
+        core.fire("cycle", 0.0)
+    core.receive("a", 1, 1, offer(2), 0.0)
+    assert store_of(core).load().state.numerator.tolist() == [0]
+    assert sent(core.fire("cycle", 0.0)) == [], "everybody has yet to answer"
+    assert store_of(core).load().state.numerator.tolist() == [1 << 40]
+
+
+def store_of(core: Core) -> MemoryStore:
+    return cast(MemoryStore, core._store)
+
+
+def test_another_way_of_mixing_starts_from_what_is_left_in_the_outbox() -> None:
+    core = pairwise_core()
+    core.fire("cycle", 0.0)
+    store = store_of(core)
+    assert [one.parcel for one in store.load().outbox] == [b""]
+    store._state = PushSumState(np.array([1]), 2**40)
+    again = Core(learner=PushSum(schedule(size=1)), store=store, seal=lambda recipient, sequence, message: message)
+    assert again.outbox == ()
+    again.flush()
+    assert store.load().outbox == []
 
 
 def test_a_reply_that_is_refused_changes_nothing_and_the_message_can_still_be_confirmed() -> None:

@@ -120,34 +120,40 @@ def test_of_what_lies_between_them_no_more_counts_than_the_shorter_reach() -> No
 
 def test_nobody_goes_along_with_a_model_farther_away_than_a_lone_device_comes_and_says_how_often() -> None:
     machine = learner(reach=4.0, most_steps=9)
-    here = at(machine, 1.0, peers="abc")
+    here = replace(at(machine, 1.0, peers="abc"), step=1)
     there, reply = met(machine, here, "a", proposal(14.0))
     assert (model(there), reply, there.declined) == ([1.0], None, 1)
     assert machine.progress(there).details == {"proposals_declined": 1}
     assert reply_in(machine.on(here, Received("a", proposal(12.9)), 0.0)) is not None
+    young = replace(here, step=0)
+    assert met(machine, young, "a", proposal(36.9))[1] is not None, "who has not learnt yet comes from farther"
+    assert met(machine, young, "a", proposal(37.1))[1] is None
 
 
-def test_who_has_been_met_waits_until_others_have_or_until_this_device_has_met_somebody_itself() -> None:
+def test_who_has_come_waits_until_others_have_or_as_many_beats_have_passed() -> None:
     machine = learner()
     here = at(machine, 0.0, peers="abcde")
     here, first = met(machine, here, "a", proposal(8.0))
     assert isinstance(first, Move)
     assert met(machine, here, "a", proposal(8.0)) == (here, None)
-    for other in "bc":
-        here, _ = met(machine, here, other, proposal(0.0))
+    here, _ = met(machine, here, "b", proposal(0.0))
+    assert met(machine, here, "a", proposal(8.0)) == (here, None)
+    others, _ = met(machine, here, "c", proposal(0.0))
+    assert met(machine, others, "a", proposal(8.0))[1] is not None
+    assert met(machine, others, "c", proposal(8.0))[1] is None
+    for _ in range(2):
+        here, _ = beat(machine, here)
     assert met(machine, here, "a", proposal(8.0))[1] is not None
-    assert met(machine, here, "c", proposal(8.0))[1] is None
-    here, (sent,) = beat(machine, here)
-    here, _ = machine.on(here, Delivered(sent.recipient, Move(np.zeros(1, np.int64))), 0.0)
-    assert met(machine, here, "b", proposal(8.0))[1] is not None
 
 
-def test_two_devices_alone_never_wait_for_others() -> None:
+def test_two_devices_alone_meet_once_a_beat_from_each_side() -> None:
     machine = learner()
     here = at(machine, 0.0, peers="a")
     for _ in range(3):
         here, reply = met(machine, here, "a", proposal(8.0))
         assert reply is not None
+        assert met(machine, here, "a", proposal(8.0))[1] is None
+        here, _ = beat(machine, here)
 
 
 def test_the_more_is_on_its_way_the_smaller_a_part_is_offered() -> None:
@@ -223,6 +229,10 @@ def test_what_came_back_or_whose_recipient_left_is_not_waited_for() -> None:
     assert here.pending == {"a", "b"}
     assert machine.on(here, Returned("a", sent[0].message), 0.0)[0].pending == {"b"}
     left, effects = machine.on(here, PeersChanged(("b",)), 0.0)
+    assert (left.pending, effects) == (here.pending, []), "who has left may answer yet"
+    for _ in range(17):
+        left, _ = beat(machine, left)
+    left, effects = machine.on(left, PeersChanged(("b",)), 0.0)
     assert left.pending == {"b"}
     assert effects == [Forget("a")]
 
@@ -259,7 +269,10 @@ def test_beats_go_on_while_the_vault_is_away_and_its_answer_counts_when_it_comes
         asked += [effect.query.slot for effect in effects if isinstance(effect, Ask)]
     assert (asked, here.cycle) == ([0], 3)
     here, _ = machine.on(here, release(0, 3 * UNIT), 0.0)
+    assert (model(here), here.step) == ([0.0], 0), "until the next beat nobody can tell whether the vault has answered"
+    here, effects = machine.on(here, TICK, 0.0)
     assert (model(here), here.step) == ([-3.0], 1)
+    assert [effect.query.slot for effect in effects if isinstance(effect, Ask)] == [1]
     assert machine.on(here, release(0, 3 * UNIT), 0.0) == (here, []), "an answer counts once"
 
 

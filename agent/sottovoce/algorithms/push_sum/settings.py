@@ -12,7 +12,7 @@ Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,
     Meta(
         description="how models come together: averaged in pairs, by shares of mass, or from what each device has put "
-        'in, signed, which few can bend; without it "pairwise", to the letter and for `push-sum` "push-sum"'
+        'in, signed, which few can bend; without it "pairwise"; "push-sum" to the letter, with quantiles, without noise'
     ),
 ]
 Clipping = Annotated[
@@ -49,8 +49,8 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         """The papers know push-sum alone."""
         super().__post_init__()
         if self.mixing is None:
-            letter = self.fidelity == "paper" or self.name == "push-sum"
-            force_setattr(self, "mixing", "push-sum" if letter else "pairwise")
+            shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
+            force_setattr(self, "mixing", "push-sum" if shares else "pairwise")
         if self.fidelity == "paper" and self.mixing != "push-sum":
             raise wrong(
                 "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
@@ -59,8 +59,8 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
             for key, usual in (("contributors", _CONTRIBUTORS), ("dishonest", _DISHONEST)):
                 if getattr(self, key) != usual:
                     raise wrong(key, f'{self.mixing} has no such key; write mixing = "contributions"')
-        elif self.clipping == "quantile":
-            remedy = 'choose "constant", "decay" or "automatic"'
+        if self.mixing != "push-sum" and self.clipping == "quantile":
+            remedy = 'choose "constant", "decay" or "automatic", or mixing = "push-sum"'
             raise wrong("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
 
 

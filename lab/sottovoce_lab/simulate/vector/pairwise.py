@@ -66,8 +66,8 @@ class PairwiseFleet:
 
     @property
     def steps(self) -> int:
-        """Private steps of each device so far."""
-        return min(self.cycle, self._learner.schedule.steps)
+        """Private steps of each device so far; what was answered in this cycle is one in the next."""
+        return self._states[0].step
 
     @property
     def total(self) -> NDArray[np.int64]:

@@ -10,8 +10,9 @@ What one neighbour can do is bounded by how far a device goes: of what lies betw
 what one step moves (`reach`), nobody goes along with a model that is farther away than a device can come that learns
 alone, and who has just been met has to wait until others have.
 
-Then the device asks its vault for a gradient at its model, unless that has yet to answer. So the moment of sending says
-nothing about its records; a vault slower than a period shows in steps that are not there yet.
+Then the device asks its vault for a gradient at its model, unless that has yet to answer. An answer counts from the
+next beat on, to whoever asks in between: so neither the moment of sending nor what is answered says how long the
+records took; a vault slower than a period shows in steps that are not there yet.
 """
 
 import math
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
-from sottovoce.door import Answer, Refused
+from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
     Ask,
@@ -50,6 +51,7 @@ MOST_NUMBERS = 2**17
 
 _CYCLE = "cycle"
 _MOST_MET = 8
+_PATIENCE_CYCLES = 16  # with the answer of a peer that has left
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MOST_NUMBERS
 _ROUNDED = 1 + 1e-9  # by another machine's arithmetic
@@ -67,15 +69,18 @@ class Pairwise:
         most_steps: that any device of the fleet takes.
 
     Attributes:
-        farthest: length of what may lie between two models that go towards one another.
+        farthest: length of what may lie between two models that go towards one another: where noise leads, alone.
+        outermost: the same for a device that has taken no step, or lost its model: where all steps together lead.
     """
 
     restates: ClassVar[bool] = True
+    reply_kind: ClassVar[str] = Move.kind
 
     def __init__(self, schedule: Schedule, initial: NDArray[np.float64], *, reach: float, most_steps: int) -> None:
         self.schedule = schedule
         self.reach = reach
         self.farthest = reach * math.sqrt(max(1, most_steps))
+        self.outermost = reach * max(1, most_steps)
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start: NDArray[np.int64] = np.rint(np.append(initial, beside) * UNIT).astype(np.int64)
 
@@ -116,7 +121,7 @@ class Pairwise:
 
     def start(self, state: PairwiseState, now: float) -> Step:
         """Begin, or go on after a restart."""
-        return replace(state, asked=None), [SetTimer(_CYCLE, now), *self._published(state)]
+        return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._published(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:
         """The next state, and what is to be done.
@@ -134,14 +139,19 @@ class Pairwise:
             case Returned(recipient):
                 return replace(state, proposed=_without(state, {recipient})), []
             case PeersChanged(peers):
-                left = state.pending - set(peers)
-                state = replace(state, peers=peers, proposed=_without(state, left))
-                return state, [Forget(peer) for peer in sorted(left)]
+                return self._meet(state, peers)
             case _:
-                return self._answered(state, event)
+                return (state if event.query_id != state.asked else replace(state, answer=event)), []
+
+    def _meet(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
+        """Who has left may answer yet, for a while."""
+        oldest = state.cycle - _PATIENCE_CYCLES
+        left = {peer for peer, told in state.proposed.items() if peer not in peers and told.cycle < oldest}
+        state = replace(state, peers=peers, proposed=_without(state, left))
+        return state, [Forget(peer) for peer in sorted(left)]
 
     def _tick(self, state: PairwiseState, now: float) -> Step:
-        state, effects = self._propose(state)
+        state, effects = self._propose(self._stepped(state))
         estimate = state.estimate
         if estimate is not None and state.asked is None and not self._done(state):
             threshold, query = question(self.schedule, state.step, estimate)
@@ -188,30 +198,30 @@ class Pairwise:
         if state.blank:
             state = self._taken_over(state, proposal)
             return state, self._published(state)
-        if sender in state.met:
+        if self._waits(state, sender):
             return state, []
         between = proposal.numerator - state.numerator
-        if length(between) > self.farthest:
+        if length(between) > (self.farthest if state.step else self.outermost):
             return replace(state, declined=state.declined + 1), []
         move = part(between, proposal.parts, min(self.reach, proposal.reach), self.schedule.share_bits)
         state = replace(
             state,
             numerator=state.numerator + move,
             simulated=state.simulated or proposal.simulated,
-            met=self._waiting(state, sender),
+            met=(*state.met, (sender, state.cycle))[-_turn(state) :],
         )
         return state, [Reply(Move(move, state.simulated)), *self._published(state)]
 
     def _taken_over(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
-        if length(proposal.numerator - self._start) > self.farthest:
+        if length(proposal.numerator - self._start) > self.outermost:
             return replace(state, declined=state.declined + 1)
         return replace(state, numerator=proposal.numerator.copy(), blank=False, simulated=proposal.simulated)
 
     @staticmethod
-    def _waiting(state: PairwiseState, sender: str) -> tuple[str, ...]:
-        """Who has to wait until others have been met: the last of those that came, half of the peers at most."""
-        most = min((len(state.peers) - 1) // 2, _MOST_MET)
-        return (*state.met, sender)[-most:] if most > 0 else ()
+    def _waits(state: PairwiseState, sender: str) -> bool:
+        """Whether it has to wait until others have come, or as many beats have passed."""
+        turn = _turn(state)
+        return any(peer == sender and state.cycle - cycle < turn for peer, cycle in state.met[-turn:])
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
         """As far the other way as the peer has gone; no farther than was offered."""
@@ -228,7 +238,7 @@ class Pairwise:
             raise MessageRefused("range", "it answers that it went farther than it was asked to")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
-        state = replace(answered, numerator=numerator, simulated=simulated, met=state.met[1:])
+        state = replace(answered, numerator=numerator, simulated=simulated)
         return state, self._published(state)
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
@@ -239,21 +249,21 @@ class Pairwise:
                 "the sender runs another model; give both the same [data] and [learner] tables",
             )
 
-    def _answered(self, state: PairwiseState, answer: Answer) -> Step:
-        """Apply the answer that is awaited; any other changes nothing."""
-        if answer.query_id != state.asked:
-            return state, []
+    def _stepped(self, state: PairwiseState) -> PairwiseState:
+        """The state after what the vault has answered."""
+        answer = state.answer
+        if answer is None:
+            return state
+        state = replace(state, asked=None, answer=None)
         if isinstance(answer, Refused):
-            return replace(state, exhausted=True, asked=None), []
+            return replace(state, exhausted=True)
         numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step)
-        state = replace(
+        return replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
             step=state.step + 1,
             simulated=state.simulated or answer.simulated,
-            asked=None,
         )
-        return state, []
 
 
 def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
@@ -279,6 +289,11 @@ def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) 
 def length(numerator: NDArray[np.int64]) -> float:
     """Euclidean, of int64[width] in units of 2^-40."""
     return float(np.linalg.norm(numerator / UNIT))
+
+
+def _turn(state: PairwiseState) -> int:
+    """How many others come before the same device comes again: half of the peers, one at least and eight at most."""
+    return max(1, min(len(state.peers) // 2, _MOST_MET))
 
 
 def _without(state: PairwiseState, gone: set[str] | frozenset[str]) -> dict[str, Proposed]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.steps.public.descent import UNIT
+from sottovoce.door import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,9 @@ class PairwiseState:
         peers: node ids it may send to, in rotation.
         proposed: to whom, where no answer came yet.
         lag: cycles that the last answer took.
-        met: whom it has averaged with lately, the last one last.
+        met: who came to it lately, and in which cycle, the last one last.
         asked: id of the query the vault is answering, if any.
+        answer: what the vault has answered, which counts from the next beat on.
         threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
     """
 
@@ -55,8 +57,9 @@ class PairwiseState:
     peers: tuple[str, ...] = ()
     proposed: Mapping[str, Proposed] = field(default_factory=dict)
     lag: int = 0
-    met: tuple[str, ...] = ()
+    met: tuple[tuple[str, int], ...] = ()
     asked: bytes | None = None
+    answer: Answer | None = None
     threshold: float | None = None
 
     @property
