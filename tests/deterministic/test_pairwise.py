@@ -115,6 +115,19 @@ def test_devices_that_are_down_or_hear_nobody_cost_the_others_nothing() -> None:
     assert np.ptp(models(rest), axis=0).max() < 2.0**-14 * UNIT
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("left", [2, 3])
+def test_the_few_that_are_left_of_many_still_meet(seed: int, left: int) -> None:
+    fleet = devices(12, "full", seed=seed)
+    simulation = Simulation(fleet, faults=Faults(), period=1.0, seed=seed)
+    simulation.start()
+    simulation.run_until(2.5)
+    for device in fleet[left:]:
+        simulation.kill(device.id)
+    simulation.run_until(200.5)
+    assert np.ptp(models(fleet[:left]), axis=0).max() < 2.0**-12 * UNIT
+
+
 class Greedy(Pairwise):
     """Answers with less than it goes."""
 

@@ -162,7 +162,8 @@ class Core:
             return True, [self._replies[sender]] if newest and sender in self._replies else []
         actions = self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
         self._replies.pop(sender, None)
-        self._replies |= {sender: action for action in actions if isinstance(action, Reply)}
+        if (reply := next((action for action in actions if isinstance(action, Reply)), None)) is not None:
+            self._replies[sender] = reply
         while len(self._replies) > 1 and sum(one.message.numbers for one in self._replies.values()) > _MOST_REPLIED:
             self._replies.popitem(last=False)
         return False, actions
