@@ -1,5 +1,5 @@
 """What a cycle costs between real processes: 8 agents, in pairs, by push-sum and by contributions at a period they keep
-with ease, and in pairs as fast as they can.
+with ease, and by push-sum as fast as they can.
 
 A cycle is: a message sent and answered, as many received, one release charged, drawn and stored. With no period to
 speak of, an agent that waits for all its answers goes on without sending, so cycles and messages are counted apart.
@@ -32,7 +32,7 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 
 AGENTS = 8
-RUNS = (("pairwise", 0.1), ("pairwise", 0.001), ("push-sum", 0.1), ("contributions", 0.1))
+RUNS = (("pairwise", 0.1), ("push-sum", 0.1), ("push-sum", 0.001), ("contributions", 0.1))
 ENVELOPE = 1900  # bytes: the demo's model in its envelope
 METHOD = "/bench/Call"
 
