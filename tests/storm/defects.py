@@ -123,6 +123,12 @@ def _kept_too(shipped: Any, learner: Any, state: Any) -> Any:
     return replace(after, numerator=state.numerator, weight=state.weight), effects
 
 
+@_planted(Pairwise, "_tick")
+def _asked_twice(shipped: Any, learner: Any, state: Any, now: float) -> Any:
+    """In pairs a device counts a step that its vault has not answered yet."""
+    return shipped(learner, replace(state, asked=None, step=state.step + (state.asked is not None)), now)
+
+
 @_planted(PushSum, "_split")
 def _impatient(shipped: Any, learner: Any, state: Any) -> Any:
     """Push-sum sends to a peer before the last share is confirmed."""

@@ -105,5 +105,6 @@ _FAULTS: dict[str, Callable[[random.Random, int], str]] = {
     "reorder": lambda fate, _: _share(fate, 0.8),
     "partition": lambda fate, cycles: f"{fate.choice(('0.25', '0.5'))}@cycle:{_moments(fate, cycles)}",
     "kill": lambda fate, cycles: f"{fate.choice(('0.25', '0.5', '0.9'))}@cycle:{fate.randint(1, cycles - 4)}",
+    "vault": lambda fate, _: f"{(mean := fate.choice((300, 2500)))}ms±{fate.randint(0, mean)}ms",
     "churn": lambda fate, _: f"lognormal({fate.choice((1, 2))},{fate.choice((0.5, 1))})",
 }

@@ -59,7 +59,7 @@ def run_testbed(
         typer.Option(
             help="loss=0.3, duplicate=0.05, delay=50ms±20ms, reorder=0.2, partition=0.5@cycle:10-20, "
             "kill=0.33@cycle:20, restart=1@cycle:30, churn=lognormal(2,1), churn=trace:FILE, broker-kill=3s@cycle:20, "
-            "dishonest=0.25@flip."
+            "vault=2s±1s, dishonest=0.25@flip."
         ),
     ] = None,
     isolate: Annotated[

@@ -10,6 +10,7 @@ restart=P@cycle:N             a share P of the killed agents comes back, with it
 churn=lognormal(MU,SIGMA)     agents crash and come back: sessions of log-normal length in cycles, nine in ten up
 churn=trace:FILE              the same by a trace of lines `agent,down_cycle,up_cycle`; agents count from 0
 broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and back after TIME, like 3s
+vault=MEAN±SPREAD             each answer of a vault takes MEAN±SPREAD, likewise
 dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
 
 Each at most once; cycles count from 1.
@@ -36,6 +37,7 @@ _KINDS = {
     "restart": "restart=1@cycle:30",
     "churn": "churn=lognormal(2,1)",
     "broker-kill": "broker-kill=3s@cycle:20",
+    "vault": "vault=2s±1s",
     "dishonest": "dishonest=0.25@flip",
 }
 LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "close")
@@ -107,6 +109,8 @@ class Faults:
     restart: AtCycle | None = None
     churn: Sessions | tuple[Absence, ...] | None = None
     broker_kill: Outage | None = None
+    vault: float = 0.0
+    vault_spread: float = 0.0
     dishonest: Dishonesty | None = None
 
     @property
@@ -201,13 +205,24 @@ def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
 
 
 def _delay(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    mean, spread = _around(value, refuse, "a message cannot arrive before it is sent")
+    return {"delay": mean, "delay_spread": spread}
+
+
+def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    mean, spread = _around(value, refuse, "a vault cannot answer before it is asked")
+    return {"vault": mean, "vault_spread": spread}
+
+
+def _around(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
+    """Seconds, and by how many at most they are more or less."""
     match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
     if not match:
         raise refuse()
     mean, spread = _seconds(match[1], match[2]), _seconds(match[3] or "0", match[4] or "s")
     if spread > mean:
-        raise refuse("a message cannot arrive before it is sent; let the spread be at most the mean,")
-    return {"delay": mean, "delay_spread": spread}
+        raise refuse(f"{why}; let the spread be at most the mean,")
+    return mean, spread
 
 
 def _partition(value: str, refuse: Refuse) -> Mapping[str, Any]:
@@ -257,6 +272,7 @@ _READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
     "loss": _loss,
     "duplicate": lambda value, refuse: {"duplicate": _probability(value, refuse)},
     "delay": _delay,
+    "vault": _vault,
     "reorder": lambda value, refuse: {"reorder": _probability(value, refuse)},
     "partition": _partition,
     "kill": lambda value, refuse: {"kill": _at_cycle(value, refuse)},

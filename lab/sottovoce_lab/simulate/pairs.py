@@ -23,6 +23,7 @@ from sottovoce_lab.simulate.law import Happening
 
 _ROUNDED = 1 + 1e-9
 _CHANGED = "a model changed by more than its release, or the move of this event"
+_STEPS = "a device counts another number of steps than its vault has answered"
 _MADE_UP = "a device went along with an answer that nobody gave it, or did so twice"
 _TOO_FAR = "a device went farther in one exchange than its reach allows"
 
@@ -63,6 +64,9 @@ class PairwiseSum:
             case "answer" | "receive" | "confirm":
                 pass
             case _:  # a beat
+                taken = before.answer is not None and not isinstance(before.answer, Refused)
+                if state.step != before.step + taken:
+                    return _STEPS
                 return None if np.array_equal(_released(happening, before), state.numerator) else _CHANGED
         if expected is not before.numerator and _too_long(cast(Move, move), cast(Pairwise, device.learner)):
             return _TOO_FAR

@@ -162,7 +162,8 @@ class Simulation:
                 self._saw("answer", device, answer=answer)
                 self._perform(device, actions)
 
-        self._schedule(0.0, answered)
+        takes = self._faults.vault and self._faults.vault + self._random.uniform(-1, 1) * self._faults.vault_spread
+        self._schedule(takes, answered)
 
     def _transmit(self, device: Device, life: int, outgoing: Outgoing, *, retry: bool) -> None:
         core = self._alive(device, life)

@@ -73,6 +73,15 @@ def test_what_cannot_be_done_is_said() -> None:
         Faults.parse(["dishonest=0.5@lying"])
 
 
+@pytest.mark.parametrize("mixing", ["pairwise", "push-sum", "contributions"])
+def test_a_vault_that_is_slower_than_a_period_costs_steps_and_no_more(mixing: str) -> None:
+    slow, usual = (memory.run(plan(options(mixing, *faults)), Silent()).document() for faults in (("vault=2s±1s",), ()))
+    assert 0 < slow["privacy"]["releases"] <= usual["privacy"]["releases"], "push-sum waits, others go on mixing"
+    assert slow["final"]["accuracy_mean"] > 0.3
+    with pytest.raises(UsageError, match="takes the time that it takes: use --transport memory"):
+        options(mixing, "vault=2s", transport="grpc")
+
+
 def test_a_seed_makes_the_same_lies() -> None:
     first, second = (accuracy("contributions", "dishonest=0.25@noise") for _ in range(2))
     assert np.isclose(first, second, rtol=0, atol=0)

@@ -26,6 +26,7 @@ from sottovoce_lab.simulate.faults import AtCycle, Partition, Sessions
         ("delay=50ms+-20ms", Faults(delay=0.05, delay_spread=0.02)),
         ("delay=1.5s±500ms", Faults(delay=1.5, delay_spread=0.5)),
         ("delay=2s±2s", Faults(delay=2.0, delay_spread=2.0)),
+        ("vault=2s±500ms", Faults(vault=2.0, vault_spread=0.5)),
         ("kill=0.33@cycle:20", Faults(kill=AtCycle(0.33, 20))),
         ("kill=1@cycle:1", Faults(kill=AtCycle(1.0, 1))),
         ("reorder=0.2", Faults(reorder=0.2)),
