@@ -267,7 +267,8 @@ def test_beats_go_on_while_the_vault_is_away_and_its_answer_counts_when_it_comes
     for _ in range(3):
         here, effects = machine.on(here, TICK, 0.0)
         asked += [effect.query.slot for effect in effects if isinstance(effect, Ask)]
-    assert (asked, here.cycle) == ([0], 3)
+    assert (asked, here.beat) == ([0], 3)
+    assert here.cycle == 1, "a cycle is over when its step is"
     here, _ = machine.on(here, release(0, 3 * UNIT), 0.0)
     assert (model(here), here.step) == ([0.0], 0), "until the next beat nobody can tell whether the vault has answered"
     here, effects = machine.on(here, TICK, 0.0)

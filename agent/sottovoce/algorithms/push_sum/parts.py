@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
+from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.config import AgentConfig
@@ -78,14 +79,11 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
     Raises:
         ConfigError: it names the most.
     """
-    if learner.mixing == "pairwise":
-        from sottovoce.algorithms.pairwise.public.machine import MOST_NUMBERS
-
-        if size > MOST_NUMBERS:
-            raise ConfigError(
-                f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
-                f'{MOST_NUMBERS} at most; write mixing = "push-sum"'
-            )
+    if learner.mixing == "pairwise" and size > MOST_NUMBERS:
+        raise ConfigError(
+            f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
+            f'{MOST_NUMBERS} at most; write mixing = "push-sum"'
+        )
     most = _HELD_NUMBERS // size - 1
     if learner.mixing == "contributions" and learner.contributors > most:
         remedy = f"choose {most} at most" if most >= 2 else 'such a model mixes by push-sum: write mixing = "push-sum"'

@@ -23,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
@@ -46,12 +47,9 @@ from sottovoce.learners.events import (
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message
 
-MOST_NUMBERS = 2**17
-"""Of a model whose moves fit the answer of a broker, in six bits each."""
-
 _CYCLE = "cycle"
 _MOST_MET = 8
-_PATIENCE_CYCLES = 16  # with the answer of a peer that has left
+_PATIENCE_BEATS = 16  # with the answer of a peer that has left
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MOST_NUMBERS
 _ROUNDED = 1 + 1e-9  # by another machine's arithmetic
@@ -99,7 +97,7 @@ class Pairwise:
     def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
         """See Learner.resumed; what was on its way when the device stopped is left."""
         del pending
-        return replace(state, proposed={}, lag=0, met=())
+        return replace(state, beat=0, proposed={}, lag=0, met=())
 
     def progress(self, state: PairwiseState) -> Progress:
         """See Learner.progress."""
@@ -145,19 +143,19 @@ class Pairwise:
 
     def _meet(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
         """Who has left may answer yet, for a while."""
-        oldest = state.cycle - _PATIENCE_CYCLES
-        left = {peer for peer, told in state.proposed.items() if peer not in peers and told.cycle < oldest}
+        oldest = state.beat - _PATIENCE_BEATS
+        left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
         state = replace(state, peers=peers, proposed=_without(state, left))
         return state, [Forget(peer) for peer in sorted(left)]
 
     def _tick(self, state: PairwiseState, now: float) -> Step:
         state, effects = self._propose(self._stepped(state))
-        estimate = state.estimate
-        if estimate is not None and state.asked is None and not self._done(state):
+        estimate, waits = state.estimate, state.asked is not None
+        if estimate is not None and not waits and not self._done(state):
             threshold, query = question(self.schedule, state.step, estimate)
             state = replace(state, threshold=threshold, asked=query.id)
             effects.append(Ask(query))
-        state = replace(state, cycle=state.cycle + 1)
+        state = replace(state, cycle=state.cycle + (not waits), beat=state.beat + 1)
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._published(state)]
 
     def _published(self, state: PairwiseState) -> list[Effect]:
@@ -175,8 +173,8 @@ class Pairwise:
         chosen = list(islice((i for i in order if peers[i] not in state.proposed), self.schedule.fanout))
         if state.blank or not chosen:
             return state, []
-        oldest = state.cycle - 2 * state.lag - 1
-        away = sum(proposed.cycle >= oldest for proposed in state.proposed.values())
+        oldest = state.beat - 2 * state.lag - 1
+        away = sum(proposed.beat >= oldest for proposed in state.proposed.values())
         parts = away + len(chosen) + 1
         told = rounded(state.numerator, self.schedule.share_bits)
         proposal = Proposal(told, parts, self.reach, state.simulated)
@@ -184,7 +182,7 @@ class Pairwise:
         state = replace(
             state,
             turn=(chosen[-1] + 1) % len(peers),
-            proposed={**state.proposed, **dict.fromkeys(recipients, Proposed(state.cycle, parts))},
+            proposed={**state.proposed, **dict.fromkeys(recipients, Proposed(state.beat, parts))},
         )
         return state, [Send(recipient, proposal) for recipient in recipients]
 
@@ -208,7 +206,7 @@ class Pairwise:
             state,
             numerator=state.numerator + move,
             simulated=state.simulated or proposal.simulated,
-            met=(*state.met, (sender, state.cycle))[-_turn(state) :],
+            met=(*state.met, (sender, state.beat))[-_turn(state) :],
         )
         return state, [Reply(Move(move, state.simulated)), *self._published(state)]
 
@@ -221,14 +219,14 @@ class Pairwise:
     def _waits(state: PairwiseState, sender: str) -> bool:
         """Whether it has to wait until others have come, or as many beats have passed."""
         turn = _turn(state)
-        return any(peer == sender and state.cycle - cycle < turn for peer, cycle in state.met[-turn:])
+        return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
         """As far the other way as the peer has gone; no farther than was offered."""
         proposed = state.proposed.get(recipient)
         if proposed is None:
             return state, []
-        answered = replace(state, proposed=_without(state, {recipient}), lag=state.cycle - proposed.cycle)
+        answered = replace(state, proposed=_without(state, {recipient}), lag=state.beat - proposed.beat)
         if reply is None:
             return answered, []
         if not isinstance(reply, Move):

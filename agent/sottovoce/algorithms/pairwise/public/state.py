@@ -16,11 +16,11 @@ class Proposed:
     """What a peer has not answered yet.
 
     Attributes:
-        cycle: in which it was sent.
+        beat: on which it was sent.
         parts: see Proposal.
     """
 
-    cycle: int
+    beat: int
     parts: int
 
 
@@ -31,7 +31,8 @@ class PairwiseState:
     Attributes:
         numerator: int64[width], the model in units of 2^-40, and ln C where the threshold is mixed too.
         blank: it has lost its state, and takes over the first model that it is told.
-        cycle: cycles begun.
+        cycle: cycles begun: beats on which it did not wait for the vault.
+        beat: of its clock, since it started.
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
         exhausted: the vault has refused for good.
@@ -39,8 +40,8 @@ class PairwiseState:
         declined: proposals that it did not go along with, because they were too far away.
         peers: node ids it may send to, in rotation.
         proposed: to whom, where no answer came yet.
-        lag: cycles that the last answer took.
-        met: who came to it lately, and in which cycle, the last one last.
+        lag: beats that the last answer took.
+        met: who came to it lately, and after which beat, the last one last.
         asked: id of the query the vault is answering, if any.
         answer: what the vault has answered, which counts from the next beat on.
         threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
@@ -49,6 +50,7 @@ class PairwiseState:
     numerator: NDArray[np.int64]
     blank: bool = False
     cycle: int = 0
+    beat: int = 0
     step: int = 0
     turn: int = 0
     exhausted: bool = False
