@@ -1,7 +1,6 @@
 """Agents that mix contributions, as processes: who is slow, away or dishonest does the others little harm, or none."""
 
 import signal
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,13 @@ from sottovoce.identity import Fleet, enrol
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending
 from tests.support.command import here
-from tests.support.devices import Device, accuracy, kernel, new_device
-from tests.support.fleets import new_fleet
+from tests.support.devices import accuracy, kernel
+from tests.support.fleets import listing_all, new_fleet
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
-MIXING: dict[str, dict[str, Any]] = {
-    "learner": {"mixing": "contributions", "steps": 20},
-    "privacy": {"epsilon": 50.0},
-}
+LEARNER: dict[str, Any] = {"mixing": "contributions", "steps": 20}
 KIND = Contributions.kind
-
-
-def fleet_of(fleet: Fleet, directory: Path, count: int, slow: Iterable[int] = ()) -> list[Device]:
-    """So many devices, each of which lists all others; some with a period of an hour."""
-    devices = [new_device(fleet, directory / f"d{i}", seed=i, epsilon=50.0) for i in range(count)]
-    for i, device in enumerate(devices):
-        learner = {**MIXING["learner"], **({"period": 3600.0, "longest_period": 3600.0} if i in slow else {})}
-        others = [other.entry() for other in devices if other is not device]
-        device.configure(others, **{**MIXING, "learner": learner})
-    return devices
 
 
 def signed(
@@ -71,7 +57,7 @@ def agreed(agents: list[AgentProcess], held: int, steps: int) -> bool:
 
 @pytest.mark.timeout(300)
 def test_who_is_slow_or_stopped_takes_nothing_from_the_others(fleet: Fleet, tmp_path: Path) -> None:
-    devices = fleet_of(fleet, tmp_path, 6, slow=[5])
+    devices = listing_all(fleet, tmp_path, 6, LEARNER, slow=[5])
     with running(*devices) as agents:
         *others, stopped, slow = agents
         stopped.process.send_signal(signal.SIGSTOP)
@@ -90,7 +76,7 @@ def test_who_is_slow_or_stopped_takes_nothing_from_the_others(fleet: Fleet, tmp_
 @pytest.mark.timeout(300)
 def test_what_one_member_signs_bends_no_model_and_leaves_with_it(tmp_path: Path) -> None:
     fleet = new_fleet(tmp_path / "authority", "bending")
-    devices = fleet_of(fleet, tmp_path, 5)
+    devices = listing_all(fleet, tmp_path, 5, LEARNER)
     giant = np.full(kernel().size, MAX_NUMERATOR, dtype=np.int64)
     with running(*devices) as agents:
         for agent in agents:
@@ -117,7 +103,7 @@ def test_what_one_member_signs_bends_no_model_and_leaves_with_it(tmp_path: Path)
 
 @pytest.mark.timeout(300)
 def test_nobody_speaks_for_another_and_a_lost_state_costs_nothing(fleet: Fleet, tmp_path: Path) -> None:
-    devices = fleet_of(fleet, tmp_path, 3)
+    devices = listing_all(fleet, tmp_path, 3, LEARNER)
     with running(*devices) as agents:
         for agent in agents:
             until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]

@@ -1,9 +1,13 @@
 """Fleets made by hand, and certificates of theirs that are over or have not begun."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sottovoce.identity import Fleet, Validity, create_fleet
+
+from tests.support.devices import Device, new_device
 
 _YEAR = timedelta(days=365)
 _DAY = timedelta(days=1)
@@ -24,3 +28,15 @@ def ending_in(seconds: float) -> Validity:
 def beginning_tomorrow() -> Validity:
     now = datetime.now(UTC)
     return Validity(now + _DAY, now + _YEAR / 2)
+
+
+def listing_all(
+    fleet: Fleet, directory: Path, count: int, learner: Mapping[str, Any], slow: Iterable[int] = ()
+) -> list[Device]:
+    """So many devices with a budget of 50, each of which lists all others; some with a period of an hour."""
+    devices = [new_device(fleet, directory / f"d{i}", seed=i, epsilon=50.0) for i in range(count)]
+    for i, device in enumerate(devices):
+        paced = {"period": 3600.0, "longest_period": 3600.0} if i in slow else {}
+        others = [other.entry() for other in devices if other is not device]
+        device.configure(others, learner={**learner, **paced}, privacy={"epsilon": 50.0})
+    return devices

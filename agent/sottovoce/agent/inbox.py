@@ -79,7 +79,9 @@ class Inbox:
         place, now = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
 
         def act() -> list[Action]:
-            wanted = reply is not None and self._core.awaits(*place) and self._core.takes_reply(reply[0])
-            return self._core.confirm(*place, now(), decode(*reply) if reply is not None and wanted else None)
+            said = None
+            if reply is not None and self._core.awaits(*place) and self._core.takes_reply(reply[0]):
+                said = decode(*reply)
+            return self._core.confirm(*place, now(), said)
 
         await self._serially(act)

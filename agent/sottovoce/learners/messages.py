@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar, Protocol
 
+from sottovoce.errors import MessageRefused
+
 
 class Message(Protocol):
     """What every message can say of itself."""
@@ -22,3 +24,14 @@ class Message(Protocol):
     def traced(self) -> dict[str, Any]:
         """All of it, JSON-ready."""
         ...
+
+
+def of_another_model(what: str) -> MessageRefused:
+    """What to refuse numbers with that do not go together with this device's.
+
+    Args:
+        what: a sentence that says how many came, and how many were expected.
+    """
+    return MessageRefused(
+        "shape", f"{what}: the sender runs another model; give both the same [data] and [learner] tables"
+    )

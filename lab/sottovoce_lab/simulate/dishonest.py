@@ -8,7 +8,7 @@ models are averaged in pairs it tells everybody the opposite of theirs.
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -25,20 +25,11 @@ from sottovoce.errors import UsageError
 from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
 from sottovoce.vault import Spending, Vault
 
+from sottovoce_lab.simulate.told import Told
+
 _LOUD = 10.0  # times what the vault's answer is long
 _NEAR = 0.9  # of what an honest device goes along with
 _GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
-
-
-@dataclass(frozen=True, slots=True)
-class Altered:
-    """What a device says its vault had answered. Implements Release."""
-
-    query_id: bytes
-    value: NDArray[np.int64]
-    step: float
-    statement: PrivacyStatement
-    simulated: bool
 
 
 class LyingVault:
@@ -70,7 +61,7 @@ class LyingVault:
             return answer
         if query.id not in self._told:
             self._told[query.id] = self._alter(answer.value)
-        return Altered(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated)
+        return Told(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated)
 
 
 class LyingMixer(Mixer):

@@ -7,12 +7,8 @@ import numpy as np
 
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
-from sottovoce.algorithms.state_codec import OtherModel
-from sottovoce.algorithms.steps.numerator import numerator_of
+from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
-from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import put
-from sottovoce.wire.v1 import state_pb2
 
 _ONE = int(UNIT)
 _LEAST = _ONE >> 20  # of push-sum: with less there is no model
@@ -22,29 +18,15 @@ class PairwiseCodec:
     """Implements StateCodec for devices that average in pairs."""
 
     def __init__(self, learner: Pairwise) -> None:
-        self._size = learner.schedule.width
+        self._size = learner.schedule.size
 
     def encode(self, state: PairwiseState) -> bytes:
         """See StateCodec.encode."""
-        saved = state_pb2.PushSumState(
-            weight=0 if state.blank else _ONE,
-            cycle=state.cycle,
-            step=state.step,
-            exhausted=state.exhausted,
-            turn=state.turn,
-        )
-        put(saved, state.numerator)
-        return saved.SerializeToString()
+        return encoded(state, 0 if state.blank else _ONE)
 
     def decode(self, raw: bytes) -> PairwiseState:
         """See StateCodec.decode."""
-        saved = state_pb2.PushSumState.FromString(raw)
-        try:
-            numerator = numerator_of(saved)
-        except MessageRefused as error:
-            raise ValueError(f"its model: {error}") from error
-        if numerator.size != self._size:
-            raise OtherModel(numerator.size, self._size)
+        saved, numerator = decoded(raw, self._size)
         if saved.weight not in (0, _ONE):
             believed = np.rint(numerator / max(saved.weight, _LEAST) * UNIT)
             numerator = np.clip(believed, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)

@@ -1,11 +1,7 @@
 """The durable state of push-sum learners."""
 
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
-from sottovoce.algorithms.state_codec import OtherModel
-from sottovoce.algorithms.steps.numerator import numerator_of
-from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import put
-from sottovoce.wire.v1 import state_pb2
+from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 
 
 class PushSumCodec:
@@ -16,25 +12,11 @@ class PushSumCodec:
 
     def encode(self, state: PushSumState) -> bytes:
         """See StateCodec.encode."""
-        saved = state_pb2.PushSumState(
-            weight=state.weight,
-            cycle=state.cycle,
-            step=state.step,
-            exhausted=state.exhausted,
-            turn=state.turn,
-        )
-        put(saved, state.numerator)
-        return saved.SerializeToString()
+        return encoded(state, state.weight)
 
     def decode(self, raw: bytes) -> PushSumState:
         """See StateCodec.decode; also of version 0.1."""
-        saved = state_pb2.PushSumState.FromString(raw)
-        try:
-            numerator = numerator_of(saved)
-        except MessageRefused as error:
-            raise ValueError(f"its numerator: {error}") from error
-        if numerator.size != self._size:
-            raise OtherModel(numerator.size, self._size)
+        saved, numerator = decoded(raw, self._size)
         return PushSumState(
             numerator=numerator,
             weight=saved.weight,

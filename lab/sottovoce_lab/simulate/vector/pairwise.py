@@ -6,7 +6,6 @@ made up for. The sum of all models is conserved to the last bit.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -15,20 +14,10 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.door import PrivacyStatement, Query
 from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Reply, Returned, Send, Timer
 
+from sottovoce_lab.simulate.told import Told
 from sottovoce_lab.simulate.vector.push_sum import Released
 
 _STATEMENT = cast(PrivacyStatement, None)  # which no learner looks at
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """Implements Release."""
-
-    query_id: bytes
-    value: NDArray[np.int64]
-    step: float
-    statement: PrivacyStatement
-    simulated: bool
 
 
 class PairwiseFleet:
@@ -86,7 +75,7 @@ class PairwiseFleet:
         if asked:
             values, grid = self._released(np.array([query.point for query in asked]))
             for device, (query, value) in enumerate(zip(asked, values, strict=True)):
-                self._happens(device, _Answer(query.id, value, grid, _STATEMENT, simulated=True))
+                self._happens(device, Told(query.id, value, grid, _STATEMENT, simulated=True))
         self.cycle += 1
 
     def _beat(self, device: int) -> list[Query]:

@@ -51,8 +51,9 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message
+from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.published import Provenance
+from sottovoce.learners.rotation import in_turn
 
 _CYCLE = "cycle"
 _ANEW_CYCLES = 64
@@ -244,9 +245,7 @@ class Mixer:
     def _send(self, state: ContributionsState) -> Step:
         """To the next peers in turn that have confirmed the last message, and lack something."""
         peers = state.peers
-        order = ((state.turn + i) % len(peers) for i in range(len(peers)))
-        free = (i for i in order if peers[i] not in state.pending)
-        found = ((i, self._lacking(state, peers[i])) for i in free)
+        found = ((i, self._lacking(state, peers[i])) for i in in_turn(peers, state.turn, state.pending))
         chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))
         if not chosen:
             return state, []
@@ -322,10 +321,8 @@ class Mixer:
             MessageRefused: nobody can have contributed that.
         """
         if one.numerator.shape != (self.schedule.width,):
-            raise MessageRefused(
-                "shape",
-                f"a contribution of {one.numerator.size} numbers reached a model of {self.schedule.width}: "
-                "the sender runs another model; give both the same [data] and [learner] tables",
+            raise of_another_model(
+                f"a contribution of {one.numerator.size} numbers reached a model of {self.schedule.width}"
             )
         if one.steps > self._most_steps:
             raise MessageRefused("range", "a contribution of more steps than there are: its sender made it up")

@@ -36,8 +36,9 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message
+from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
+from sottovoce.learners.rotation import in_turn
 from sottovoce.perturbation import Moments, Scheme, scheme
 
 NAME = "golf"
@@ -248,10 +249,10 @@ class Golf:
 
     def _send(self, state: GolfState) -> Step:
         """The current model, and records the next free peer may lack, to that peer."""
-        order = (state.peers[(state.turn + i) % len(state.peers)] for i in range(len(state.peers)))
-        recipient = next((peer for peer in order if peer not in state.pending), None)
-        if recipient is None:
+        place = next(in_turn(state.peers, state.turn, state.pending), None)
+        if place is None:
             return state, []
+        recipient = state.peers[place]
         known = state.known.get(recipient, Acquaintance())
         records: tuple[PublishedRecord, ...] = ()
         if known.holding != state.shelf.holding:
@@ -261,7 +262,7 @@ class Golf:
         message = GolfMessage(parameters.astype(np.float32), state.age, state.shelf.holding, records, state.simulated)
         state = replace(
             state,
-            turn=(state.peers.index(recipient) + 1) % len(state.peers),
+            turn=(place + 1) % len(state.peers),
             known={**state.known, recipient: known},
             pending=state.pending | {recipient},
         )
@@ -272,11 +273,7 @@ class Golf:
             raise MessageRefused("learner", "it is not for a golf learner: give both devices the same learner.name")
         expected = state.parameters.size if self._rule is not None else 0
         if message.parameters.size != expected:
-            raise MessageRefused(
-                "shape",
-                f"a model of {message.parameters.size} numbers reached one of {expected}: "
-                "the sender runs another model; give both the same [data] and [learner] tables",
-            )
+            raise of_another_model(f"a model of {message.parameters.size} numbers reached one of {expected}")
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model of this age or size has not been learnt: its sender made it up")
         refuses = self._provenance.refuses

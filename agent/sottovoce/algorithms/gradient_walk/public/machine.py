@@ -37,7 +37,8 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message
+from sottovoce.learners.messages import Message, of_another_model
+from sottovoce.learners.rotation import in_turn
 
 MOST_WALKS = 4
 """Walks that a device holds at a time; a fleet has one, and more by a mistake."""
@@ -210,15 +211,15 @@ class GradientWalk:
         """The first walk, if this device is done with it, to the next free peer."""
         if not state.walks or not (state.walks[0].visited or self._spent(state)):
             return state, []
-        order = (state.peers[(state.turn + i) % len(state.peers)] for i in range(len(state.peers)))
-        recipient = next((peer for peer in order if peer not in state.pending), None)
-        if recipient is None:
+        place = next(in_turn(state.peers, state.turn, state.pending), None)
+        if place is None:
             return state, []
+        recipient = state.peers[place]
         walk = state.walks[0]
         state = replace(
             state,
             walks=state.walks[1:],
-            turn=(state.peers.index(recipient) + 1) % len(state.peers),
+            turn=(place + 1) % len(state.peers),
             pending=state.pending | {recipient},
         )
         parameters = walk.parameters.ravel().astype(np.float32)
@@ -255,10 +256,8 @@ class GradientWalk:
                 "learner", "it is not for a gradient-walk learner: give both devices the same learner.name"
             )
         if message.parameters.size != state.parameters.size:
-            raise MessageRefused(
-                "shape",
-                f"a model of {message.parameters.size} numbers reached one of {state.parameters.size}: "
-                "the sender runs another model; give both the same [data] and [learner] tables",
+            raise of_another_model(
+                f"a model of {message.parameters.size} numbers reached one of {state.parameters.size}"
             )
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model of this age or size has not been learnt: its sender made it up")

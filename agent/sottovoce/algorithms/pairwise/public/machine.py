@@ -45,7 +45,8 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message
+from sottovoce.learners.messages import Message, of_another_model
+from sottovoce.learners.rotation import in_turn
 
 _CYCLE = "cycle"
 _MOST_MET = 8
@@ -79,8 +80,7 @@ class Pairwise:
         self.reach = reach
         self.farthest = reach * math.sqrt(max(1, most_steps))
         self.outermost = reach * max(1, most_steps)
-        beside = () if schedule.thresholds is None else schedule.thresholds.start
-        self._start: NDArray[np.int64] = np.rint(np.append(initial, beside) * UNIT).astype(np.int64)
+        self._start: NDArray[np.int64] = np.rint(initial * UNIT).astype(np.int64)
 
     def fresh(self) -> PairwiseState:
         """The state of a device that joins: the public start."""
@@ -160,7 +160,7 @@ class Pairwise:
 
     def _published(self, state: PairwiseState) -> list[Effect]:
         estimate = state.estimate
-        return [] if estimate is None else [PublishModel(estimate[: self.schedule.size], state.cycle)]
+        return [] if estimate is None else [PublishModel(estimate, state.cycle)]
 
     def _propose(self, state: PairwiseState) -> Step:
         """To the next peers in turn that have answered the last proposal.
@@ -169,8 +169,7 @@ class Pairwise:
         past those who gave them. Those that are older than twice what the last answer took are not waited for.
         """
         peers = state.peers
-        order = ((state.turn + i) % len(peers) for i in range(len(peers)))
-        chosen = list(islice((i for i in order if peers[i] not in state.proposed), self.schedule.fanout))
+        chosen = list(islice(in_turn(peers, state.turn, state.proposed), self.schedule.fanout))
         if state.blank or not chosen:
             return state, []
         oldest = state.beat - 2 * state.lag - 1
@@ -240,12 +239,8 @@ class Pairwise:
         return state, self._published(state)
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
-        if numerator.shape != (self.schedule.width,):
-            raise MessageRefused(
-                "shape",
-                f"{numerator.size} numbers reached a model of {self.schedule.width}: "
-                "the sender runs another model; give both the same [data] and [learner] tables",
-            )
+        if numerator.shape != (self.schedule.size,):
+            raise of_another_model(f"{numerator.size} numbers reached a model of {self.schedule.size}")
 
     def _stepped(self, state: PairwiseState) -> PairwiseState:
         """The state after what the vault has answered."""
@@ -265,13 +260,13 @@ class Pairwise:
 
 
 def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
-    """How far both go, int64[width]: a part of what lies between them, as much of it as counts.
+    """How far both go, int64[P]: a part of what lies between them, as much of it as counts.
 
     For its way it is cut towards 0, to multiples of 2^-share_bits, and to so few bits that a large model's fits an
     answer. What is cut off still lies between them, and the next exchange finds it.
 
     Args:
-        between: int64[width], in units of 2^-40.
+        between: int64[P], in units of 2^-40.
         parts: see Proposal.
         reach: of both, the shorter.
         share_bits: see Schedule.
@@ -285,7 +280,7 @@ def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) 
 
 
 def length(numerator: NDArray[np.int64]) -> float:
-    """Euclidean, of int64[width] in units of 2^-40."""
+    """Euclidean, of int64[P] in units of 2^-40."""
     return float(np.linalg.norm(numerator / UNIT))
 
 

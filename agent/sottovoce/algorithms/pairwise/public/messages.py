@@ -12,7 +12,7 @@ class Proposal:
     """A model, to be met by its recipient: both go the same way, towards one another.
 
     Attributes:
-        numerator: int64[width] in units of 2^-40: the sender's model, rounded for its way.
+        numerator: int64[P] in units of 2^-40: the sender's model, rounded for its way.
         parts: each goes one of so many parts of what lies between them, 2 or more.
         reach: length of what lies between them that counts, at most; infinity for all of it.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
@@ -40,7 +40,7 @@ class Move:
     """How far the recipient of a proposal has gone: its sender goes as far the other way.
 
     Attributes:
-        numerator: int64[width] in units of 2^-40.
+        numerator: int64[P] in units of 2^-40.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 

@@ -29,7 +29,7 @@ class PairwiseState:
     """What a device must not forget, and what it knows of its peers. Never changed in place.
 
     Attributes:
-        numerator: int64[width], the model in units of 2^-40, and ln C where the threshold is mixed too.
+        numerator: int64[P], the model in units of 2^-40.
         blank: it has lost its state, and takes over the first model that it is told.
         cycle: cycles begun: beats on which it did not wait for the vault.
         beat: of its clock, since it started.
@@ -71,7 +71,7 @@ class PairwiseState:
 
     @property
     def estimate(self) -> NDArray[np.float64] | None:
-        """The model, float64[width]; None while it has none."""
+        """The model, float64[P]; None while it has none."""
         return None if self.blank else self.numerator / UNIT
 
     def traced(self) -> dict[str, Any]:

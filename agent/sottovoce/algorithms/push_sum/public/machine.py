@@ -39,7 +39,8 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message
+from sottovoce.learners.messages import Message, of_another_model
+from sottovoce.learners.rotation import in_turn
 
 WEIGHT_ONE = 2**40
 WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
@@ -196,8 +197,7 @@ class PushSum:
         to share keeps it all.
         """
         peers = state.peers
-        order = ((state.turn + i) % len(peers) for i in range(len(peers)))
-        chosen = list(islice((i for i in order if peers[i] not in state.pending), self.schedule.fanout))
+        chosen = list(islice(in_turn(peers, state.turn, state.pending), self.schedule.fanout))
         shares = len(chosen) + 1
         if not chosen or state.weight < shares * WEIGHT_MIN:
             return state, []
@@ -237,10 +237,8 @@ class PushSum:
         if not isinstance(share, PushSumShare):
             raise MessageRefused("learner", "it is not for a push-sum learner: give both devices the same learner.name")
         if share.numerator.shape != (self.schedule.width,):
-            raise MessageRefused(
-                "shape",
-                f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.width}: "
-                "the sender runs another model; give both the same [data] and [learner] tables",
+            raise of_another_model(
+                f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.width}"
             )
         if state.weight + share.weight > _WEIGHT_LIMIT:
             raise MessageRefused("range", "a push-sum share would overflow the weight: somebody makes mass up")

@@ -38,7 +38,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Progress
-from sottovoce.learners.messages import Message
+from sottovoce.learners.messages import Message, of_another_model
 
 _BEAT = "beat"
 _MIXING = MixingOnly()
@@ -226,10 +226,8 @@ class Rounds:
                 "phase", "it is of a phase that this learner has not: give both devices the same [learner] table"
             )
         if len(message.vectors) and message.vectors.shape[1:] != (self.schedule.size,):
-            raise MessageRefused(
-                "shape",
-                f"vectors of shape {message.vectors.shape} reached a model of {self.schedule.size} numbers: "
-                "the sender runs another model; give both the same [data] and [learner] tables",
+            raise of_another_model(
+                f"vectors of shape {message.vectors.shape} reached a model of {self.schedule.size} numbers"
             )
         if message.round < 0 or message.degree < 1 or not (np.abs(message.vectors) <= LARGEST).all():
             raise MessageRefused("range", "numbers of this size have not been learnt: their sender made them up")

@@ -47,7 +47,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Progress
-from sottovoce.learners.messages import Message
+from sottovoce.learners.messages import Message, of_another_model
 
 LARGEST = 2.0**12
 """Of a weight: no chain may start from more."""
@@ -252,11 +252,7 @@ class SharedModel:
     def _checked(self, message: SharedModelMessage) -> Held:
         parameters = message.parameters.astype(np.float64)
         if parameters.shape != self._initial.shape:
-            raise MessageRefused(
-                "shape",
-                f"a model of {parameters.size} numbers reached one of {self._initial.size}: "
-                "the sender runs another model; give both the same [data] and [learner] tables",
-            )
+            raise of_another_model(f"a model of {parameters.size} numbers reached one of {self._initial.size}")
         if not (np.abs(parameters) <= LARGEST).all():
             raise MessageRefused("range", "a model of this size has not been learnt: its sender made it up")
         return Held(_possible(message.head, start=True), parameters, message.simulated)

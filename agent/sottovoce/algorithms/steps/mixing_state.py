@@ -1,0 +1,48 @@
+"""The durable state of a device that mixes a model: one form for push-sum and for pairs, who go on from one another."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.steps.numerator import numerator_of
+from sottovoce.errors import MessageRefused
+from sottovoce.wire.packed import put
+from sottovoce.wire.v1 import state_pb2
+
+
+def encoded(state: Any, weight: int) -> bytes:
+    """The bytes of a state, whose push-sum weight is this.
+
+    Args:
+        state: a PushSumState or a PairwiseState.
+        weight: in units of 2^-40.
+    """
+    saved = state_pb2.PushSumState(
+        weight=weight, cycle=state.cycle, step=state.step, exhausted=state.exhausted, turn=state.turn
+    )
+    put(saved, state.numerator)
+    return saved.SerializeToString()
+
+
+def decoded(raw: bytes, size: int) -> tuple[state_pb2.PushSumState, NDArray[np.int64]]:
+    """What was saved, and its numerator; also of version 0.1.
+
+    Args:
+        raw: the bytes.
+        size: how many numbers this device mixes.
+
+    Raises:
+        OtherModel: it holds another number of them.
+        ValueError: it is damaged.
+        DecodeError: it is no such state.
+    """
+    saved = state_pb2.PushSumState.FromString(raw)
+    try:
+        numerator = numerator_of(saved)
+    except MessageRefused as error:
+        raise ValueError(f"its model: {error}") from error
+    if numerator.size != size:
+        raise OtherModel(numerator.size, size)
+    return saved, numerator

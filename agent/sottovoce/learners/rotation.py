@@ -1,0 +1,15 @@
+"""Whose turn it is: peers in rotation, so that each is spoken to as often as any other."""
+
+from collections.abc import Container, Iterator, Sequence
+
+
+def in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
+    """Places of the peers that nothing is on its way to, beginning with the one whose turn it is.
+
+    Args:
+        peers: node ids, in rotation.
+        turn: the place of the next.
+        waiting: those that have yet to confirm what they were sent.
+    """
+    places = ((turn + i) % len(peers) for i in range(len(peers)))
+    return (place for place in places if peers[place] not in waiting)

@@ -1,0 +1,18 @@
+"""What a learner is told in the place of its vault's answer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.door import PrivacyStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Implements Release."""
+
+    query_id: bytes
+    value: NDArray[np.int64]
+    step: float
+    statement: PrivacyStatement
+    simulated: bool
