@@ -71,7 +71,7 @@ def test_homes_of_london_learn_from_their_feed_to_beat_persistence(tmp_path: Pat
         config = tmp_path / "agent.toml"
         config.write_text(
             f'[agent]\nstate = "state"\n[data]\nsource = "feed:{broker.url}"\nfeatures = 10\nclasses = 1\n'
-            'windows = [15000, 16000]\nexpected_records = 2000\ntransform = "none"\n'
+            'windows = [15000, 16000]\nexpected_records = 44\ntransform = "none"\n'
             '[learner]\nmodel = "ridge"\n[feed]\nstore = "windows.db"\n' + meters
         )
         with FeedProcess(config) as feed:

@@ -50,7 +50,8 @@ def drawn_anew(vault: Vault, query: Query) -> Release:
     plan = room.program.plan(query)
     assert not isinstance(plan, Refused)
     value = plan.mechanism.apply(room.program.compute(query, room.records.within(plan.event.units)), room.noise)
-    return SealedRelease(query.id, value, 2.0**plan.mechanism.exponent, room.statement, room.noise.simulated)
+    step, units = 2.0**plan.mechanism.exponent, plan.event.units.count
+    return SealedRelease(query.id, value, step, room.statement, room.noise.simulated, units)
 
 
 def noise_halved(patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,8 @@ def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
         else:
             assert isinstance(noisy, clipped_sum.DiscreteGaussian)
             value = clipped_sum._sum(noisy, raw)
-        return SealedRelease(query.id, value, 2.0**noisy.exponent, room.statement, room.noise.simulated)
+        step, units = 2.0**noisy.exponent, plan.event.units.count
+        return SealedRelease(query.id, value, step, room.statement, room.noise.simulated, units)
 
     answered(patch, beyond)
 
@@ -337,7 +339,7 @@ def numbered_by_place(patch: pytest.MonkeyPatch) -> None:
 def read_as_planned(patch: pytest.MonkeyPatch) -> None:
     """Records of all units that were meant are read, whether or not they could still pay."""
     read = Vault._read
-    patch.setattr(Vault, "_read", lambda self, plan, event: read(self, plan, plan.event))
+    patch.setattr(Vault, "_read", lambda self, records, plan, event: read(self, records, plan, plan.event))
 
 
 def charged_to_the_next_window(patch: pytest.MonkeyPatch) -> None:

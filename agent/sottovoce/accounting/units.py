@@ -29,6 +29,11 @@ class Units:
         if not self.spans:
             raise PrivacyError("a charge touches at least one unit: nothing is free that is computed from records")
 
+    @property
+    def count(self) -> int:
+        """How many units there are."""
+        return sum(last - first + 1 for first, last in self.spans)
+
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Self:
         """The units of these numbers.

@@ -12,6 +12,7 @@ from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membe
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
 from sottovoce.agent.core import Core
+from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.discovery import Discovery, sources_of
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
@@ -61,9 +62,11 @@ class Variant:
 
     Attributes:
         transport: wraps the transport, to injure messages.
+        clock: by which days are over, seconds of Unix time.
     """
 
     transport: Callable[[Transport], Transport] = lambda transport: transport
+    clock: Callable[[], float] = time.time
 
 
 def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
@@ -76,10 +79,10 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_state(state)
     check_socket(state)
     identity = _identity(config)
-    family, waits = family_here(config), Waits()
-    vault, task = _vault(config, family, identity, waits)
+    family, waits, variant = family_here(config), Waits(), variant or Variant()
+    vault, task = _vault(config, family, identity, waits, variant.clock)
     try:
-        return _with_vault(config, identity, family, vault, task, waits, variant or Variant())
+        return _with_vault(config, identity, family, vault, task, waits, variant)
     except BaseException:
         vault.close()
         raise
@@ -94,13 +97,15 @@ def _identity(config: AgentConfig) -> Identity:
     return identity
 
 
-def _vault(config: AgentConfig, family: Family, identity: Identity, waits: Waits) -> tuple[VaultFront, Task]:
+def _vault(
+    config: AgentConfig, family: Family, identity: Identity, waits: Waits, clock: Callable[[], float]
+) -> tuple[VaultFront, Task]:
     """The vault, in this process or the way to the one that has been given its own; and what this device learns."""
     path, budget, socket = config.agent.state / LEDGER, budget_of(config), config.vault.socket
     if socket is None:
         ledger = Ledger.open(path, identity.node_id, budget)
         try:
-            return vault_here(config, family, ledger), task_of(config)
+            return vault_here(config, family, ledger, clock=clock), task_of(config)
         except BaseException:
             ledger.close()
             raise
@@ -172,7 +177,13 @@ def _with_vault(
         book=book,
         peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,
+        day_watch=_day_watch(config, variant.clock, waits),
     )
+
+
+def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
+    days = config.data.windows
+    return DayWatch(days, clock, waits) if config.follows and days is not None else None
 
 
 def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> LedgerHeadGossip:

@@ -22,6 +22,7 @@ from sottovoce.learners import (
     Delivered,
     Effect,
     Event,
+    Following,
     Forget,
     HandingOff,
     Learner,
@@ -140,6 +141,12 @@ class Core:
         if self._unwritten:
             self._commit(self._state, [], None)
         return actions
+
+    def over(self, window: int, now: float) -> list[Action]:
+        """No window up to this one grows any more, of records that are followed."""
+        if not isinstance(self._learner, Following):
+            return []
+        return self._applied(self._learner.over(self._state, window, now), None)
 
     def answer(self, answer: Answer, now: float) -> list[Action]:
         """The vault has answered."""

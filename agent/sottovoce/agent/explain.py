@@ -78,10 +78,10 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
             "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
             "central": "whoever sees the final model alone sees less; no number is claimed for it here",
         },
-        "total": _total(family, statement),
+        "total": _total(family, statement) if not config.follows else _each_day(family, statement),
         "not_covered": list(_NOT_COVERED),
         "left": _left(budget, spent),
-        "renews": _renews(budget),
+        "renews": _renews(budget, follows=config.follows),
     }
 
 
@@ -179,7 +179,16 @@ def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
     }
 
 
-def _renews(budget: Budget) -> str:
+def _each_day(family: Family, statement: PrivacyStatement) -> str:
+    return f"a day is in no more than {_total(family, statement)}"
+
+
+def _renews(budget: Budget, *, follows: bool) -> str:
+    if follows:
+        return (
+            "every day: a day is charged when it is over, for itself, half of its releases at once if the device is new "
+            "and then one a day; a day that is spent gets nothing back, and one that has not come has paid nothing"
+        )
     if budget.unit == "window":
         return "with new data only: each new window has a budget of its own, an old one gets none back"
     return "never: when it is spent the device goes on gossiping what is public, and releases nothing new"

@@ -47,6 +47,11 @@ class LinkTable:
         self._spawn(link.run())
         return link
 
+    def find(self, node: str) -> Peer | None:
+        """A peer by its node id; None for one that nobody knows."""
+        link = self.links.get(node)
+        return self._known(node) if link is None else link.peer
+
     def meet(self, peers: Iterable[Peer]) -> None:
         """These are the peers from now on. A link that still has something to deliver outlives its peer's leaving."""
         chosen = {peer.id: peer for peer in peers}

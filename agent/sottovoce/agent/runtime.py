@@ -19,6 +19,7 @@ from sottovoce_bootstrap import Contact
 from sottovoce.agent import unhandled
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.departure import LEAVE_SECONDS, Departure
 from sottovoce.agent.heap import give_back
 from sottovoce.agent.inbox import Inbox
@@ -86,6 +87,7 @@ class Agent:
         book: "RecordBook | None" = None,
         peer_sampling: PeerSampling | None = None,
         waits: Waits | None = None,
+        day_watch: DayWatch | None = None,
     ) -> None:
         self.config = config
         self.trust = trust
@@ -111,6 +113,7 @@ class Agent:
         self.peer_sampling = peer_sampling
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
+        self._day_watch = day_watch
         self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire(name)))
         self._running: set[asyncio.Task[None]] = set()
@@ -121,8 +124,7 @@ class Agent:
         self._questions = Questions(vault, head_gossip, self.waits, ledger_rest, lambda: self._departure.begun)
         self._rest = of_all_files(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
-        self._interrupted = False
-        self.worked = False
+        self._interrupted = self.worked = False
         self.lives = RateLimitedLog(_log)
         self._departure = Departure(
             core=core,
@@ -163,7 +165,7 @@ class Agent:
             lambda node: self._gone(node) or self.trust.refuses(node),
         )
         self.revocations.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
-        self.tasks.attend(self._spawn, self._find, self._mix)
+        self.tasks.attend(self._spawn, self._table.find, self._mix)
         try:
             await self.transport.start(self._reception.receive)
             await control.start()
@@ -176,6 +178,8 @@ class Agent:
                 self._spawn(self.peer_sampling.run(door))
             self._spawn(self.revocations.run())
             self._spawn(self._renewal.run())
+            if self._day_watch is not None:
+                self._spawn(self._day_watch.run(self._stopping, self._over))
             at_work = f"device {self.identity.node_id} is at work"
             self._spawn(attend(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
             self.worked = True
@@ -262,10 +266,6 @@ class Agent:
         contact = self.peer_sampling.membership.find(node)
         return None if contact is None else self._peer(contact)
 
-    def _find(self, node: str) -> Peer | None:
-        link = self.links.get(node)
-        return self._heard_of(node) if link is None else link.peer
-
     async def _mix(self) -> None:
         """Let the learner mix with the peers that have this device's task."""
         if not self._stopping.is_set():
@@ -327,6 +327,9 @@ class Agent:
     async def _fire(self, name: str) -> None:
         if await self._rest.taken():
             await self.serially(lambda: self.core.fire(name, self._loop.time()))
+
+    async def _over(self, day: int) -> None:
+        await self.serially(lambda: self.core.over(day, self._loop.time()))
 
     async def _ask(self, query: Query) -> None:
         answer = await self._questions.ask(query)

@@ -3,23 +3,35 @@
 Nothing here, nor below, imports a network: the separate vault's process is built from it.
 """
 
+import time
+from collections.abc import Callable
+
 from sottovoce.algorithms.family import Family, records_of
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
+from sottovoce.days import last_day_over
 from sottovoce.errors import DataError
-from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, Vault, build
 
 LEDGER = "ledger.db"
 
 
-def vault_here(config: AgentConfig, family: Family, ledger: Ledger) -> Vault:
+def vault_here(config: AgentConfig, family: Family, ledger: Ledger, *, clock: Callable[[], float] = time.time) -> Vault:
     """The vault over the configured records and an open ledger.
+
+    Args:
+        config: of the agent.
+        family: of its learner.
+        ledger: opened for charging.
+        clock: seconds of Unix time.
 
     Raises:
         SottovoceError: the records cannot be read, or the terms have no guarantee.
     """
+    followed = Followed(lambda: records_here(config.data), lambda: last_day_over(clock())) if config.follows else None
     return build(
         records=records_here(config.data),
+        followed=followed,
         kernel=family.kernel,
         terms=family.terms,
         ledger=ledger,

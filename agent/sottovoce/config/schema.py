@@ -16,6 +16,7 @@ from sottovoce.registry import ALGORITHMS, DEFAULT
 from sottovoce.wrong import LARGEST, wrong
 
 _MOST_EPSILON = 500.0
+_A_DAY, _MOST_A_DAY = 44, 1000  # records of a meter, and of all of a home
 
 BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
@@ -227,6 +228,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("data.windows", "declare the first and the last window: which have records is private")
         if self.data.classes == 1:
             self._check_regression()
+        if self.follows:
+            self._check_followed()
         self._check_ceilings()
 
     def _check_ceilings(self) -> None:
@@ -247,6 +250,31 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}")
         if self.data.transform != "none":
             raise wrong("data.transform", f"{why} of the last column, which {self.data.transform} changes; choose none")
+
+    def _check_followed(self) -> None:
+        data = self.data
+        if data.expected_records > _MOST_A_DAY:
+            raise wrong(
+                "data.expected_records",
+                f"with a feed, whose days come one by one, they are expected by the day: {_A_DAY} a meter; "
+                f"write {_A_DAY}",
+            )
+        if "test=" in data.source:
+            raise wrong(
+                "data.source",
+                "a feed is learnt from for as long as it goes on, and its last days change: leave test out",
+            )
+        if getattr(self.learner, "mixing", None) == "contributions":
+            raise wrong(
+                "learner.mixing",
+                "what a device contributes is a sum of so many steps, and a feed's go on: choose "
+                '"pairwise" or "push-sum"',
+            )
+
+    @property
+    def follows(self) -> bool:
+        """Whether records are added while the agent runs: the days of a meter's feed, each a privacy unit."""
+        return self.data.source.startswith("feed:") and self.unit == "window"
 
     @property
     def unit(self) -> str:

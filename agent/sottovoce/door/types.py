@@ -63,6 +63,11 @@ class Release(Protocol):
         """True when the noise came from a seeded stream: the wire refuses such a release."""
         ...
 
+    @property
+    def units(self) -> int:
+        """How many privacy units it was charged for, whether they hold records or not."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -71,7 +76,8 @@ class Refused:
     Attributes:
         query_id: the question refused.
         reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not
-            exist, `gone` for one that is no longer there, `terms` for one that was answered under other terms.
+            exist, `gone` for one that is no longer there, `terms` for one that was answered under other terms,
+            `calendar` where no window is over yet.
         explanation: the same in one sentence.
     """
 

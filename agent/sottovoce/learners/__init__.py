@@ -16,7 +16,7 @@ from sottovoce.learners.events import (
     Shelve,
     Timer,
 )
-from sottovoce.learners.learner import Belief, HandingOff, Learner, Progress, Restating, Settling, State
+from sottovoce.learners.learner import Belief, Following, HandingOff, Learner, Progress, Restating, Settling, State
 from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
 
@@ -26,6 +26,7 @@ __all__ = [
     "Delivered",
     "Effect",
     "Event",
+    "Following",
     "Forget",
     "HandingOff",
     "Holding",

@@ -115,6 +115,15 @@ class Restating(Protocol):
 
 
 @runtime_checkable
+class Following(Protocol):
+    """A learner that goes on with the windows of records that are followed."""
+
+    def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
+        """No window up to this one grows any more: it may be learnt from."""
+        ...
+
+
+@runtime_checkable
 class HandingOff(Protocol):
     """A learner whose state holds what the others would miss if its device left with it."""
 

@@ -10,6 +10,7 @@ from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate
 from sottovoce.vault.construction import build
+from sottovoce.vault.followed import Followed
 from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.keepers import Keeper
@@ -21,6 +22,7 @@ from sottovoce.vault.vault import Vault
 
 __all__ = [
     "Budget",
+    "Followed",
     "Head",
     "Keeper",
     "Ledger",

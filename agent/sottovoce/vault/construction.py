@@ -6,10 +6,11 @@ import numpy as np
 
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel
+from sottovoce.vault.followed import Followed
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.rooms.terms import Terms
+from sottovoce.vault.rooms.terms import Terms, unit_records
 from sottovoce.vault.vault import Vault
 
 
@@ -21,6 +22,7 @@ def build(
     ledger: Ledger,
     noise: NoiseSource,
     observer: Observer | None = None,
+    followed: Followed | None = None,
 ) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
 
@@ -31,12 +33,25 @@ def build(
         ledger: opened for charging.
         noise: the source of randomness.
         observer: looks into a simulation, whose noise is seeded.
+        followed: where `records` are from, if it grows; the unit is a window then.
 
     Raises:
         PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
         DataError: the records are not of the shape that the terms declare.
     """
-    if kernel is not None:
-        with np.errstate(over="ignore"):  # a warning would be a message about a record
-            records = replace(records, features=records.features.astype(kernel.precision, copy=False))
-    return Vault(replace(terms.room(records, kernel, ledger, noise), observer=observer))
+    room = replace(terms.room(_as_read(records, kernel), kernel, ledger, noise), observer=observer)
+    if followed is None:
+        return Vault(room)
+
+    def read() -> Records:
+        return unit_records(_as_read(followed.read(), kernel), ledger.budget.unit)
+
+    return Vault(replace(room, followed=replace(followed, read=read)))
+
+
+def _as_read(records: Records, kernel: Kernel | None) -> Records:
+    """The records as the kernel reads them."""
+    if kernel is None:
+        return records
+    with np.errstate(over="ignore"):  # a warning would be a message about a record
+        return replace(records, features=records.features.astype(kernel.precision, copy=False))

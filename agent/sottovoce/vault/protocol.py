@@ -19,7 +19,7 @@ from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
 
-VERSION = 3
+VERSION = 4
 SLACK = 8192  # bytes of a message beside its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
@@ -96,6 +96,7 @@ class Released(Message, frozen=True):
     value: bytes
     step: float
     simulated: bool
+    units: Annotated[int, Meta(ge=1)]
 
 
 class Denied(Message, frozen=True):

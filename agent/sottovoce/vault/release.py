@@ -17,3 +17,4 @@ class SealedRelease:
     step: float
     statement: PrivacyStatement
     simulated: bool
+    units: int

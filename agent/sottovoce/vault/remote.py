@@ -134,7 +134,7 @@ class RemoteVault:
             self._unexpected(reply)
         value = np.frombuffer(reply.value, dtype="<i8").astype(np.int64)
         value.flags.writeable = False
-        return SealedRelease(query.id, value, reply.step, self._statement, reply.simulated)
+        return SealedRelease(query.id, value, reply.step, self._statement, reply.simulated, reply.units)
 
     def close(self) -> None:
         """Wait for nothing more. What the vault is answering it still stores."""

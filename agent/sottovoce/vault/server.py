@@ -165,7 +165,8 @@ class VaultServer:
         answer = self._served.vault.answer(Query(question.learner, question.kind, question.slot, point))
         if isinstance(answer, Refused):
             return protocol.Denied(answer)
-        return protocol.Released(answer.query_id, answer.value.astype("<i8").tobytes(), answer.step, answer.simulated)
+        value = answer.value.astype("<i8").tobytes()
+        return protocol.Released(answer.query_id, value, answer.step, answer.simulated, answer.units)
 
 
 @contextmanager

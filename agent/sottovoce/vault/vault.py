@@ -4,19 +4,20 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.accounting.events import Event, over, same_but_units
-from sottovoce.accounting.units import EVERY, overlap, union
+from sottovoce.accounting.units import EVERY, Units, overlap, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
+from sottovoce.vault.followed import Followed
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
@@ -37,6 +38,7 @@ class Room:
         statement: the guarantee of the whole run.
         lifetime: what one unit is charged in all, event by event; empty where nothing is promised.
         observer: looks into a simulation; None on a device.
+        followed: where `records` are from, if it grows; then they are those of the start.
     """
 
     records: Records
@@ -46,6 +48,7 @@ class Room:
     statement: PrivacyStatement
     lifetime: Mapping[Event, int] = field(default_factory=dict)
     observer: Observer | None = None
+    followed: Followed | None = None
 
     def __post_init__(self) -> None:
         """Raises InternalError where somebody would look into a vault whose noise protects."""
@@ -108,34 +111,42 @@ class Vault:
         The same query id is answered by the same stored bytes, with no new draw and no new charge. A charge whose
         release was never stored (the device died in between) pays for the one release its query may still have.
 
+        Records that are followed are read before they are charged: what cannot be read costs nothing.
+
         Raises:
             LedgerError: the ledger failed, or holds a charge for this query under other terms; nothing was released.
+            DataError: records that are followed cannot be read; nothing was charged.
         """
         query_id, room = query.id, self._room
         with self._turn:
             plan = room.program.plan(query)
             if isinstance(plan, Refused):
                 return plan
+            if (planned := self._over(plan.event)) is None:
+                return Refused(query_id, "calendar", "none of the windows that may be learnt from is over yet")
+            plan = replace(plan, event=planned)
             charged, stored = room.ledger.charged(query_id), room.ledger.stored(query_id)
             as_before = charged is not None and same_but_units(charged, plan.event)
             if stored is None:
                 new = self._affordable(plan.event) if charged is None else plan.event  # other terms cannot pay for it
                 event = charged if as_before else new
+                records = room.records if event is None or room.followed is None else room.followed.read()
                 if event is None or not room.ledger.charge(query_id, event):
                     return Refused(query_id, "budget", "the privacy budget is spent")
-                if room.records.units is None and event.units != plan.event.units:
+                if records.units is None and event.units != plan.event.units:
                     return Refused(query_id, "terms", "this was charged for other records, under another sampling")
-                places = self._read(plan, event)
-                raw = room.program.compute(query, room.records if places is None else room.records.at(places))
+                places = self._read(records, plan, event)
+                raw = room.program.compute(query, records if places is None else records.at(places))
                 value = plan.mechanism.apply(raw, room.noise)
                 if room.observer is not None:
                     shown = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
                     self._show(query, places, shown, room.observer)
                 stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
                 room.ledger.store(query_id, stored)
-            elif not as_before or len(stored.value) != 8 * plan.mechanism.size:
+                return self._release(query_id, stored, event.units)
+            if charged is None or not as_before or len(stored.value) != 8 * plan.mechanism.size:
                 return Refused(query_id, "terms", "this was answered before, under other terms or for another model")
-            return self._release(query_id, stored)
+            return self._release(query_id, stored, charged.units)
 
     def close(self) -> None:
         """Finish what is being answered, then close the ledger."""
@@ -151,12 +162,21 @@ class Vault:
         told: Callable[[], dict[str, Any]] | None = getattr(self._room.program, "traced", None)
         observer.computed(query, facts if told is None else {**facts, **told()})
 
+    def _over(self, event: Event) -> Event | None:
+        """The event over those of its windows that are over, where windows come one by one."""
+        followed = self._room.followed
+        if followed is None:
+            return event
+        last = followed.over()
+        windows = None if last is None or last < 0 else overlap(event.units, Units(((0, last),)))
+        return None if windows is None else over(event, windows)
+
     def _affordable(self, event: Event) -> Event | None:
         """The event over those of its units that can still pay: which they are depends on the ledger alone."""
         units = self._room.ledger.payable(event)
         return None if units is None else over(event, units)
 
-    def _read(self, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
+    def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
         """The places of the records that a release is computed from, and no others; None for all of them.
 
         Their units are those that `event` charged and the plan still means, and those whose earlier charges pay for it
@@ -166,13 +186,12 @@ class Vault:
         paid = [charged.units for charged in earlier if same_but_units(charged, event)]
         if (units := overlap(event.units, plan.event.units)) is not None:
             paid.append(units)
-        records, noise = self._room.records, self._room.noise
         if plan.sampling is None:
             return None if paid == [EVERY] else records.places(union(*paid) if paid else None)
         places = records.places(union(*paid) if paid else None)
-        return places[plan.sampling.draw(len(places), noise)]
+        return places[plan.sampling.draw(len(places), self._room.noise)]
 
-    def _release(self, query_id: bytes, stored: Stored) -> Release:
+    def _release(self, query_id: bytes, stored: Stored, units: Units) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)
         value.flags.writeable = False
-        return SealedRelease(query_id, value, 2.0**stored.exponent, self._room.statement, stored.simulated)
+        return SealedRelease(query_id, value, 2.0**stored.exponent, self._room.statement, stored.simulated, units.count)

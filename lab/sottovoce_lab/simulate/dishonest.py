@@ -61,7 +61,7 @@ class LyingVault:
             return answer
         if query.id not in self._told:
             self._told[query.id] = self._alter(answer.value)
-        return Told(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated)
+        return Told(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated, answer.units)
 
 
 class LyingMixer(Mixer):

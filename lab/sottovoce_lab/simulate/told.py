@@ -16,3 +16,4 @@ class Told:
     step: float
     statement: PrivacyStatement
     simulated: bool
+    units: int

@@ -153,3 +153,20 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
             (tmp_path / "ca.pem").write_text(content)
         with pytest.raises(ConfigError, match=r"feed\.ca"):
             broker_settings(load(path), "abc")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("expected_records = 100", "expected_records = 10000", r"data\.expected_records: with a feed, whose days"),
+        ("home.example:1884", "home.example:1884#test=0.25", r"data\.source: a feed is learnt from for as long"),
+        ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing: what a device contributes is a sum"),
+    ],
+)
+def test_a_feed_that_is_followed_has_days_that_come(tmp_path: Path, old: str, new: str, named: str) -> None:
+    head = HEAD.replace(old, new) if old else HEAD + new
+    assert load(written(tmp_path, METER)).follows
+    with pytest.raises(ConfigError, match=named):
+        load(written(tmp_path, METER, head))
+    by_record = '[privacy]\nunit = "record"\n'
+    assert not load(written(tmp_path, by_record + METER, head)).follows

@@ -39,6 +39,7 @@ class FakeRelease:
     step: float = 2.0**-40
     statement: PrivacyStatement = field(default=cast(PrivacyStatement, None))
     simulated: bool = False
+    units: int = 1
 
 
 def schedule(

@@ -37,4 +37,5 @@ class PairwiseCodec:
             step=saved.step,
             exhausted=saved.exhausted,
             turn=saved.turn,
+            learnt=saved.learnt if saved.HasField("learnt") else None,
         )

@@ -94,14 +94,19 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
 
 
 def most_steps(config: AgentConfig) -> int:
-    """Private steps that any device of the fleet takes, at most."""
-    return settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
+    """Private steps that any device of the fleet takes, at most; one a window, and more, where records are followed."""
+    steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
+    if not config.follows or config.data.windows is None:
+        return steps
+    first, last = config.data.windows
+    return steps + last - first + 1
 
 
 def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     """Length of the longest step that is usual: a whole batch of gradients, and the noise; infinity if none is clipped.
 
-    K steps of noise z = √K/μ per clip: one moves a model of P numbers by γ C √P z/B.
+    K steps of noise z = √K/μ per clip: one moves a model of P numbers by γ C √P z/B, and where records are followed,
+    by no more than over a single window.
     """
     learner, privacy = settings_of(config, PushSumSettings), config.privacy
     if learner.algorithm.noiseless:
@@ -110,7 +115,8 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     if math.isinf(privacy.epsilon) or learner.steps == 0:
         return longest
     mu = gaussian_mu(privacy.epsilon, privacy.delta)
-    return float(longest * (1 + math.sqrt(learner.steps * schedule.width) / (schedule.expected_records * mu)))
+    pace = min(schedule.step_size / schedule.expected_records, schedule.longest)
+    return float(longest + pace * _clip(config) * math.sqrt(learner.steps * schedule.width) / mu)
 
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":
@@ -133,6 +139,8 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         if paper or rule is None
         else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
         share_bits=learner.share_bits,
+        follows=config.follows,
+        longest=_longest(config, size) if config.follows else math.inf,
     )
 
 
@@ -187,6 +195,8 @@ def step_size(config: AgentConfig, size: int) -> float:
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
         return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
+    if config.follows and learner.step_size is None:
+        return _REGRESSION
     if config.data.classes == 1 and learner.step_size is None:
         return _bounded(config, size, _NOISY_REGRESSION, _REGRESSION)
     if learner.name == "push-sum" and learner.step_size is None:
@@ -195,6 +205,13 @@ def step_size(config: AgentConfig, size: int) -> float:
     if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
     return _bounded(config, size, _NOISY, _LARGEST * learner.rate)
+
+
+def _longest(config: AgentConfig, size: int) -> float:
+    """γ/B at most of records that are followed: as of a regression, however few windows there are yet."""
+    if settings_of(config, PushSumSettings).step_size is not None:
+        return math.inf
+    return _bounded(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records
 
 
 def _bounded(config: AgentConfig, size: int, noisy: float, largest: float) -> float:

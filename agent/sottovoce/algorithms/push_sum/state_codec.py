@@ -24,4 +24,5 @@ class PushSumCodec:
             step=saved.step,
             exhausted=saved.exhausted,
             turn=saved.turn,
+            learnt=saved.learnt if saved.HasField("learnt") else None,
         )

@@ -20,7 +20,12 @@ def encoded(state: Any, weight: int) -> bytes:
         weight: in units of 2^-40.
     """
     saved = state_pb2.PushSumState(
-        weight=weight, cycle=state.cycle, step=state.step, exhausted=state.exhausted, turn=state.turn
+        weight=weight,
+        cycle=state.cycle,
+        step=state.step,
+        exhausted=state.exhausted,
+        turn=state.turn,
+        learnt=state.learnt,
     )
     put(saved, state.numerator)
     return saved.SerializeToString()

@@ -1,9 +1,7 @@
 """When a message arrived: the monotonic clock says how long after another, the wall clock only where that is."""
 
+from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import MessageRefused
-
-NOT_BEFORE = 1_767_225_600.0
-"""1 January 2026, UTC: no copy of this program existed before, so a clock that says less has not been set."""
 
 _TOLERANCE = 2.0
 

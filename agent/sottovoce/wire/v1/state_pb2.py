@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/wire/v1/state.proto\x12\x0csottovoce.v1\"\xab\x01\n\x0cPushSumState\x12\x11\n\tnumerator\x18\x01 \x01(\x0c\x12\x0e\n\x06weight\x18\x02 \x01(\x04\x12\r\n\x05\x63ycle\x18\x03 \x01(\x04\x12\x0c\n\x04step\x18\x04 \x01(\x04\x12\x11\n\texhausted\x18\x05 \x01(\x08\x12\x0c\n\x04turn\x18\x06 \x01(\x04\x12\x0c\n\x04size\x18\x07 \x01(\r\x12\r\n\x05width\x18\x08 \x01(\r\x12\r\n\x05shift\x18\t \x01(\r\x12\x0e\n\x06packed\x18\n \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/wire/v1/state.proto\x12\x0csottovoce.v1\"\xcb\x01\n\x0cPushSumState\x12\x11\n\tnumerator\x18\x01 \x01(\x0c\x12\x0e\n\x06weight\x18\x02 \x01(\x04\x12\r\n\x05\x63ycle\x18\x03 \x01(\x04\x12\x0c\n\x04step\x18\x04 \x01(\x04\x12\x11\n\texhausted\x18\x05 \x01(\x08\x12\x0c\n\x04turn\x18\x06 \x01(\x04\x12\x0c\n\x04size\x18\x07 \x01(\r\x12\r\n\x05width\x18\x08 \x01(\r\x12\r\n\x05shift\x18\t \x01(\r\x12\x0e\n\x06packed\x18\n \x01(\x0c\x12\x13\n\x06learnt\x18\x0b \x01(\x04H\x00\x88\x01\x01\x42\t\n\x07_learntb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.wire.v1.state_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PUSHSUMSTATE']._serialized_start=48
-  _globals['_PUSHSUMSTATE']._serialized_end=219
+  _globals['_PUSHSUMSTATE']._serialized_end=251
 # @@protoc_insertion_point(module_scope)

@@ -5,7 +5,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PushSumState(_message.Message):
-    __slots__ = ("numerator", "weight", "cycle", "step", "exhausted", "turn", "size", "width", "shift", "packed")
+    __slots__ = ("numerator", "weight", "cycle", "step", "exhausted", "turn", "size", "width", "shift", "packed", "learnt")
     NUMERATOR_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class PushSumState(_message.Message):
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     SHIFT_FIELD_NUMBER: _ClassVar[int]
     PACKED_FIELD_NUMBER: _ClassVar[int]
+    LEARNT_FIELD_NUMBER: _ClassVar[int]
     numerator: bytes
     weight: int
     cycle: int
@@ -26,4 +27,5 @@ class PushSumState(_message.Message):
     width: int
     shift: int
     packed: bytes
-    def __init__(self, numerator: _Optional[bytes] = ..., weight: _Optional[int] = ..., cycle: _Optional[int] = ..., step: _Optional[int] = ..., exhausted: _Optional[bool] = ..., turn: _Optional[int] = ..., size: _Optional[int] = ..., width: _Optional[int] = ..., shift: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
+    learnt: int
+    def __init__(self, numerator: _Optional[bytes] = ..., weight: _Optional[int] = ..., cycle: _Optional[int] = ..., step: _Optional[int] = ..., exhausted: _Optional[bool] = ..., turn: _Optional[int] = ..., size: _Optional[int] = ..., width: _Optional[int] = ..., shift: _Optional[int] = ..., packed: _Optional[bytes] = ..., learnt: _Optional[int] = ...) -> None: ...

@@ -75,7 +75,7 @@ class PairwiseFleet:
         if asked:
             values, grid = self._released(np.array([query.point for query in asked]))
             for device, (query, value) in enumerate(zip(asked, values, strict=True)):
-                self._happens(device, Told(query.id, value, grid, _STATEMENT, simulated=True))
+                self._happens(device, Told(query.id, value, grid, _STATEMENT, simulated=True, units=1))
         self.cycle += 1
 
     def _beat(self, device: int) -> list[Query]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from sottovoce.data.feed.clock import NOT_BEFORE, Clock
+from sottovoce.data.feed.clock import Clock
 from sottovoce.data.feed.guards import Fresh, InRange, Newer, OneTopic, Rising
+from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import MessageRefused
 
 NOW = NOT_BEFORE + 1e6

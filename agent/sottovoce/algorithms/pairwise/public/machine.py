@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
+from sottovoce.algorithms.steps.public.course import ahead, details, learnt_after, refused
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
@@ -102,20 +103,17 @@ class Pairwise:
     def progress(self, state: PairwiseState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._done(state) else "learning",
+            phase="learning" if ahead(self.schedule, state) else "mixing",
             steps_done=state.step,
-            steps=self.schedule.steps,
+            steps=None if self.schedule.follows else self.schedule.steps,
             exhausted=state.exhausted,
-            details={"proposals_declined": state.declined},
+            details={"proposals_declined": state.declined, **details(self.schedule, state)},
         )
 
     def belief(self, state: PairwiseState) -> Belief | None:
         """See Settling: the model."""
         estimate = state.estimate
-        return Belief(estimate) if self._done(state) and estimate is not None else None
-
-    def _done(self, state: PairwiseState) -> bool:
-        return state.exhausted or state.step >= self.schedule.steps
+        return None if ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PairwiseState, now: float) -> Step:
         """Begin, or go on after a restart."""
@@ -141,6 +139,10 @@ class Pairwise:
             case _:
                 return (state if event.query_id != state.asked else replace(state, answer=event)), []
 
+    def over(self, state: PairwiseState, window: int, now: float) -> Step:
+        """See Following."""
+        return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
+
     def _meet(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
         """Who has left may answer yet, for a while."""
         oldest = state.beat - _PATIENCE_BEATS
@@ -151,9 +153,9 @@ class Pairwise:
     def _tick(self, state: PairwiseState, now: float) -> Step:
         state, effects = self._propose(self._stepped(state))
         estimate, waits = state.estimate, state.asked is not None
-        if estimate is not None and not waits and not self._done(state):
+        if estimate is not None and not waits and ahead(self.schedule, state):
             threshold, query = question(self.schedule, state.step, estimate)
-            state = replace(state, threshold=threshold, asked=query.id)
+            state = replace(state, threshold=threshold, asked=query.id, learnt=learnt_after(self.schedule, state))
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + (not waits), beat=state.beat + 1)
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._published(state)]
@@ -249,8 +251,8 @@ class Pairwise:
             return state
         state = replace(state, asked=None, answer=None)
         if isinstance(answer, Refused):
-            return replace(state, exhausted=True)
-        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step)
+            return replace(state, **refused(self.schedule, state))
+        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
         return replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),

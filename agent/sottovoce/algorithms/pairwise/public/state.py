@@ -36,6 +36,8 @@ class PairwiseState:
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
         exhausted: the vault has refused for good.
+        over: the last window that is over; None where none is followed.
+        learnt: see Course.
         simulated: a seeded release is part of the model.
         declined: proposals that it did not go along with, because they were too far away.
         peers: node ids it may send to, in rotation.
@@ -54,6 +56,8 @@ class PairwiseState:
     step: int = 0
     turn: int = 0
     exhausted: bool = False
+    over: int | None = None
+    learnt: int | None = None
     simulated: bool = False
     declined: int = 0
     peers: tuple[str, ...] = ()

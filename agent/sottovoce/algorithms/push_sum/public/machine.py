@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
+from sottovoce.algorithms.steps.public.course import ahead, details, learnt_after, refused
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
@@ -59,6 +60,8 @@ class PushSumState:
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
         exhausted: the vault has refused for good.
+        over: the last window that is over; None where none is followed.
+        learnt: see Course.
         simulated: a seeded release is part of x.
         peers: node ids it may send to, in rotation.
         pending: peers that have not yet confirmed the last share.
@@ -73,6 +76,8 @@ class PushSumState:
     step: int = 0
     turn: int = 0
     exhausted: bool = False
+    over: int | None = None
+    learnt: int | None = None
     simulated: bool = False
     peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
@@ -134,20 +139,17 @@ class PushSum:
     def progress(self, state: PushSumState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._done(state) else "learning",
+            phase="learning" if ahead(self.schedule, state) else "mixing",
             steps_done=state.step,
-            steps=self.schedule.steps,
+            steps=None if self.schedule.follows else self.schedule.steps,
             exhausted=state.exhausted,
-            details={"push_sum_weight": state.weight / WEIGHT_ONE},
+            details={"push_sum_weight": state.weight / WEIGHT_ONE, **details(self.schedule, state)},
         )
 
     def belief(self, state: PushSumState) -> Belief | None:
         """See Settling: z."""
         estimate = state.estimate
-        return Belief(estimate) if self._done(state) and estimate is not None else None
-
-    def _done(self, state: PushSumState) -> bool:
-        return state.exhausted or state.step >= self.schedule.steps
+        return None if ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or go on after a restart."""
@@ -175,16 +177,20 @@ class PushSum:
             case _:
                 return self._answered(state, event, now)
 
+    def over(self, state: PushSumState, window: int, now: float) -> Step:
+        """See Following."""
+        return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
+
     def _tick(self, state: PushSumState, now: float) -> Step:
         if state.asked is not None:
             return replace(state, due=now), []
         state, effects = self._split(state)
-        estimate, asked = state.estimate, None
-        if estimate is not None and not self._done(state):
+        estimate = state.estimate
+        if estimate is not None and ahead(self.schedule, state):
             threshold, query = question(self.schedule, state.step, estimate)
-            state, asked = replace(state, threshold=threshold), query.id
+            state = replace(state, threshold=threshold, asked=query.id, learnt=learnt_after(self.schedule, state))
             effects.append(Ask(query))
-        state = replace(state, cycle=state.cycle + 1, asked=asked)
+        state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if estimate is not None:
             effects.append(PublishModel(estimate[: self.schedule.size], state.cycle))
@@ -265,8 +271,8 @@ class PushSum:
             [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, self.schedule.period))]
         )
         if isinstance(answer, Refused):
-            return replace(state, exhausted=True, asked=None, due=None), effects
-        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step)
+            return replace(state, asked=None, due=None, **refused(self.schedule, state)), effects
+        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
         state = replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),

@@ -38,6 +38,8 @@ class Schedule:
         thresholds: how the clipping threshold moves; None where the vault's stays.
         asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
         share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
+        follows: records are followed: K is how many releases a window is in, and B is of one window.
+        longest: γ/B of records that are followed, at most, so that the noise over few windows is bounded.
     """
 
     learner: str
@@ -51,6 +53,13 @@ class Schedule:
     thresholds: Thresholds | None = None
     asks: Literal["gradient", "mean"] = "gradient"
     share_bits: int = SHARE_BITS
+    follows: bool = False
+    longest: float = math.inf
+
+    @property
+    def at_once(self) -> int:
+        """Steps that are taken one after the other; further ones, of records that are followed, wait for windows."""
+        return (self.steps + 1) // 2 if self.follows else self.steps
 
     @property
     def width(self) -> int:
@@ -85,7 +94,7 @@ def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[
     """
     threshold, point = None, estimate[: plan.size]
     if plan.thresholds is not None:
-        threshold = plan.thresholds.at(step, plan.steps, estimate)
+        threshold = plan.thresholds.at(min(step, plan.steps - 1), plan.steps, estimate)
         point = np.append(point, threshold)
     return threshold, Query(plan.learner, plan.asks, step, point if plan.asks == "gradient" else point[:0])
 
@@ -95,7 +104,9 @@ def beat(due: float, now: float, period: float) -> float:
     return due + math.ceil((now - due) / period) * period
 
 
-def contribution(schedule: Schedule, state: Asked, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
+def contribution(
+    schedule: Schedule, state: Asked, value: NDArray[np.int64], step: float, units: int = 1
+) -> NDArray[np.int64]:
     """γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
 
     Args:
@@ -103,14 +114,16 @@ def contribution(schedule: Schedule, state: Asked, value: NDArray[np.int64], ste
         state: gives t, and C_t where it moves.
         value: int64, the release on its grid.
         step: the grid's step.
+        units: see Release; of records that are followed, the windows that it is of.
     """
     if schedule.thresholds is None or state.threshold is None:
-        return move(schedule, state.step, value, step)
-    length, total = rate(schedule, state.step), value * np.float64(step)
-    return _bounded(schedule.thresholds.descent(total, state.threshold, length, schedule.expected_records) * UNIT)
+        return move(schedule, state.step, value, step, units)
+    total = value * np.float64(step)
+    length, batch = rate(schedule, state.step, units), expected(schedule, units)
+    return _bounded(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
 
 
-def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -> NDArray[np.int64]:
+def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
     """The same where the threshold stays, of one device or of many: int64 of the shape of `value`.
 
     Args:
@@ -118,13 +131,22 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float) -
         done: t, private steps before this one.
         value: int64[..., P], releases on their grid.
         step: the grid's step.
+        units: see contribution.
     """
-    return _bounded(value * (rate(schedule, done) / schedule.expected_records * step * UNIT))
+    return _bounded(value * (rate(schedule, done, units) / expected(schedule, units) * step * UNIT))
 
 
-def rate(schedule: Schedule, done: int) -> float:
-    """γ_t, of the step after `done` others."""
-    return schedule.step_size * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
+def rate(schedule: Schedule, done: int, units: int = 1) -> float:
+    """γ_t, of the step after `done` others; where records are followed, it falls until those at once are taken."""
+    largest = schedule.step_size
+    if schedule.follows:
+        largest, done = min(largest, schedule.longest * expected(schedule, units)), min(done, schedule.at_once)
+    return largest * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
+
+
+def expected(schedule: Schedule, units: int) -> float:
+    """B, of a release."""
+    return schedule.expected_records * (units if schedule.follows else 1)
 
 
 def rounded(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:

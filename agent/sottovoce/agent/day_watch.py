@@ -1,0 +1,51 @@
+"""Which day of a feed is over: said to the learner when it starts, and at the end of each day, UTC."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from sottovoce.agent.waits import Waits
+from sottovoce.days import DAY, last_day_over
+
+_LONGEST = 10.0  # seconds: clocks are set
+_WAIT = "day"
+
+
+class DayWatch:
+    """Looks at the wall clock.
+
+    Args:
+        days: the first and the last that may be learnt from.
+        clock: seconds of Unix time.
+        waits: told what is waited for.
+    """
+
+    def __init__(self, days: tuple[int, int], clock: Callable[[], float], waits: Waits) -> None:
+        self._first, self._last = days
+        self._clock = clock
+        self._waits = waits
+        self._told: int | None = None
+
+    async def run(self, stopping: asyncio.Event, tell: Callable[[int], Awaitable[None]]) -> None:
+        """Look, and wait for the next midnight, until told to stop.
+
+        Args:
+            stopping: ends it.
+            tell: is told the number of the last of these days that is over, whenever it is another.
+        """
+        while not stopping.is_set():
+            pause = await self.look(tell)
+            self._waits.begin(_WAIT, "the day to be over", pause, repeats=True)
+            try:
+                async with asyncio.timeout(pause):
+                    await stopping.wait()
+            except TimeoutError:
+                self._waits.end(_WAIT)
+
+    async def look(self, tell: Callable[[int], Awaitable[None]]) -> float:
+        """Tell what there is to tell; returns how many seconds to wait, ten at most."""
+        now = self._clock()
+        over = last_day_over(now)
+        if over is not None and self._first <= over and (over := min(over, self._last)) != self._told:
+            self._told = over
+            await tell(over)
+        return min(_LONGEST, DAY - now % DAY)

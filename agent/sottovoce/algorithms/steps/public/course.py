@@ -1,0 +1,68 @@
+"""When a private step is due: after the one before, or, of records that are followed, after a window that is over.
+
+Of a source that stays as it is a device takes so many steps, one after the other. A feed's windows come one by one, and
+each pays for as many releases. Half of them a device takes at once, of all windows that are over by then; from then on
+it takes one step for each window that ends, of all that can still pay: of the last K, in the long run, which says as
+much of a window as one step after the other would, with far less noise. What is older has been forgotten by then, by a
+rule that is public.
+"""
+
+from typing import Any, Protocol
+
+from sottovoce.algorithms.steps.public.descent import Schedule
+
+
+class Course(Protocol):
+    """What a state says of that.
+
+    Attributes:
+        step: private steps finished.
+        exhausted: the vault has refused for good.
+        over: the last window that is over; None while nobody has said so.
+        learnt: the one that was when the last question was asked that waits for another; None before the first.
+        asked: id of the question that the vault is answering; None where there is none.
+    """
+
+    @property
+    def step(self) -> int:  # noqa: D102 - see the class
+        ...
+
+    @property
+    def exhausted(self) -> bool:  # noqa: D102
+        ...
+
+    @property
+    def over(self) -> int | None:  # noqa: D102
+        ...
+
+    @property
+    def learnt(self) -> int | None:  # noqa: D102
+        ...
+
+
+    @property
+    def asked(self) -> bytes | None:  # noqa: D102
+        ...
+
+
+def ahead(schedule: Schedule, state: Course) -> bool:
+    """Whether a private step is ahead, or its answer is awaited."""
+    if schedule.follows:
+        waits = state.over is None or state.over == state.learnt
+        return schedule.steps > 0 and (state.asked is not None or not waits)
+    return not state.exhausted and state.step < schedule.steps
+
+
+def details(schedule: Schedule, state: Course) -> dict[str, float | int | str]:
+    """See Progress: how far records that are followed have been learnt from."""
+    return {} if not schedule.follows or state.learnt is None else {"last_window": state.learnt}
+
+
+def learnt_after(schedule: Schedule, state: Course) -> int | None:
+    """`learnt`, when the question for the next step has been asked."""
+    return state.over if schedule.follows and state.step + 1 >= schedule.at_once else state.learnt
+
+
+def refused(schedule: Schedule, state: Course) -> dict[str, Any]:
+    """What changes of a state whose vault has refused: windows that come have a budget of their own."""
+    return {"learnt": state.over} if schedule.follows else {"exhausted": True}

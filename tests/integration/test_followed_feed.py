@@ -1,0 +1,119 @@
+"""Meters that go on, and agents that never end: each day is learnt from when it is over, and pays for itself."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.accounting.stored import event_of
+from sottovoce.accounting.units import Units
+from sottovoce.agent.join import join
+from sottovoce.data.feed import Window, WindowStore
+from sottovoce.days import DAY
+from sottovoce.identity import Fleet
+from sottovoce.vault import Budget, Ledger
+
+from tests.support.devices import Device, free_port
+from tests.support.loads import half_hours
+from tests.support.processes import AgentProcess
+from tests.support.shifted_clock import ShiftedClock
+from tests.support.waiting import until
+
+BEFORE, AFTER, STEPS = 10, 6, 8
+TODAY = int(time.time() // DAY) + 1  # a clock that is ahead leaves deadlines of gRPC in the future
+FIRST = TODAY - BEFORE
+
+
+class Home:
+    """A device whose meter goes on.
+
+    Attributes:
+        device: with a ledger by the day.
+    """
+
+    def __init__(self, fleet: Fleet, directory: Path, seed: int) -> None:
+        identity = join(fleet, directory, Budget(2.0, 1e-5, "window", "add-remove"))
+        self.device = Device(directory, identity, free_port())
+        self._wh = half_hours(1, BEFORE + AFTER, seed, missing=0)[0].tolist()
+        self.store = WindowStore(self.windows, 1800, keep_days=400)
+
+    @property
+    def windows(self) -> Path:
+        return self.device.state.with_suffix(".windows.db")
+
+    def keep(self, first: int, last: int) -> None:
+        """The meter's days, both included."""
+        numbers = range(first * 48, (last + 1) * 48)
+        self.store.write([Window("house", number, self._wh[number - FIRST * 48]) for number in numbers], {})
+
+    def configure(self, other: "Home", **learner: Any) -> None:
+        self.device.configure(
+            [other.device.entry()],
+            data={
+                "source": "feed:mqtt://127.0.0.1:1883",
+                "features": 10,
+                "classes": 1,
+                "expected_records": 44,
+                "transform": "none",
+                "windows": [FIRST, FIRST + 3650],
+            },
+            learner={"model": "ridge", "mixing": "pairwise", "period": 0.1, "steps": STEPS, **learner},
+            privacy={"unit": "window"},
+            feed={"store": str(self.windows)},
+        )
+
+    def charged(self) -> list[Units]:
+        """What each release was charged to, in order."""
+        ledger = Ledger.read(self.device.ledger)
+        events = [event_of(terms) for _, terms in ledger.charges()]
+        ledger.close()
+        return [event.units for event in events]
+
+
+def steps(agent: AgentProcess) -> int:
+    return int(agent.status()["steps_done"])
+
+
+@pytest.mark.timeout(300)
+def test_a_day_is_learnt_from_when_it_is_over_without_a_restart(fleet: Fleet, tmp_path: Path) -> None:
+    clock = ShiftedClock(tmp_path / "clock")
+    clock.set((TODAY + 0.5) * DAY - time.time())  # noon, so that no midnight of the machine's own comes in between
+    homes = [Home(fleet, tmp_path / f"d{i}", i) for i in range(2)]
+    for home, other in zip(homes, reversed(homes), strict=True):
+        home.configure(other)
+        home.keep(FIRST, TODAY - 1)
+    with (
+        AgentProcess(homes[0].device, clock.within) as one,
+        AgentProcess(homes[1].device, clock.within) as two,
+    ):
+        agents = [one.ready(), two.ready()]
+        for agent in agents:
+            until(lambda agent=agent: steps(agent) == STEPS // 2, "half of what the days can pay for")  # type: ignore[misc]
+            assert agent.status()["state"] == "mixing"
+        for home in homes:
+            home.keep(TODAY, TODAY)
+        clock.set(clock.ahead + DAY)
+        for agent in agents:
+            until(lambda agent=agent: steps(agent) == STEPS // 2 + 1, "the day is over")  # type: ignore[misc]
+        for home in homes:
+            home.keep(TODAY + 1, TODAY + AFTER - 1)
+        clock.set(clock.ahead + (AFTER - 1) * DAY)
+        for agent in agents:
+            until(lambda agent=agent: steps(agent) == STEPS // 2 + 2, "days that are missed are learnt from")  # type: ignore[misc]
+            assert agent.status()["privacy"]["spent_epsilon"] < 2.0
+            assert agent.end() == 0
+            assert "Traceback" not in agent.log()
+    at_once = [Units(((FIRST, TODAY - 1),))] * (STEPS // 2)
+    for home in homes:
+        charged = home.charged()
+        assert charged == [*at_once, Units(((FIRST, TODAY),)), Units(((FIRST, TODAY + AFTER - 1),))]
+        ledger = Ledger.read(home.device.ledger)
+        for day in range(FIRST, TODAY + AFTER):
+            assert 0 < ledger.spent(Units(((day, day),))) <= 2.0
+        assert ledger.spent(Units(((TODAY + AFTER, TODAY + AFTER),))) == 0, "tomorrow has not paid"
+        ledger.close()
+    before = homes[0].charged()
+    with AgentProcess(homes[0].device, clock.within) as again:
+        until(lambda: again.ready().status()["cycle"] > 0, "it goes on")
+        assert again.end() == 0
+    assert homes[0].charged() == before, "a restart on the same day asks nothing"

@@ -1,0 +1,70 @@
+"""The end of a day is said once, at midnight UTC, and a clock that is set is noticed."""
+
+import asyncio
+
+import pytest
+from sottovoce.agent.day_watch import DayWatch
+from sottovoce.agent.waits import Waits
+from sottovoce.days import DAY, NOT_BEFORE, last_day_over
+
+FIRST = int(NOT_BEFORE // DAY) + 10
+
+
+class Wall:
+    """A clock on the wall; what was told."""
+
+    def __init__(self, day: float) -> None:
+        self.now = day * DAY
+        self.told: list[int] = []
+
+    async def tell(self, day: int) -> None:
+        self.told.append(day)
+
+
+def look(watch: DayWatch, wall: Wall) -> float:
+    return asyncio.run(watch.look(wall.tell))
+
+
+def test_a_day_is_over_at_midnight() -> None:
+    assert last_day_over(FIRST * DAY) == FIRST - 1
+    assert last_day_over((FIRST + 1) * DAY - 1e-3) == FIRST - 1
+    assert last_day_over(NOT_BEFORE - 1) is None
+
+
+def test_each_of_the_days_is_told_once_and_the_last_wait_ends_at_midnight() -> None:
+    wall = Wall(FIRST + 0.5)
+    watch = DayWatch((FIRST, FIRST + 2), lambda: wall.now, Waits())
+    assert look(watch, wall) == 10.0
+    wall.now = (FIRST + 1) * DAY - 7.0
+    assert look(watch, wall) == pytest.approx(7.0)
+    assert wall.told == []
+    for day in (FIRST + 1, FIRST + 1.2, FIRST + 2, FIRST + 3, FIRST + 400):
+        wall.now = day * DAY
+        look(watch, wall)
+    assert wall.told == [FIRST, FIRST + 1, FIRST + 2], "and nothing beyond the last that may be learnt from"
+
+
+def test_a_clock_that_was_wrong_is_told_again_when_it_is_right() -> None:
+    wall = Wall(FIRST + 400)
+    watch = DayWatch((FIRST, FIRST + 1000), lambda: wall.now, Waits())
+    look(watch, wall)
+    wall.now = 0.0
+    look(watch, wall)
+    wall.now = (FIRST + 5) * DAY
+    look(watch, wall)
+    assert wall.told == [FIRST + 399, FIRST + 4]
+
+
+def test_it_waits_with_a_reason_and_stops_at_once() -> None:
+    async def watched() -> list[dict[str, str | float | bool]]:
+        wall, waits, stopping = Wall(FIRST + 0.5), Waits(), asyncio.Event()
+        running = asyncio.create_task(DayWatch((FIRST, FIRST), lambda: wall.now, waits).run(stopping, wall.tell))
+        for _ in range(5):  # to where it waits
+            await asyncio.sleep(0)
+        document = waits.document()
+        stopping.set()
+        await running
+        return document
+
+    (wait,) = asyncio.run(watched())
+    assert (wait["name"], wait["repeats"]) == ("day", True)

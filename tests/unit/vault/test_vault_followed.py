@@ -1,0 +1,172 @@
+"""Records that grow while their vault is open: a window is charged when it is over, and not before."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from sottovoce.accounting.units import Units
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused, Release
+from sottovoce.errors import DataError
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.vault import Budget, Followed, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
+
+KERNEL = Softmax(3, 4)
+STEPS = 3
+FIRST, LAST = 10, 19
+
+
+@dataclass
+class Home:
+    """A meter and the date.
+
+    Attributes:
+        days: of each record that it has kept.
+        over: the last day that is over.
+        reads: how often its records were read.
+    """
+
+    days: list[int]
+    over: int | None
+    reads: int = 0
+    broken: bool = False
+    ledger: Ledger = field(
+        default_factory=lambda: Ledger.in_memory("meter-17", Budget(2.0, 1e-5, "window", "add-remove"))
+    )
+
+    def records(self) -> Records:
+        self.reads += 1
+        if self.broken:
+            raise DataError("windows.db: these windows cannot be used")
+        count = len(self.days)
+        return Records(np.ones((count, 3)), np.zeros(count, dtype=np.int64), np.array(self.days, dtype=np.int64))
+
+    def vault(self) -> Vault:
+        return build(
+            records=self.records(),
+            kernel=KERNEL,
+            terms=GradientTerms("clipd2p", STEPS, 0.5, (FIRST, LAST)),
+            ledger=self.ledger,
+            noise=OperatingSystemNoise(),
+            followed=Followed(self.records, lambda: self.over),
+        )
+
+    def charged(self, slot: int) -> Units | None:
+        event = self.ledger.charged(query(slot).id)
+        return None if event is None else event.units
+
+
+def query(slot: int) -> Query:
+    return Query("clipd2p", "gradient", slot, np.zeros(KERNEL.size))
+
+
+def released(vault: Vault, slot: int) -> Release:
+    answer = vault.answer(query(slot))
+    assert not isinstance(answer, Refused), answer
+    return answer
+
+
+def reason(vault: Vault, slot: int) -> str:
+    answer = vault.answer(query(slot))
+    assert isinstance(answer, Refused)
+    return answer.reason
+
+
+def test_days_that_are_over_are_charged_whether_they_hold_records_or_not_and_no_others() -> None:
+    home = Home(days=[11, 11, 12, 14], over=12)
+    vault = home.vault()
+    assert released(vault, 0).units == 3
+    assert home.charged(0) == Units(((FIRST, 12),)), "day 10 is empty and pays; day 14 is still going on"
+    home.over = 13
+    assert released(vault, 1).units == 4
+    home.over = LAST + 40
+    assert released(vault, 2).units == LAST - FIRST + 1, "no day after the last that may be learnt from"
+    assert home.ledger.spent(Units(((LAST + 1, LAST + 1),))) == 0.0
+
+
+@pytest.mark.parametrize("over", [None, FIRST - 1, -1])
+def test_while_no_day_is_over_nothing_is_charged(over: int | None) -> None:
+    home = Home(days=[10, 11], over=over)
+    assert reason(home.vault(), 0) == "calendar"
+    assert home.ledger.spending().charges == 0
+
+
+def test_a_day_that_comes_is_read_without_a_restart_and_pays_for_itself(seen: Callable[[], list[int]]) -> None:
+    home = Home(days=[10, 11], over=11)
+    vault = home.vault()
+    for slot in range(STEPS):
+        released(vault, slot)
+    spent = home.ledger.spending().epsilon
+    assert reason(vault, STEPS) == "budget", "the days that are over have paid"
+    assert home.ledger.spending().charges == STEPS
+    home.days, home.over = [10, 11, 12, 12, 13], 12
+    seen().clear()
+    assert released(vault, STEPS).units == 1
+    assert seen() == [12, 12], "what is read is what is charged"
+    assert home.charged(STEPS) == Units(((12, 12),))
+    assert home.ledger.spending().epsilon == spent, "it is the days before that were charged most"
+
+
+@pytest.mark.parametrize("jump", [-400, -2, 400])
+def test_a_clock_that_is_set_neither_renews_a_day_nor_locks_those_that_come(jump: int) -> None:
+    home = Home(days=list(range(FIRST, LAST + 1)), over=12)
+    vault = home.vault()
+    for slot in range(STEPS):
+        released(vault, slot)
+    home.over = 12 + jump
+    for slot in range(STEPS, STEPS + 2):
+        vault.answer(query(slot))
+    for day in range(FIRST, LAST + 1):
+        assert home.ledger.spent(Units(((day, day),))) <= 2.0
+    home.over = 14
+    assert released(vault, STEPS + 2).units == 2, "days 13 and 14, whatever the clock had said"
+
+
+def test_what_cannot_be_read_is_not_charged_and_is_answered_when_it_can() -> None:
+    home = Home(days=[10], over=10)
+    vault = home.vault()
+    home.broken = True
+    with pytest.raises(DataError):
+        vault.answer(query(0))
+    assert home.ledger.spending().charges == 0
+    home.broken = False
+    first = released(vault, 0)
+    reads, home.over, home.broken = home.reads, 15, True
+    again = released(vault, 0)
+    assert (again.value == first.value).all(), "an answer that was given is given again, from the ledger"
+    assert (again.units, home.reads) == (first.units, reads)
+
+
+def test_a_charge_whose_release_was_lost_pays_for_its_own_days_when_others_have_ended(
+    monkeypatch: pytest.MonkeyPatch, seen: Callable[[], list[int]]
+) -> None:
+    home = Home(days=[10, 11, 12], over=11)
+    vault = home.vault()
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "store", lambda *_: (_ for _ in ()).throw(OSError("a power cut")))
+        with pytest.raises(OSError, match="power cut"):
+            vault.answer(query(0))
+    home.over = 12
+    seen().clear()
+    assert released(vault, 0).units == 2
+    assert seen() == [10, 11]
+    assert home.ledger.spending().charges == 1
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
+    """The days of the records that releases are computed from."""
+    from sottovoce.vault.programs.gradient import GradientSum
+
+    days: list[int] = []
+    compute = GradientSum.compute
+
+    def watched(self: GradientSum, asked: Query, held: Records) -> object:
+        assert held.windows is not None
+        days.extend(held.windows.tolist())
+        return compute(self, asked, held)
+
+    monkeypatch.setattr(GradientSum, "compute", watched)
+    return lambda: days
