@@ -37,6 +37,10 @@ soak: setup  ## the long tests, with dozens of processes
 storm: setup  ## fleets of every learner under any mix of faults, every law asserted: make storm SEEDS=10000
 	$(BIN)/python -m tests.storm --seeds $(SEEDS)
 
+.PHONY: year
+year: setup  ## a year of London's meters in ten minutes, forecast day by day, into dist/year; needs its data
+	$(BIN)/python -m tests.year
+
 .PHONY: neighbours
 neighbours: setup  ## ten thousand neighbours of everything that is proved; hours. Fewer: make neighbours PAIRS=100
 	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m soak -s tests/neighbours

@@ -147,7 +147,8 @@ def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) 
     if seconds < 1 or _SECONDS % seconds:
         raise DataError(f"{origin}: half hours cannot be made of windows of {seconds} s: choose 1800 s or a part of it")
     parts = _SECONDS // seconds
-    split = _whole(wh, first, parts).reshape(len(wh), -1, parts)
+    padded = _whole(wh, first, parts)
+    split = padded.reshape(len(wh), padded.shape[1] // parts, parts)  # a feed that is new has no meter yet
     whole = np.add.reduce(split, axis=2)
     return np.where((split >= 0).all(axis=2), whole, _MISSING), first // parts
 

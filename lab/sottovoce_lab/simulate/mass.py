@@ -89,7 +89,7 @@ class PushSumMass:
         if answer is None or isinstance(answer, Refused):
             return 0
         schedule = cast(PushSum, happening.device.learner).schedule
-        moved = numerator - contribution(schedule, before, answer.value, answer.step)
+        moved = numerator - contribution(schedule, before, answer.value, answer.step, answer.units)
         moves[before.step] = np.clip(moved, -MAX_NUMERATOR, MAX_NUMERATOR) - numerator
         return moves[before.step]
 

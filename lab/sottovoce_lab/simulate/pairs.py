@@ -61,7 +61,7 @@ class PairwiseSum:
                 if move is None or not any(one is move for one in given):
                     return _MADE_UP
                 expected = np.clip(before.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
-            case "answer" | "receive" | "confirm":
+            case "answer" | "receive" | "confirm" | "over":
                 pass
             case _:  # a beat
                 taken = before.answer is not None and not isinstance(before.answer, Refused)
@@ -82,5 +82,6 @@ def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
     if before.answer is None or isinstance(before.answer, Refused):
         return before.numerator
     schedule = cast(Pairwise, happening.device.learner).schedule
-    moved = contribution(schedule, before, before.answer.value, before.answer.step)
+    answer = before.answer
+    moved = contribution(schedule, before, answer.value, answer.step, answer.units)
     return cast(NDArray[np.int64], np.clip(before.numerator - moved, -MAX_NUMERATOR, MAX_NUMERATOR))

@@ -102,6 +102,14 @@ class Simulation:
         """Start a killed device from its store."""
         self._start(self.devices[node])
 
+    def over(self, node: str, window: int) -> None:
+        """A window of the records that a device follows is over; one that is down hears nothing."""
+        device = self.devices[node]
+        if device.core is not None:
+            actions = device.core.over(window, self.now)
+            self._saw("over", device)
+            self._perform(device, actions)
+
     def _starter(self, device: Device, life: int) -> Callable[[], None]:
         return lambda: self._start(device) if device.life == life else None
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.vault_here import vault_here
+from sottovoce.agent.vault_here import records_here, vault_here
 from sottovoce.algorithms.family import budget_of, family_of
-from sottovoce.config import checked
+from sottovoce.config import DataSection, checked
 from sottovoce.data.feed import Window, WindowStore
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
@@ -85,3 +85,16 @@ def test_the_days_that_a_feed_has_kept_reach_the_vault_as_windows(tmp_path: Path
     assert all_days == np.sum(parts, axis=0).tolist(), "a sum over days is made of the days' own clipped sums"
     assert any(all_days)
     assert not any(total([20_004, 29_999]))
+
+
+def test_a_feed_that_is_new_has_no_records_yet(tmp_path: Path) -> None:
+    WindowStore(tmp_path / "windows.db", 1800, keep_days=400).close()
+    data = DataSection(
+        source=f"feed:mqtt://127.0.0.1:1883#store={tmp_path / 'windows.db'}",
+        features=10,
+        classes=1,
+        expected_records=44,
+        transform="none",
+        windows=(20_000, 29_999),
+    )
+    assert len(records_here(data)) == 0

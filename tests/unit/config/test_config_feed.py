@@ -156,7 +156,7 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "named"),
+    "old, new, named",
     [
         ("expected_records = 100", "expected_records = 10000", r"data\.expected_records: with a feed, whose days"),
         ("home.example:1884", "home.example:1884#test=0.25", r"data\.source: a feed is learnt from for as long"),

@@ -39,7 +39,6 @@ class Course(Protocol):
     def learnt(self) -> int | None:  # noqa: D102
         ...
 
-
     @property
     def asked(self) -> bytes | None:  # noqa: D102
         ...

@@ -1,0 +1,90 @@
+"""`make year`: homes of London learn from their meters for a year, and what that was like, in words and a picture.
+
+python -m tests.year [--homes N] [--epsilon E] [--seed S] [--days D] [--out DIR]
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.integration.test_feed_london import LONDON
+from tests.year.run import Outcome, Plan, Year
+
+NAMES = ("persistence", "own", "pooled", "fleet")
+
+
+def table(outcome: Outcome) -> str:
+    """Mean absolute errors in kWh by month, as Markdown."""
+    lines = ["| days | " + " | ".join(NAMES) + " | fleet / persistence |", "| --- |" + " --- |" * 5]
+    for month, errors in enumerate(outcome.months):
+        means = [errors.mean(name) for name in NAMES]
+        cells = " | ".join(f"{mean:.4f}" for mean in means)
+        lines.append(f"| {10 + 30 * month} to {39 + 30 * month} | {cells} | {means[-1] / means[0]:.3f} |")
+    return "\n".join(lines)
+
+
+def drawn(outcome: Outcome, path: Path) -> None:
+    """The same as a picture."""
+    from sottovoce.observe.pages.pyplot import pyplot
+
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name in NAMES:
+        axes.plot(
+            [25 + 30 * i for i in range(len(outcome.months))], [one.mean(name) for one in outcome.months], label=name
+        )
+    axes.set_xlabel("day of the year")
+    axes.set_ylabel("mean absolute error, kWh in a half hour")
+    axes.legend()
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def homes(count: int, seed: int) -> NDArray[np.int64]:
+    """So many of London's homes, each at least 50 Wh a half hour on average."""
+    year = np.load(LONDON)["wh"].astype(np.int64)
+    able = np.flatnonzero(np.where(year >= 0, year, 0).mean(axis=1) > 50)
+    chosen: NDArray[np.int64] = year[np.random.default_rng(seed).choice(able, count, replace=False)]
+    return chosen
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--homes", type=int, default=40)
+    parser.add_argument("--epsilon", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--out", type=Path, default=Path("dist/year"))
+    asked = parser.parse_args()
+    if not LONDON.exists():
+        print(f"the London data are not at {LONDON}")
+        return 1
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:
+        plan = Plan(days=asked.days, epsilon=asked.epsilon, seed=asked.seed)
+        outcome = Year(homes(asked.homes, asked.seed)[:, : asked.days * 48], Path(directory), plan).run()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    (asked.out / "year.md").write_text(table(outcome) + "\n")
+    months = [{name: one.mean(name) for name in NAMES} for one in outcome.months]
+    (asked.out / "year.json").write_text(json.dumps({"months": months, "spent": outcome.spent, "steps": outcome.steps}))
+    drawn(outcome, asked.out / "year.svg")
+    print(table(outcome))
+    print(
+        f"{asked.homes} homes, ε = {asked.epsilon:g} a day, {outcome.cuts} power cuts, {outcome.messages} messages, "
+        f"steps {min(outcome.steps)} to {max(outcome.steps)}, ε of the day charged most {max(outcome.spent):.4f}, "
+        f"files {max(outcome.bytes) / 1e6:.1f} MB at most; {(time.monotonic() - began) / 60:.1f} min"
+    )
+    for words in outcome.wrong:
+        print(words)
+    return bool(outcome.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

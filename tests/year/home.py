@@ -1,0 +1,159 @@
+"""One home: a meter whose messages its feed reduces, and the device that learns from them, with its files on a disk."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.home.sources import sources
+from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.vault_here import LEDGER, records_here
+from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
+from sottovoce.days import DAY, last_day_over
+from sottovoce.vault import Followed, Ledger, SeededNoise, Vault, build
+from sottovoce_lab.simulate.device import Device
+
+from tests.unit.learners.support import Stamp
+
+HALF_HOUR = 1800
+PERIOD = 3600.0
+
+
+def configured(directory: Path, first: int, epsilon: float) -> AgentConfig:
+    """As the how-to has it, and a period of an hour."""
+    return checked(
+        {
+            "agent": {"state": str(directory)},
+            "data": {
+                "source": f"feed:mqtt://127.0.0.1:1883#store={directory / 'windows.db'}",
+                "features": 10,
+                "classes": 1,
+                "transform": "none",
+                "expected_records": 44,
+                "windows": [first, first + 3652],
+            },
+            "learner": {"model": "ridge", "period": PERIOD},
+            "privacy": {"epsilon": epsilon, "unit": "window"},
+            "feed": {
+                "store": str(directory / "windows.db"),
+                "meters": [{"name": "house", "format": "glow", "names": {"device": "house"}, "longest_gap": 1800}],
+            },
+        },
+        "year",
+    )
+
+
+class Home:
+    """Everything of it that a power cut ends is made anew by `start`.
+
+    Args:
+        name: of the device.
+        directory: its own.
+        wh: int64[half hours] from midnight of the first day, Wh; -1 where nothing is known.
+        first: number of that day.
+        wall: seconds of Unix time, as they are; the device's own clock may be wrong.
+        epsilon: what a day may cost.
+        seed: of its noise.
+
+    Attributes:
+        device: for the simulation.
+        skew: how far its clock is ahead, seconds.
+        up: whether it has power.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        wh: NDArray[np.int64],
+        *,
+        first: int,
+        wall: Callable[[], float],
+        epsilon: float,
+        seed: int,
+    ) -> None:
+        directory.mkdir()
+        self._directory = directory
+        self._first = first
+        self._counter = np.cumsum(np.concatenate([[4_000_000], np.maximum(wh, 0)])).tolist()
+        self._known = (wh >= 0).tolist()
+        self._wall = wall
+        self._noise = SeededNoise(seed)
+        self.config = configured(directory, first, epsilon)
+        self._family = family_of(self.config)
+        learner, self._codec = self._family.learner(name, Stamp(), ())
+        Ledger.create(directory / LEDGER, name, budget_of(self.config))
+        self.skew, self.up = 0.0, False
+        self._windows: WindowStore
+        self._meter: Meter
+        self.open_feed()
+        vault, store = self._opened(name, learner)
+        self.device = Device(name, learner, store, vault)
+
+    def _opened(self, name: str, learner: object) -> tuple[Vault, SqliteStore]:
+        ledger = Ledger.open(self._directory / LEDGER, name, budget_of(self.config))
+        vault = build(
+            records=records_here(self.config.data),
+            kernel=self._family.kernel,
+            terms=self._family.terms,
+            ledger=ledger,
+            noise=self._noise,
+            followed=Followed(lambda: records_here(self.config.data), lambda: last_day_over(self.now)),
+        )
+        return vault, SqliteStore(self._directory, learner, self._codec, vault.spending().releases)  # type: ignore[arg-type]
+
+    @property
+    def now(self) -> float:
+        """By its own clock, seconds of Unix time."""
+        return self._wall() + self.skew
+
+    @property
+    def over(self) -> int | None:
+        """The last day that is over, by its own clock, of those that may be learnt from."""
+        day = last_day_over(self.now)
+        return day if day is not None and day >= self._first else None
+
+    def open_feed(self) -> None:
+        """Its feed starts: what it knew of readings is gone."""
+        (source,) = sources(self.config.feed)
+        self._meter = Meter(source, HALF_HOUR)
+        self._windows = WindowStore(self._directory / "windows.db", HALF_HOUR, keep_days=400)
+        self.up = True
+
+    def close(self) -> None:
+        """A power cut, or the end: nothing is finished, nothing is flushed."""
+        self._windows.close()
+        self.device.vault.close()
+        self.device.store.close()  # type: ignore[attr-defined]
+        self.up = False
+
+    def start(self) -> None:
+        """Power is back."""
+        self.open_feed()
+        self.device.vault, self.device.store = self._opened(self.device.id, self.device.learner)
+
+    def listen(self, begin: int, end: int) -> None:
+        """The meter says what it counts when these half hours begin, of all since the first day; its feed keeps it."""
+        kept: list[Window] = []
+        for place in range(begin, end):
+            if not (self._known[place - 1] if place else True):
+                continue  # nobody heard it
+            at = float(self._first * DAY + place * HALF_HOUR)
+            energy = {"import": {"cumulative": self._counter[place] / 1000}}
+            said = {
+                "electricitymeter": {
+                    "timestamp": np.datetime64(int(at), "s").item().isoformat() + "Z",
+                    "energy": energy,
+                }
+            }
+            kept += self._meter.take(
+                Arrival("glow/house/SENSOR/electricitymeter", json.dumps(said).encode(), False, at, at)
+            )
+        self._windows.write(kept, {})
+
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.stat().st_size for file in self._directory.iterdir())

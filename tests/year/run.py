@@ -1,0 +1,265 @@
+"""The year: what happens on which day, and what must hold on every one of them."""
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.accounting.units import Units
+from sottovoce.agent.vault_here import LEDGER
+from sottovoce.data.forecast import forecast_dataset, told
+from sottovoce.days import DAY, NOT_BEFORE
+from sottovoce.vault import Ledger
+from sottovoce_lab.simulate.faults import Faults
+from sottovoce_lab.simulate.simulation import Simulation
+
+from tests.year.home import HALF_HOUR, PERIOD, Home
+
+FIRST = int(NOT_BEFORE // DAY)
+"""Number of the first day: 1 January 2026."""
+
+BEFORE = 10
+"""Days that feeds have kept when agents start."""
+
+_A_DAY = DAY // HALF_HOUR
+_MONTH = 30
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens, beside the days.
+
+    Attributes:
+        days: how long it lasts.
+        epsilon: what a day may cost.
+        cuts: power cuts that a home has in a year, on average; each is over within four hours.
+        away: homes without power for two weeks.
+        late: homes that join after a third of it.
+        wrong_clocks: homes whose clock is wrong for a day in the middle: every other one behind by 400 days, or ahead.
+        seed: of everything random.
+    """
+
+    days: int = 365
+    epsilon: float = 2.0
+    cuts: float = 6.0
+    away: int = 5
+    late: int = 2
+    wrong_clocks: int = 2
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Errors:
+    """Sums of absolute errors in kWh, and of records, by who predicts."""
+
+    total: dict[str, float] = field(default_factory=dict)
+    records: int = 0
+
+    def add(self, predicted: dict[str, NDArray[np.float64]], true: NDArray[np.float64]) -> None:
+        self.records += len(true)
+        for name, energies in predicted.items():
+            self.total[name] = self.total.get(name, 0.0) + float(np.abs(energies - true).sum())
+
+    def mean(self, name: str) -> float:
+        return self.total[name] / self.records
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a year was like.
+
+    Attributes:
+        months: errors of forecasts of each thirty days, of days that nobody had learnt from.
+        steps: private steps of each home.
+        spent: the most that any day of each home was charged, ε.
+        bytes: of all files of each home, at the end.
+        commits: of the states of all homes.
+        messages: that were sent.
+        cuts: power cuts.
+        wrong: what did not hold; empty where everything did.
+    """
+
+    months: list[Errors] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    spent: list[float] = field(default_factory=list)
+    bytes: list[int] = field(default_factory=list)
+    messages: int = 0
+    cuts: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+class Year:
+    """A fleet of homes and a calendar.
+
+    Args:
+        wh: int64[homes, half hours] of whole days, -1 where nothing is known.
+        directory: for their files.
+        plan: what happens.
+    """
+
+    def __init__(self, wh: NDArray[np.int64], directory: Path, plan: Plan) -> None:
+        self._plan = plan
+        self._directory = directory
+        self._random = random.Random(plan.seed)
+        self._now = 0.0
+        self._records = [_by_day(row) for row in wh]
+        self._homes = [
+            Home(
+                f"home{i:02}",
+                directory / f"home{i:02}",
+                row,
+                first=FIRST,
+                wall=lambda: FIRST * DAY + self._now,
+                epsilon=plan.epsilon,
+                seed=1000 * plan.seed + i,
+            )
+            for i, row in enumerate(wh)
+        ]
+        names = [home.device.id for home in self._homes]
+        for home in self._homes:
+            home.device.peers = tuple(name for name in names if name != home.device.id)
+        self._simulation = Simulation(
+            [home.device for home in self._homes], faults=Faults(loss=0.05, delay=1.0), period=PERIOD, seed=plan.seed
+        )
+        self._heard = [0] * len(self._homes)
+        self._outcome = Outcome()
+
+    def run(self) -> Outcome:
+        """All of it."""
+        late = self._homes[len(self._homes) - self._plan.late :]
+        away = self._homes[: self._plan.away]
+        wrong = self._homes[self._plan.away : self._plan.away + self._plan.wrong_clocks]
+        joined, mistaken, left = (round(self._plan.days * share) for share in (0.33, 0.52, 0.56))
+        for day in range(BEFORE):
+            self._listen(day + 1)
+        self._now = BEFORE * DAY
+        self._simulation.start()
+        for home in late:
+            self._cut(home)
+        for day in range(BEFORE, self._plan.days):
+            self._measure(day)
+            if day == joined:
+                for home in late:
+                    self._back(home)
+            if day == left:
+                for home in away:
+                    self._cut(home)
+            if day == min(left + 14, self._plan.days - 2):
+                for home in away:
+                    self._back(home)
+            for i, home in enumerate(wrong):
+                home.skew = (-1) ** (i + 1) * 400.0 * DAY if day == mistaken else 0.0
+            self._day(day)
+        return self._ended()
+
+    def _day(self, day: int) -> None:
+        """From one midnight to the next."""
+        cuts = [home for home in self._homes if home.up and self._random.random() < self._plan.cuts / 365]
+        hours = {home.device.id: self._random.randrange(0, 20) for home in cuts}
+        for hour in range(24):
+            if hour == 0 or self._plan.wrong_clocks:
+                self._tell()
+            for home in cuts:
+                if home.up and hours[home.device.id] == hour:
+                    self._outcome.cuts += 1
+                    self._cut(home)
+                elif not home.up and hour == hours[home.device.id] + self._random.randrange(1, 4):
+                    self._back(home)
+            self._pass(day * DAY + (hour + 1) * _HOUR)
+            if hour % 6 == 5:
+                self._listen(day + (hour + 1) / 24)
+        for home in cuts:
+            if not home.up:
+                self._back(home)
+
+    def _pass(self, until: float) -> None:
+        """Let time pass, in seconds of the year."""
+        self._now = until
+        self._simulation.run_until(until - BEFORE * DAY)
+
+    def _tell(self) -> None:
+        """As a day watch does: what is over, by each home's own clock."""
+        for home in self._homes:
+            core = home.device.core
+            if home.up and core is not None and home.over is not None and home.over != core.state.over:
+                self._simulation.over(home.device.id, home.over)
+
+    def _listen(self, until: float) -> None:
+        """The meters have counted up to here, in days."""
+        end = round(until * _A_DAY)
+        for i, home in enumerate(self._homes):
+            if home.up:
+                home.listen(self._heard[i], end + 1)
+            self._heard[i] = end + 1
+
+    def _cut(self, home: Home) -> None:
+        self._simulation.kill(home.device.id)
+        home.close()
+
+    def _back(self, home: Home) -> None:
+        home.start()
+        self._simulation.restart(home.device.id)
+        self._tell()
+
+    def _measure(self, day: int) -> None:
+        """Forecasts of a day that has not been, by each home's own model."""
+        month = (day - BEFORE) // _MONTH
+        if month == len(self._outcome.months):
+            self._outcome.months.append(Errors())
+            self._refit(day)
+        for i, home in enumerate(self._homes):
+            rows = self._records[i].get(day)
+            if rows is None or home.device.model is None:
+                continue
+            models = {"fleet": home.device.model, "own": self._own[i], "pooled": self._pooled}
+            predicted = {name: told(rows, rows[:, :-1] @ model) for name, model in models.items()}
+            predicted["persistence"] = told(rows, np.zeros(len(rows)))
+            self._outcome.months[month].add(predicted, told(rows, rows[:, -1]))
+
+    def _refit(self, day: int) -> None:
+        """What least squares make of all days so far: of one home's own, and of all of them, which nobody may see."""
+        before = [
+            np.vstack([rows for at, rows in home.items() if at < day] or [np.zeros((1, 10))]) for home in self._records
+        ]
+        self._own = [_fit(rows) for rows in before]
+        self._pooled = _fit(np.vstack(before))
+
+    def _ended(self) -> Outcome:
+        outcome, last = self._outcome, FIRST + self._plan.days - 1
+        outcome.messages = self._simulation.traffic.messages
+        jumped = {home.device.id for home in self._homes[self._plan.away :][1 : self._plan.wrong_clocks : 2]}
+        for home in self._homes:
+            name = home.device.id
+            core = home.device.core
+            assert core is not None
+            outcome.steps.append(core.state.step)
+            releases = home.device.vault.spending().releases
+            if releases != core.state.step:
+                outcome.wrong.append(f"{name}: its state says {core.state.step} steps, its ledger {releases} releases")
+            outcome.bytes.append(home.size())
+            home.close()
+            ledger = Ledger.read(self._directory / name / LEDGER)
+            spent = [ledger.spent(Units(((day, day),))) for day in range(FIRST, last + 1)]
+            ahead = ledger.spent(Units(((last, last + 3000),)))
+            ledger.close()
+            outcome.spent.append(max(spent))
+            if max(spent) > self._plan.epsilon:
+                outcome.wrong.append(f"{name}: a day was charged ε = {max(spent)}")
+            if ahead > 0 and name not in jumped:
+                outcome.wrong.append(f"{name}: a day that has not been over was charged")
+            if spent[-2] == 0.0:
+                outcome.wrong.append(f"{name}: the last day but one was not learnt from")
+        return outcome
+
+
+def _by_day(wh: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
+    """Records of one home, float64[n, 10] by day from the first."""
+    records = forecast_dataset(wh[np.newaxis], 0, HALF_HOUR, name="year", origin="year", share=0.0).records
+    assert records.windows is not None
+    return {int(day): records.features[records.windows == day] for day in np.unique(records.windows)}
+
+
+def _fit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0].astype(np.float64)

@@ -1,0 +1,31 @@
+"""A short year of made-up homes: what `make year` plays with those of London."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.loads import half_hours
+from tests.year.run import BEFORE, Plan, Year
+
+DAYS = 40
+
+
+@pytest.mark.timeout(200)
+def test_homes_learn_for_as_long_as_their_meters_go_on(tmp_path: Path) -> None:
+    wh = half_hours(7, DAYS, 3).astype(np.int64)
+    plan = Plan(days=DAYS, cuts=40.0, away=1, late=1, wrong_clocks=2)
+    outcome = Year(wh, tmp_path, plan).run()
+    assert outcome.wrong == []
+    assert outcome.cuts > 0
+    steady = outcome.steps[plan.away + plan.wrong_clocks : -plan.late]
+    at_once = 24  # of 48, one an hour, so that the last is of the first day too
+    assert set(steady) == {at_once + DAYS - BEFORE - 2}, "and one for each day that ended since"
+    assert outcome.months[0].mean("fleet") < outcome.months[0].mean("persistence")
+
+
+def test_a_year_says_what_did_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.vault.vault.Vault._over", lambda _, event: event)  # days that have not come pay
+    wh = half_hours(3, 16, 3).astype(np.int64)
+    outcome = Year(wh, tmp_path, Plan(days=16, away=0, late=0, wrong_clocks=0)).run()
+    assert [words for words in outcome.wrong if "has not been over" in words]
