@@ -79,6 +79,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
             "central": "whoever sees the final model alone sees less; no number is claimed for it here",
         },
         "total": _total(family, statement) if not config.follows else _each_day(family, statement),
+        "heard": _heard(family),
         "not_covered": list(_NOT_COVERED),
         "left": _left(budget, spent),
         "renews": _renews(budget, follows=config.follows),
@@ -177,6 +178,14 @@ def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
         "spent_epsilon": spent.spending.promised_epsilon,
         "charges": spent.spending.charges,
     }
+
+
+def _heard(family: Family) -> dict[str, Any] | None:
+    """How far what the device says can be heard beside its noise; null where nobody has worked that out."""
+    found = family.signal()
+    if found is None:
+        return None
+    return {"signal": found.signal, "noise": found.noise, "devices": found.devices, "words": found.words}
 
 
 def _each_day(family: Family, statement: PrivacyStatement) -> str:

@@ -25,6 +25,44 @@ Kept: TypeAlias = "tuple[PublishedRecord, ...]"
 Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
 
 
+@dataclass(frozen=True, slots=True)
+class SignalAndNoise:
+    """How far a device's own steps move a model in all, by what is public alone.
+
+    Attributes:
+        signal: length of the way, if all its records point the same way and nothing but the clip holds them back.
+        noise: length to which the noise alone leads, typically.
+    """
+
+    signal: float
+    noise: float
+
+    @property
+    def inert(self) -> bool:
+        """Whether nothing can be learnt from however many devices: a model's numbers are of another size."""
+        return self.signal < 0.1
+
+    @property
+    def devices(self) -> int:
+        """How many of them it takes until signal and noise are alike: their mean is as much less noisy."""
+        return max(1, math.ceil((self.noise / self.signal) ** 2)) if self.signal > 0 else 0
+
+    @property
+    def words(self) -> str:
+        """Both, in words."""
+        if self.inert:
+            return (
+                f"its records move the model by {self.signal:.2g} at most in all steps together, which is nothing: "
+                "clipped sums are divided by too much; raise learner.step_size or learner.clip"
+            )
+        if self.devices == 1:
+            return f"its records can move the model by {self.signal:.3g} in all, its noise by {self.noise:.3g}"
+        return (
+            f"its records can move the model by {self.signal:.3g} in all, its noise by {self.noise:.3g}: "
+            f"{self.devices:,} such devices are needed until both are alike, more until it is quiet"
+        )
+
+
 def _nothing() -> None:
     return None
 
@@ -41,6 +79,7 @@ class Family:
         keeps_records: whether published records are to be kept on the disk.
         facts: more about the algorithm for reports, JSON-ready.
         check: refuses what its learner cannot go on, with a ConfigError, before one is made.
+        signal: how far what a device says can be heard; None where nobody has worked that out.
     """
 
     model: Model
@@ -50,6 +89,7 @@ class Family:
     keeps_records: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = _nothing
+    signal: Callable[[], SignalAndNoise | None] = _nothing
 
 
 def family_of(config: AgentConfig, public: Records | None = None) -> Family:

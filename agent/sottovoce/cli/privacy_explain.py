@@ -105,6 +105,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"total         {found['total']}",
     ]
     lines += [f"{view:14}{words.removeprefix(view + ': ')}" for view, words in found["seen_by"].items()]
+    if found["heard"] is not None:
+        lines.append(f"heard         {found['heard']['words']}")
     lines += [f"not covered   {words}" for words in found["not_covered"]]
     if left["ledger"] is None:
         lines.append("left          no ledger was looked at; give --config for a device's own")

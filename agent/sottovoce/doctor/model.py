@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from sottovoce.agent.runnable import family_here
-from sottovoce.doctor.finding import Finding, ok
+from sottovoce.doctor.finding import Finding, ok, warning
 from sottovoce.doctor.subject import Subject
+
+_MANY = 1000  # devices: larger fleets know what they do
 
 
 def model(subject: Subject) -> Iterator[Finding]:
@@ -16,4 +18,11 @@ def model(subject: Subject) -> Iterator[Finding]:
     if subject.config is None:
         return
     family, learner = family_here(subject.config), subject.config.learner
+    heard = family.signal()
+    if heard is not None and (heard.inert or heard.devices > _MANY):
+        yield warning(
+            f"inert: {heard.words}",
+            "a larger privacy.epsilon, a smaller privacy.unit or fewer learner.steps: `sottovoce privacy explain` says "
+            "what each gives",
+        )
     yield ok(f"{learner.chosen_model} of {learner.name}, {family.model.size:,} numbers: runs here")

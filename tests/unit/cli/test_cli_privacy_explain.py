@@ -42,6 +42,16 @@ def test_units_are_explained() -> None:
     assert "everything" in explained("--learner", "clipd2p", "--unit", "device")["unit"]
 
 
+def test_what_can_be_heard_of_a_device_is_said() -> None:
+    """K steps of C each, against their noise: a unit that is the whole device says as much as one record would."""
+    by_record, by_device = (explained("--learner", "clipd2p", "--unit", unit)["heard"] for unit in ("record", "device"))
+    assert by_record["signal"] > by_record["noise"]
+    assert by_device["signal"] * 50 < by_device["noise"]
+    assert by_device["devices"] == pytest.approx((by_device["noise"] / by_device["signal"]) ** 2, rel=0.01)
+    assert f"{by_device['devices']:,} such devices" in by_device["words"]
+    assert explained("--learner", "golf")["heard"] is None
+
+
 def test_what_is_left_is_the_ledgers(tmp_path: Path) -> None:
     device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a")
     device.configure()

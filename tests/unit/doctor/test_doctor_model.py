@@ -44,3 +44,24 @@ def test_a_path_that_is_too_long_for_a_socket(fleet: Fleet, tmp_path: Path) -> N
     device = new_device(fleet, deep / "device").configure()
     with pytest.raises(ConfigError, match="too long for a local socket"):
         worst(agent(subject(device)))
+
+
+@pytest.mark.parametrize(
+    "privacy, learner, words",
+    [
+        ({"epsilon": 2.0}, {}, None),
+        ({"epsilon": 0.2, "unit": "device"}, {}, "such devices are needed"),
+        ({"epsilon": 2.0, "unit": "device"}, {"step_size": 0.1}, "which is nothing"),
+    ],
+)
+def test_what_cannot_be_heard_is_said_before_anything_is_learnt(
+    device: Device, privacy: dict[str, Any], learner: dict[str, Any], words: str | None
+) -> None:
+    device.configure(privacy=privacy, learner=learner)
+    found = worst(model(subject(device)))
+    if words is None:
+        assert found.level == Level.OK
+    else:
+        assert found.level == Level.WARNING
+        assert found.what.startswith("inert: its records")
+        assert words in found.what

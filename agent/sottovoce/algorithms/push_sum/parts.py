@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
+from sottovoce.algorithms.family import Family, Kept, Made, SignalAndNoise, kernel_of, settings_of
 from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
+from sottovoce.algorithms.push_sum.signal import signal_and_noise
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.normalisation import Rule
@@ -30,6 +31,7 @@ _HELD_NUMBERS = 2**22
 _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
+_WHOLE_REGRESSION = 0.08  # of a device, for each record that it is expected to hold
 _UNCLIPPED_GRAPH = 0.1
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them
 
@@ -70,7 +72,11 @@ def family(config: AgentConfig) -> Family:
         return push_sum, PushSumCodec(push_sum)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
-    return Family(kernel, kernel, terms, made)
+
+    def signal() -> SignalAndNoise | None:
+        return signal_and_noise(config, schedule_of(config, kernel.size), _clip(config))
+
+    return Family(kernel, kernel, terms, made, signal=signal)
 
 
 def _check_size(learner: PushSumSettings, size: int) -> None:
@@ -111,7 +117,8 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     learner, privacy = settings_of(config, PushSumSettings), config.privacy
     if learner.algorithm.noiseless:
         return math.inf
-    longest = schedule.step_size * _clip(config)
+    whole = 1.0 if config.unit == "device" or config.follows else schedule.expected_records  # of units, at most
+    longest = schedule.step_size / schedule.expected_records * whole * _clip(config)
     if math.isinf(privacy.epsilon) or learner.steps == 0:
         return longest
     mu = gaussian_mu(privacy.epsilon, privacy.delta)
@@ -198,7 +205,9 @@ def step_size(config: AgentConfig, size: int) -> float:
     if config.follows and learner.step_size is None:
         return _REGRESSION
     if config.data.classes == 1 and learner.step_size is None:
-        return _bounded(config, size, _NOISY_REGRESSION, _REGRESSION)
+        whole = config.unit == "device"  # whose one clipped sum says where to, and hardly how far
+        largest = _WHOLE_REGRESSION * config.data.expected_records if whole else _REGRESSION
+        return _bounded(config, size, _NOISY_REGRESSION, largest)
     if learner.name == "push-sum" and learner.step_size is None:
         usual = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
         return _UNCLIPPED.get(learner.chosen_model, usual)

@@ -1,0 +1,42 @@
+"""What a configuration can say at all: how far a device's records move a model, and how far its noise does."""
+
+import math
+from typing import TYPE_CHECKING
+
+from sottovoce.algorithms.family import SignalAndNoise, settings_of
+from sottovoce.algorithms.push_sum.settings import PushSumSettings
+from sottovoce.config import AgentConfig
+from sottovoce.vault import gaussian_mu
+
+if TYPE_CHECKING:
+    from sottovoce.algorithms.steps.public.descent import Schedule
+
+
+def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
+    """Of all K steps together; of records that are followed, of K that are over K windows each.
+
+    A step goes γ_t/B times a sum, which C per unit bounds, and its noise is √P C √K/μ long.
+
+    Args:
+        config: of an agent.
+        schedule: of its learner.
+        clip: C.
+
+    Returns:
+        None where batches are drawn, or nothing is clipped.
+    """
+    from sottovoce.algorithms.steps.public.descent import expected, rate
+
+    learner, privacy = settings_of(config, PushSumSettings), config.privacy
+    if learner.sampling != "full" or learner.fidelity == "paper" or learner.algorithm.noiseless or learner.steps == 0:
+        return None
+    windows = schedule.steps if schedule.follows else 1
+    units = {"record": schedule.expected_records, "device": 1.0}.get(config.unit)
+    if units is None:  # windows: as many as they would be with one record each, at most
+        units = float(windows) if schedule.follows else schedule.expected_records
+    paces = [rate(schedule, done, windows) / expected(schedule, windows) for done in range(schedule.steps)]
+    signal = clip * units * sum(paces)
+    if math.isinf(privacy.epsilon):
+        return SignalAndNoise(signal, 0.0)
+    length = clip * math.sqrt(schedule.size * schedule.steps) / gaussian_mu(privacy.epsilon, privacy.delta)
+    return SignalAndNoise(signal, length * math.sqrt(sum(pace**2 for pace in paces)))
