@@ -6,6 +6,7 @@ and an old one gets none back.
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -20,11 +21,17 @@ if TYPE_CHECKING:
     from sottovoce.accounting.sampled import SampledGaussian
 
 Part = tuple[float, float, "SampledGaussian | None"]  # μ² of the closed form, pure ε, the event where it is sampled
-Parts = Counter[Part]
+Parts = frozenset[tuple[Part, int]]
+"""Everything that a unit was charged, and how often."""
+
+_NOTHING: Parts = frozenset()
 
 
 class Tally:
     """Events by unit. It only grows.
+
+    Units that were charged alike stand together, as a run: a ledger of years has about one for each day. Only units
+    that are charged by themselves, such as records, stand apart.
 
     Args:
         delta: the δ at which ε is told.
@@ -32,26 +39,25 @@ class Tally:
 
     def __init__(self, delta: float) -> None:
         self._delta = delta
-        self._runs: dict[tuple[int, int], Parts] = {}
+        self._starts = [0]  # of runs, ascending; each ends where the next begins
+        self._runs = [_NOTHING]
         self._single: dict[int, Parts] = {}
-        self._known: dict[Part, Parts] = {}
 
     def add(self, event: Event) -> None:
         """Charge an event to the units it touches."""
         part = part_of(event)
         for first, last in event.units.spans:
-            if first < last:
-                self._runs.setdefault((first, last), Counter())[part] += 1
-            elif (parts := self._single.get(first)) is None:
-                # Most units that are charged alone are charged once: one object will do for all of them.
-                self._single[first] = self._known.setdefault(part, Counter({part: 1}))
-            else:
-                self._single[first] = parts + Counter({part: 1})
+            if first == last:
+                self._single[first] = _added(self._single.get(first, _NOTHING), part)
+                continue
+            for place in range(self._begun(first), self._begun(last + 1) if last < LAST else len(self._runs)):
+                self._runs[place] = _added(self._runs[place], part)
 
     def epsilon(self, units: Units = EVERY, event: Event | None = None) -> float:
         """ε of the unit charged most among `units`, after `event` too; rounded up, and infinite where nothing holds."""
-        extra = Counter([part_of(event)]) if event is not None else Counter()
-        seen = {frozenset((self._at(unit) + extra).items()) for span in units.spans for unit in self._risen(*span)}
+        seen = {parts for first, last in units.spans for parts in self._paid(first, last)}
+        if event is not None:
+            seen = {_added(parts, part_of(event)) for parts in seen}
         return max(_price(parts, self._delta) for parts in seen)
 
     def payable(self, event: Event, epsilon: float) -> Units | None:
@@ -59,53 +65,66 @@ class Tally:
 
         An event that touches every unit is paid for by all of them or not at all.
         """
+        part = part_of(event)
+
+        def pays(parts: Parts) -> bool:
+            return _within(_added(parts, part), epsilon, self._delta)
+
         if event.units == EVERY:
-            return EVERY if all(self._pays(unit, event, epsilon) for unit in self._risen(*EVERY.spans[0])) else None
+            return EVERY if all(pays(parts) for parts in self._paid(0, LAST)) else None
         spans: list[tuple[int, int]] = []
         for first, last in self._pieces(event.units):
-            if not self._pays(first, event, epsilon):
+            if not pays(self._at(first)):
                 continue
             if spans and spans[-1][1] == first - 1:
                 first = spans.pop()[0]
             spans.append((first, last))
         return Units(tuple(spans)) if spans else None
 
-    def _pays(self, unit: int, event: Event, epsilon: float) -> bool:
-        """Whether one unit's charges and this one are within ε."""
-        return _within(frozenset((self._at(unit) + Counter([part_of(event)])).items()), epsilon, self._delta)
+    def _begun(self, unit: int) -> int:
+        """The place of the run that begins with a unit; another is split where there is none."""
+        place = bisect_left(self._starts, unit)
+        if place == len(self._starts) or self._starts[place] != unit:
+            self._starts.insert(place, unit)
+            self._runs.insert(place, self._runs[place - 1])
+        return place
 
     def _at(self, unit: int) -> Parts:
         """All that one unit was charged."""
-        parts = Counter(self._single.get(unit, ()))
-        for (first, last), added in self._runs.items():
-            if first <= unit <= last:
-                parts += added
-        return parts
+        return _together(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
 
-    def _risen(self, first: int, last: int) -> Iterator[int]:
-        """Units of a run, one at least wherever some run begins: nowhere else has a unit more to pay."""
-        yield first
-        for start, _ in self._runs:
-            if first < start <= last:
-                yield start
+    def _paid(self, first: int, last: int) -> set[Parts]:
+        """What units of a run were charged, one of each kind at least."""
+        begin, end = bisect_right(self._starts, first) - 1, bisect_right(self._starts, last)
+        found = set(self._runs[begin:end])
         if first == last:
-            return
-        if self._runs.keys() <= {(0, LAST)}:  # then units charged alike have paid alike
-            unlike = {id(parts): unit for unit, parts in self._single.items() if first <= unit <= last}
-            yield from unlike.values()
-        else:
-            yield from (unit for unit in self._single if first <= unit <= last)
+            return {self._at(first)}
+        if end - begin == 1:  # then units charged alike have paid alike
+            alike = {parts for unit, parts in self._single.items() if first <= unit <= last}
+            return found | {_together(self._runs[begin], parts) for parts in alike}
+        return found | {self._at(unit) for unit in self._single if first <= unit <= last}
 
     def _pieces(self, units: Units) -> Iterator[tuple[int, int]]:
         """`units` in runs, within each of which all units have paid alike."""
         if all(first == last for first, last in units.spans):
             yield from units.spans
             return
-        edges = {edge for start, end in self._runs for edge in (start, end + 1)}
-        edges |= {edge for unit in self._single for edge in (unit, unit + 1)}
+        edges = {*self._starts, *(edge for unit in self._single for edge in (unit, unit + 1))}
         for first, last in units.spans:
             starts = [first, *sorted(edge for edge in edges if first < edge <= last)]
             yield from zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True)
+
+
+@lru_cache(maxsize=4096)
+def _added(parts: Parts, part: Part) -> Parts:
+    counted = dict(parts)
+    counted[part] = counted.get(part, 0) + 1
+    return frozenset(counted.items())
+
+
+@lru_cache(maxsize=4096)
+def _together(one: Parts, other: Parts) -> Parts:
+    return frozenset((Counter(dict(one)) + Counter(dict(other))).items())
 
 
 def part_of(event: Event) -> Part:
@@ -115,7 +134,7 @@ def part_of(event: Event) -> Part:
 
 
 @lru_cache(maxsize=1024)
-def _price(parts: frozenset[tuple[Part, int]], delta: float) -> float:
+def _price(parts: Parts, delta: float) -> float:
     """ε of one unit, rounded up: μ² adds up, so does pure ε, and what is sampled composes as losses do."""
     mu_squared, pure, sampled = _sums(parts)
     if not sampled or math.isinf(pure):
@@ -126,7 +145,7 @@ def _price(parts: frozenset[tuple[Part, int]], delta: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _within(parts: frozenset[tuple[Part, int]], epsilon: float, delta: float) -> bool:
+def _within(parts: Parts, epsilon: float, delta: float) -> bool:
     """Whether `_price` is at most ε; quick where releases are sampled, too."""
     mu_squared, pure, sampled = _sums(parts)
     if not sampled or math.isinf(pure):
@@ -136,7 +155,7 @@ def _within(parts: frozenset[tuple[Part, int]], epsilon: float, delta: float) ->
     return affordable(epsilon, mu_squared, pure, sampled, delta)
 
 
-def _sums(parts: frozenset[tuple[Part, int]]) -> tuple[float, float, "dict[SampledGaussian, int]"]:
+def _sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"]:
     """Σ μ², Σ ε, and how often each sampled event."""
     return (
         math.fsum(count * part[0] for part, count in parts),
