@@ -18,6 +18,9 @@ UNIT = 2.0**_UNIT_BITS  # units in 1.0
 MAX_NUMERATOR = 2**60
 """The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
 
+REMEMBERS = 0.25
+"""Of a step's length, for those that records are followed with: a model that forgets a season with it, forgets winter."""
+
 SHARE_BITS = 16
 """Of what is sent, unless it is configured."""
 
@@ -137,10 +140,13 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, u
 
 
 def rate(schedule: Schedule, done: int, units: int = 1) -> float:
-    """γ_t, of the step after `done` others; where records are followed, it falls until those at once are taken."""
+    """γ_t, of the step after `done` others; where records are followed, it is as the last at once for ever, but shorter."""
     largest = schedule.step_size
     if schedule.follows:
-        largest, done = min(largest, schedule.longest * expected(schedule, units)), min(done, schedule.at_once)
+        largest = min(largest, schedule.longest * expected(schedule, units)) * (
+            REMEMBERS if done >= schedule.at_once else 1
+        )
+        done = min(done, schedule.at_once)
     return largest * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
 
 
