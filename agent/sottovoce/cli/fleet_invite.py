@@ -1,4 +1,4 @@
-"""`sottovoce fleet invite`: a bundle for one new device, or a token that an enroller waits for."""
+"""`sottovoce fleet invite`: bundles for new devices, or a token that an enroller waits for."""
 
 import asyncio
 import signal
@@ -22,7 +22,13 @@ _LONGEST_SECONDS = 86_400  # whoever sees the token meanwhile may use it
 
 def invite(
     fleet: FleetDirectory = Path("fleet"),
-    out: Annotated[Path | None, typer.Option(help="Write a bundle here: everything one device needs.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a bundle here: everything one device needs; of a list, a directory.")
+    ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(help="Invite all devices of this CSV file, which then says which is which.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="List so many devices in the manifest.", show_default=False)] = None,
     serve: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Print a token, and wait here for the device that has it.")
     ] = None,
@@ -38,16 +44,26 @@ def invite(
     realm: Annotated[str, typer.Option(help="The broker's public name.")] = "main",
     valid: Valid = None,
 ) -> None:
-    """Invite one device: by a file for its SD card, or by a single-use token."""
+    """Invite a device, by a file for its SD card or by a single-use token; or many, by files."""
     from sottovoce.identity import open_fleet
 
     if (out is None) == (serve is None):
         raise UsageError("choose one: --out FILE for a bundle, or --serve HOST:PORT for a token")
     if out is not None and (qr or expires is not None):
         raise UsageError("--qr and --expires are of tokens; a bundle holds as long as its certificate: --valid")
+    if count is not None and manifest is None:
+        raise UsageError("--count lists devices in a file: name it with --manifest")
+    if manifest is not None and out is None:
+        raise UsageError("--manifest makes files: name a directory for them with --out")
     seeds = _seeds(seed or [], broker, realm)
     opened = open_fleet(fleet)
-    if out is not None:
+    if out is not None and manifest is not None:
+        from sottovoce.cli.fleet_manifest import bundles
+
+        names = bundles(opened, manifest, out, count, seeds, validity_of(valid))
+        typer.echo(f"{manifest}: {len(names)} devices; whoever has {out}/NAME.bundle is that device: carry each over,")
+        typer.echo("join there with `sottovoce fleet join --bundle NAME.bundle --state DIR`, and keep no copy.")
+    elif out is not None:
         _bundle(opened, out, seeds, validity_of(valid))
     else:
         _serve(fleet, opened, serve or "", expires or _EXPIRES, seeds, valid, _printer(qr))

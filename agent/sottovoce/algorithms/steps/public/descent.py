@@ -19,7 +19,7 @@ MAX_NUMERATOR = 2**60
 """The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
 
 REMEMBERS = 0.25
-"""Of a step's length, for those that records are followed with: a model that forgets a season with it, forgets winter."""
+"""Of a step's length, of those that follow records: with whole ones a model forgets by summer what winter was."""
 
 SHARE_BITS = 16
 """Of what is sent, unless it is configured."""
@@ -140,7 +140,7 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, u
 
 
 def rate(schedule: Schedule, done: int, units: int = 1) -> float:
-    """γ_t, of the step after `done` others; where records are followed, it is as the last at once for ever, but shorter."""
+    """γ_t, of the step after `done` others; where records are followed, it falls until those at once are taken."""
     largest = schedule.step_size
     if schedule.follows:
         largest = min(largest, schedule.longest * expected(schedule, units)) * (

@@ -1,0 +1,128 @@
+"""`sottovoce fleet invite --manifest FILE`: a bundle for each device of a list, which tell of one another."""
+
+import csv
+import io
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sottovoce.errors import UsageError
+
+if TYPE_CHECKING:  # every command is imported at every start; these are not
+    from sottovoce.identity import Fleet, Validity
+    from sottovoce.identity.invitation import Bundle, Seeds
+
+_COLUMNS = ("name", "address", "id", "bundle")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_MOST_DEVICES, _MOST_BYTES = 10_000, 2**21
+_TOLD = 8  # devices of the list that each is told of: from there on they find one another
+
+
+def bundles(
+    fleet: "Fleet", manifest: Path, out: Path, count: int | None, seeds: "Seeds", validity: "Validity | None"
+) -> list[str]:
+    """Bundles for all devices of a list; then the list says which device is which.
+
+    Args:
+        fleet: opened with its key.
+        manifest: CSV with a column `name`, and where devices listen, `address`, if that is known; without such a file
+            `count` devices are listed there.
+        out: directory for the bundles, NAME.bundle each.
+        count: how many devices there are; None for as many as are listed.
+        seeds: what all of them are told beside.
+        validity: of their certificates; 90 days from now by default.
+
+    Returns:
+        the names.
+
+    Raises:
+        UsageError: the list is none, or a bundle is there already; nothing was written.
+        IdentityError: something cannot be written.
+    """
+    from sottovoce.identity.files import replace
+    from sottovoce.identity.invitation import write_bundle
+    from sottovoce.identity.inviting import new_bundle
+
+    rows = _listed(manifest) if manifest.exists() else _new(manifest, count)
+    if count is not None and len(rows) != count:
+        raise UsageError(f"--count {count}: {manifest} lists {len(rows)} devices; leave --count out, or correct one")
+    files = [out / f"{row['name']}.bundle" for row in rows]
+    if (there := next((file for file in files if file.exists()), None)) is not None:
+        raise UsageError(f"{there} exists and is never overwritten: name another directory in --out")
+    made = [new_bundle(fleet, seeds, validity) for _ in rows]
+    told = [_told(made, rows, place, seeds) for place in range(len(rows))]
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for file, bundle in zip(files, told, strict=True):
+        write_bundle(file, bundle)
+    listed = [{**row, "id": one.id, "bundle": str(file)} for row, one, file in zip(rows, made, files, strict=True)]
+    replace(manifest, _written(listed).encode())
+    return [row["name"] for row in rows]
+
+
+def _told(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
+    """The bundle of one device, which is told of those that follow it in the list and have an address."""
+    import msgspec
+
+    from sottovoce.identity.invitation import MOST_SEEDS, Seed
+
+    after = [(place + i) % len(rows) for i in range(1, len(rows))]
+    others = [Seed(made[i].id, (rows[i]["address"],)) for i in after if rows[i]["address"]][:_TOLD]
+    known = {seed.id for seed in seeds.contacts}
+    contacts = (*seeds.contacts, *(seed for seed in others if seed.id not in known))[:MOST_SEEDS]
+    return msgspec.structs.replace(made[place], seeds=msgspec.structs.replace(seeds, contacts=contacts))
+
+
+def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
+    if count is None:
+        raise UsageError(f"{manifest} does not exist: write it with a column `name`, or say --count N to have it made")
+    if not 1 <= count <= _MOST_DEVICES:
+        raise UsageError(f"--count {count}: 1 to {_MOST_DEVICES} devices")
+    digits = len(str(count))
+    return [dict.fromkeys(_COLUMNS, "") | {"name": f"device-{i:0{digits}}"} for i in range(1, count + 1)]
+
+
+def _listed(manifest: Path) -> list[dict[str, str]]:
+    """The rows of a list."""
+    from sottovoce_bootstrap import Contact
+
+    from sottovoce.errors import MessageRefused
+
+    try:
+        if manifest.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{manifest} is too large for a list of devices")
+        reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
+        rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} | {"": str(None in row)} for row in reader]
+    except (OSError, UnicodeError, csv.Error) as error:
+        raise UsageError(f"{manifest} is no list of devices ({error}): write CSV with a column `name`") from error
+    unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
+    if unknown or "name" not in (reader.fieldnames or ()):
+        raise UsageError(f"{manifest}: its first line names the columns, of {', '.join(_COLUMNS)}; `name` is needed")
+    if not 1 <= len(rows) <= _MOST_DEVICES:
+        raise UsageError(f"{manifest}: lists {len(rows)} devices; 1 to {_MOST_DEVICES} can be invited")
+    seen: set[str] = set()
+    for line, row in enumerate(rows, start=2):
+        name, address = row["name"], row["address"]
+        if row.pop("") == "True" or not _NAME.fullmatch(name) or name in seen:
+            raise UsageError(
+                f"{manifest}, line {line}: {name!r} is no name for a device, or is there twice: letters, digits, "
+                "`-` and `_`, 64 at most"
+            )
+        seen.add(name)
+        if row["id"]:
+            raise UsageError(
+                f"{manifest}, line {line}: {name} has been invited: list new devices in a file of their own"
+            )
+        try:
+            if address:
+                Contact("a" * 32, (address,))
+        except MessageRefused as error:
+            raise UsageError(f"{manifest}, line {line}: {error}; write HOST:PORT or mqtt:REALM") from error
+    return rows
+
+
+def _written(rows: list[dict[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
