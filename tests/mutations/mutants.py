@@ -342,6 +342,16 @@ def read_as_planned(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Vault, "_read", lambda self, records, plan, event: read(self, records, plan, plan.event))
 
 
+def read_as_it_comes(patch: pytest.MonkeyPatch) -> None:
+    """Of records that are followed everything is read that has come, also what is of a day that is not over."""
+    read = Vault._read
+
+    def everything(self: Vault, records: Records, plan: Any, event: Any) -> Any:
+        return read(self, records, plan, event) if self._room.followed is None else None
+
+    patch.setattr(Vault, "_read", everything)
+
+
 def charged_to_the_next_window(patch: pytest.MonkeyPatch) -> None:
     """A window's release is charged to the window after it."""
     charge = Ledger.charge

@@ -97,6 +97,7 @@ OTHERS: list[tuple[Mutant, Catcher]] = [
     (mutants.numbered_by_place, neighbours("without-replacement", "record", "replace-one")),
     (mutants.numbered_by_place, neighbours("golf", "record", "replace-one")),
     (mutants.read_as_planned, neighbours("without-replacement", "record", "add-remove")),
+    (mutants.read_as_it_comes, neighbours("clipd2p", "window", "add-remove")),
     (mutants.charged_to_the_next_window, neighbours("stream", "window", "add-remove")),
     (mutants.noise_in_two_slots, neighbours("clipd2p", "record", "add-remove")),
     (mutants.seeded_noise, device_noise),

@@ -31,11 +31,13 @@ class Life:
         sides: the file of each world.
         changed: settings that are not the case's own.
         queries: what is asked, and after which step the device dies while answering.
+        over: the last window that is over at each question, by the device's clock; None where none is followed.
     """
 
     sides: tuple[list[Row], list[Row]]
     changed: dict[str, Any]
     queries: list[tuple[Query, str | None]]
+    over: list[int | None] | None = None
 
 
 def lives(case: Case, dice: random.Random) -> list[Life]:
@@ -56,6 +58,22 @@ def lives(case: Case, dice: random.Random) -> list[Life]:
         made.append(Life((left, right), changed, _questions(case, changed, len(left), dice)))
     # Equal records that are numbered one by one are told apart by their order alone: see vault/numbering.py.
     return made[:1] if case.enrolled and _coincide(made) else made
+
+
+def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
+    """The same lives; where windows are the unit, of every other seed's their records come window by window.
+
+    The device's clock is set now and then, back or ahead, or says nothing.
+    """
+    if case.unit != "window" or case.terms() is not None or seed % 2:
+        return made
+    dice, now = random.Random(seed + 2**32), WINDOWS[0] - 1
+    for life in made:
+        life.over = []
+        for _ in life.queries:
+            now = dice.choice((now, now, now + 1, now + 2, WINDOWS[0] - 1))
+            life.over.append(dice.choice((now, now, now, now, now + 400, now - 400, None)))
+    return made
 
 
 def _coincide(made: list[Life]) -> bool:

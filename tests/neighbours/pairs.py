@@ -30,7 +30,7 @@ from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.record_units import l1_units
 
 from tests.neighbours.cases import Case
-from tests.neighbours.lives import Life, lives
+from tests.neighbours.lives import Life, followed, lives
 from tests.neighbours.world import Seen, World
 
 
@@ -50,7 +50,7 @@ def play(case: Case, seed: int) -> float:
     dice = random.Random(seed)
     worlds = World(seed), World(seed)
     largest = 0.0
-    for life in lives(case, dice):
+    for life in followed(case, seed, lives(case, dice)):
         config = case.config(**life.changed)
         if not _started(worlds, life, config, case):
             continue
@@ -58,8 +58,9 @@ def play(case: Case, seed: int) -> float:
         assert worlds[0].statement is not None
         if worlds[0].statement.status is not Status.PROVED:
             continue
-        for query, crash in life.queries:
-            one, other = (world.ask(query, crash) for world in worlds)
+        for place, (query, crash) in enumerate(life.queries):
+            over = None if life.over is None else life.over[place]
+            one, other = (world.ask(query, crash, over) for world in worlds)
             largest = max(largest, compare(one, other))
     _require(worlds[0].charges() == worlds[1].charges(), "the ledgers hold different charges")
     return max(largest, whole(*worlds), whole(*worlds[::-1]))
@@ -70,7 +71,7 @@ def _started(worlds: tuple[World, World], life: Life, config: Any, case: Case) -
     failed = []
     for world, rows in zip(worlds, life.sides, strict=True):
         try:
-            world.start(config, rows, case.terms())
+            world.start(config, rows, case.terms(), follows=life.over is not None)
         except DataError as error:
             failed.append(str(error))
     _require(len(failed) != 1 and len(set(failed)) <= 1, "one world starts and the other does not")

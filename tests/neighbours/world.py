@@ -18,7 +18,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import Records, identified
 from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import LedgerError
-from sottovoce.vault import Ledger, SeededNoise, Terms, build
+from sottovoce.vault import Followed, Ledger, SeededNoise, Terms, build
 from sottovoce.vault.block_sampler import BlockSampler
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
@@ -110,9 +110,10 @@ class World:
     crash: str | None = None
     seen: Seen | None = None
     history: list[Seen] = field(default_factory=list)
+    over: int | None = None
 
-    def start(self, config: AgentConfig, rows: list[Row], terms: Terms | None = None) -> None:
-        """Build the vault as the product does, over these rows."""
+    def start(self, config: AgentConfig, rows: list[Row], terms: Terms | None = None, *, follows: bool = False) -> None:
+        """Build the vault as the product does, over these rows; of those that follow, what has come so far."""
         family = family_of(config)
         features = np.array([row.features for row in rows], dtype=np.float64).reshape(len(rows), config.data.features)
         labels = np.array([row.label for row in rows], dtype=np.int64)
@@ -128,6 +129,7 @@ class World:
             terms=terms or family.terms,
             ledger=self.ledger,
             noise=self.noise,
+            followed=Followed(lambda: self._come(records), lambda: self.over) if follows else None,
         )
         known = identified(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
@@ -137,9 +139,15 @@ class World:
         self.units = raw.windows if config.unit == "window" else room.records.units
         self.vault._room = replace(room, program=_Watched(self, room.program), ledger=_Dying(self, room.ledger))  # type: ignore[arg-type]
 
-    def ask(self, query: Query, crash: str | None = None) -> Seen:
+    def _come(self, records: Records) -> Records:
+        """Those of windows that are over, and of the one that is going on."""
+        assert records.windows is not None
+        return records.at(np.flatnonzero(records.windows <= (0 if self.over is None else self.over + 1)))
+
+    def ask(self, query: Query, crash: str | None = None, over: int | None = None) -> Seen:
         """The answer, or what the device had done when it died at this point."""
         assert self.ledger is not None
+        self.over = over
         self.seen, self.crash = Seen(query), crash
         self.noise.turn, self.noise.given = query.id, []
         self.noise.held = list(zip(self.identities, self.differing, strict=True))
