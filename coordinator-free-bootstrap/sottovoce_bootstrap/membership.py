@@ -118,6 +118,10 @@ class Membership:
         """The view, the freshest first."""
         return tuple(record for peer in self._view.ids if (record := self._view.get(peer)) is not None)
 
+    def known(self, now: float) -> tuple[tuple[PeerRecord, float], ...]:
+        """The newest record of everybody lately heard of, in the view or not, 1,024 at most, and its age in seconds."""
+        return tuple((sighting.record, max(0.0, now - sighting.born)) for sighting in self._view.known())
+
     @property
     def period(self) -> float:
         """Seconds between two exchanges that this device begins now; see sottovoce_bootstrap.rhythm."""

@@ -11,7 +11,7 @@ that has said it is leaving.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from sottovoce_bootstrap.contact import Network, prefix
@@ -46,6 +46,10 @@ class Sightings:
     def __len__(self) -> int:
         """How many devices are remembered."""
         return len(self._sightings)
+
+    def __iter__(self) -> Iterator[Sighting]:
+        """Each of them, who was heard of the longest ago first."""
+        return iter(self._sightings.values())
 
     def get(self, node_id: str) -> Sighting | None:
         """What is known of a device."""

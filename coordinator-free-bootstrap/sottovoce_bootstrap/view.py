@@ -56,6 +56,10 @@ class View:
         sighting = self._sightings.get(node_id)
         return None if sighting is None else sighting.record
 
+    def known(self) -> tuple[Sighting, ...]:
+        """Everybody lately heard of, in the view or not, who was heard of the longest ago first."""
+        return tuple(self._sightings)
+
     def drop(self, node_id: str) -> None:
         """Take somebody out who does not answer; an exchange may bring it back."""
         if node_id in self._ids:

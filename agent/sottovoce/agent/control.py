@@ -12,7 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class Controlled(Protocol):
 
 
 class ControlServer:
-    """Answers `status`, `model`, `describe`, `predict`, `stop` and `leave`.
+    """Answers `status`, `fleet`, `model`, `describe`, `predict`, `stop` and `leave`.
 
     Args:
         path: of the socket.
@@ -121,6 +121,8 @@ class ControlServer:
                 return await self._agent.leave()
             case b"status":
                 return self._agent.status()
+            case b"fleet":
+                return self._roster()
             case b"model":
                 model = self._agent.model
                 encoded = None if model is None else base64.b64encode(model.astype("<f8").tobytes()).decode()
@@ -133,7 +135,14 @@ class ControlServer:
             case line if line.startswith(b"{"):
                 return await self._prediction(line)
             case _:
-                return {"error": "ask status, model, describe, predict, stop or leave"}
+                return {"error": "ask status, fleet, model, describe, predict, stop or leave"}
+
+    def _roster(self) -> dict[str, Any]:
+        from sottovoce.agent.roster import Listing, roster
+
+        if "fault" in (status := self._agent.status()):
+            return status  # it is not at work, and has heard of nobody
+        return roster(cast(Listing, self._agent))
 
     def _description(self) -> dict[str, Any]:
         from msgspec import to_builtins

@@ -12,6 +12,7 @@ from sottovoce.cli.fleet_join import join
 from sottovoce.cli.fleet_options import FleetDirectory
 from sottovoce.cli.fleet_renew import renew
 from sottovoce.cli.fleet_revoke import revoke
+from sottovoce.cli.fleet_status import status
 from sottovoce.errors import UsageError
 
 app = typer.Typer(help="Make a fleet, let devices join, renew, revoke and show them.", no_args_is_help=True)
@@ -21,6 +22,7 @@ app.command("invite")(invite)
 app.command("join")(join)
 app.command("renew")(renew)
 app.command("revoke")(revoke)
+app.command("status")(status)
 
 
 @app.command()

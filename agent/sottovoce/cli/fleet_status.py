@@ -1,0 +1,95 @@
+"""`sottovoce fleet status`: the fleet as a joined device knows it, and who of it answers now."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_AT_ONCE = 64
+_HORIZON_PERIODS = 8  # after which nobody passes a record on
+_STATES = ("answers", "heard", "silent", "left", "revoked")
+"""answers: to a connection, now; heard: has no address to connect to, and was lately heard of."""
+
+
+def status(
+    state: Annotated[Path, typer.Option("--state", help="State directory of a device at work.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Show the fleet from a device at work: who answers, who is silent, left or revoked. No server is asked."""
+    from sottovoce.agent.control import ask
+
+    found = ask(state, "fleet")
+    reached = _reached(state, found)
+    now = datetime.now(UTC)
+    for device in found["devices"]:
+        device["state"], device["why"] = _judged(device, found, reached)
+        expires = device["certificate_expires"]
+        device["certificate_days"] = None if expires is None else (datetime.fromisoformat(expires) - now).days
+    found["count"] = {one: sum(device["state"] == one for device in found["devices"]) for one in _STATES}
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for line in _lines(found):
+        typer.echo(line)
+
+
+def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
+    """What keeps this device from each that has an address, in words; None for those that answer."""
+    from functools import partial
+
+    from sottovoce.doctor.contact import obstacle, obstacles, split
+    from sottovoce.doctor.credentials import device as credentials
+    from sottovoce.identity import peer_dns_name
+
+    asked = {
+        device["id"]: direct[0]
+        for device in found["devices"]
+        if not (device["leaving"] or device["revoked"])
+        and (direct := [one for one in device["endpoints"] if not one.startswith("mqtt:")])
+    }
+    identity, tls = credentials(state, list(asked))
+    checks = {
+        node: partial(obstacle, *split(address), tls, peer_dns_name(node, identity.fleet))
+        for node, address in asked.items()
+    }
+    nodes, answers = list(checks), dict[str, str | None]()
+    for begin in range(0, len(nodes), _AT_ONCE):
+        answers.update(obstacles({node: checks[node] for node in nodes[begin : begin + _AT_ONCE]}))
+    return answers
+
+
+def _judged(device: dict[str, Any], found: dict[str, Any], reached: dict[str, str | None]) -> tuple[str, str | None]:
+    if device["revoked"]:
+        return "revoked", None
+    if device["leaving"]:
+        return "left", None
+    if device["id"] in reached:
+        why = reached[device["id"]]
+        return ("answers", None) if why is None else ("silent", why)
+    if device["id"] == found["id"]:
+        return "answers", None
+    heard = device["heard_s"]
+    if heard is not None and heard <= _HORIZON_PERIODS * found["period_s"]:
+        return "heard", None
+    return "silent", "nothing was heard of it for longer than anybody passes on"
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    from sottovoce.cli.printable import printable
+
+    counted = ", ".join(f"{count} {state}" for state, count in found["count"].items() if count)
+    lines = [f"fleet {found['fleet']}: {len(found['devices'])} devices known: {counted}"]
+    for device in sorted(found["devices"], key=lambda device: (_STATES.index(device["state"]), device["id"])):
+        days, heard = device["certificate_days"], device["heard_s"]
+        facts = [
+            "this device" if device["id"] == found["id"] else "" if heard is None else f"heard {heard:.0f} s ago",
+            "" if days is None else f"certificate {days} d",
+            "another task" if device["same_task"] is False else "",
+            printable(device["why"] or ""),
+        ]
+        where = device["endpoints"][0] if device["endpoints"] else "-"
+        said = "; ".join(fact for fact in facts if fact)
+        lines.append(f"{device['state']:9} {device['id']}  {printable(where):24} {said}".rstrip())
+    return lines

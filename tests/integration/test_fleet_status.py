@@ -1,0 +1,63 @@
+"""`fleet status`: from any device at work, who of the fleet is there, without a server."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.identity import open_fleet
+
+from tests.integration.test_leaving import leave
+from tests.integration.test_peer_sampling_processes import UNHURRIED, finds, sampled
+from tests.integration.test_revocation import authority as authority
+from tests.integration.test_revocation import install, revoke
+from tests.support.devices import Device, new_device
+from tests.support.processes import document, running, sottovoce
+from tests.support.waiting import until
+
+
+def shown(device: Device) -> dict[str, Any]:
+    answered = sottovoce("fleet", "status", "--state", device.state, "--json")
+    assert answered.returncode == 0, answered.stderr
+    found: dict[str, Any] = document(answered.stdout)
+    return found
+
+
+def states(device: Device) -> dict[str, str]:
+    return {one["id"]: one["state"] for one in shown(device)["devices"]}
+
+
+@pytest.mark.timeout(300)
+def test_who_is_killed_revoked_or_has_left_is_seen_from_any_device(authority: Path, tmp_path: Path) -> None:
+    fleet, out = open_fleet(authority), tmp_path / "list"
+    devices = [new_device(fleet, tmp_path / f"d{i}", records=3) for i in range(6)]
+    for i, device in enumerate(devices):
+        sampled(device, [devices[(i + 1) % 6]], UNHURRIED)
+    with running(*devices) as agents:
+        for agent in agents:
+            others = [device for device in devices if device is not agent.device]
+            until(lambda agent=agent, others=others: finds(agent, others), "it knows everybody", 120.0)  # type: ignore[misc]
+        assert states(devices[0]) == {device.id: "answers" for device in devices}
+        assert agents[5].end(signal.SIGKILL) == -signal.SIGKILL
+        assert leave(agents[4])[0] == 0
+        killed = {devices[5].id: "silent", devices[4].id: "left"}
+        expected = {device.id: "answers" for device in devices[:4]} | killed
+        until(lambda: states(devices[1]) == expected, "who has left has said so", 30.0)
+        (silent,) = (one for one in shown(devices[2])["devices"] if one["state"] == "silent")
+        assert silent["why"] == "nobody listens there"
+        revoke(authority, devices[3], out=out)
+        install(devices[0], out)
+        expected[devices[3].id] = "revoked"
+        for device in devices[:3]:
+            until(lambda device=device: states(device) == expected, "everybody has been told", 30.0)  # type: ignore[misc]
+        words = sottovoce("fleet", "status", "--state", devices[0].state).stdout
+        assert words.startswith("fleet revoking: 6 devices known: 3 answers, 1 silent, 1 left, 1 revoked"), words
+        assert "this device" in words
+        for agent in agents[:3]:
+            assert agent.end() == 0
+
+
+def test_without_an_agent_it_says_so(authority: Path, tmp_path: Path) -> None:
+    device = new_device(open_fleet(authority), tmp_path / "d")
+    ended = sottovoce("fleet", "status", "--state", device.state)
+    assert (ended.returncode, "no agent answers there" in ended.stderr) == (7, True), ended.stderr
