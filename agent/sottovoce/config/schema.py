@@ -228,6 +228,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("data.windows", "declare the first and the last window: which have records is private")
         if self.data.classes == 1:
             self._check_regression()
+        if self.data.source.startswith("feed:") and not self.learner.algorithm.regression:
+            raise wrong("learner.name", f"a feed is forecast, which {self.learner.name} does not learn; {_able()}")
         if self.follows:
             self._check_followed()
         self._check_ceilings()
@@ -244,8 +246,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"
         if not learner.algorithm.regression:
-            able = ", ".join(name for name, known in ALGORITHMS.items() if known.regression)
-            raise wrong("learner.name", f"{why}, which {learner.name} does not learn; choose one of {able}")
+            raise wrong("learner.name", f"{why}, which {learner.name} does not learn; {_able()}")
         if learner.chosen_model != REGRESSION_MODEL and not has_graph(learner.chosen_model):
             raise wrong("learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}")
         if self.data.transform != "none":
@@ -295,6 +296,10 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         """Whether no ε is proved for what the learner does, so that its releases are charged as infinite."""
         learner = self.learner
         return learner.fidelity == "paper" and learner.algorithm.to_the_letter != "proved"
+
+
+def _able() -> str:
+    return f"choose one of {', '.join(name for name, known in ALGORITHMS.items() if known.regression)}"
 
 
 AgentConfig: TypeAlias = WholeConfig[LearnerSettings]
