@@ -6,11 +6,13 @@ from functools import partial
 from sottovoce.agent.home.sources import broker_settings, broker_url
 from sottovoce.config import AgentConfig
 from sottovoce.data.feed import summary
+from sottovoce.days import DAY
 from sottovoce.doctor.contact import obstacle, obstacles
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
+_EMPTY_DAYS = 30  # of a new home, which are many beside the days that it has
 _LATE_WINDOWS = 4  # ends of windows are written when the next reading comes in
 _RUN = "see that `sottovoce feed run` runs, and that the meter still publishes: `sottovoce feed show` counts refusals"
 
@@ -28,6 +30,7 @@ def feed(subject: Subject) -> Iterator[Finding]:
         )
     else:
         yield from _windows(config, subject.now.timestamp())
+        yield from _begun(config)
     settings = broker_settings(config, "doctor")
     what = obstacles({0: partial(obstacle, settings.host, settings.port, settings.tls)})[0]
     if what is None:
@@ -55,6 +58,20 @@ def _windows(config: AgentConfig, now: float) -> Iterator[Finding]:
     for meter in config.feed.meters:
         if meter.name not in found.meters:
             yield warning(f"meter {meter.name}: no window yet", _RUN)
+
+
+def _begun(config: AgentConfig) -> Iterator[Finding]:
+    """Days that may be learnt from, before the first that was kept."""
+    found = summary(config.feed.file, untouched=True)
+    if not config.follows or config.data.windows is None or not found.meters:
+        return
+    kept = min(first for _, first, _ in found.meters.values()) * found.seconds // DAY
+    if (empty := kept - config.data.windows[0]) > _EMPTY_DAYS:
+        yield warning(
+            f"data.windows begins {empty} days before the first that was kept: sums are divided by all of them, so "
+            "that this home says little at first",
+            f"of a new fleet, let it begin at {kept} on all devices; of an old one nothing needs to be done",
+        )
 
 
 def _long(seconds: float) -> str:

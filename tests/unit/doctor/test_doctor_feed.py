@@ -1,5 +1,6 @@
 """The home's meters, by the windows that they left and the broker that they come from."""
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -34,8 +35,11 @@ def broker() -> Iterator[socket.socket]:
         yield server
 
 
-def _subject(directory: Path, broker: socket.socket) -> Subject:
+def _subject(directory: Path, broker: socket.socket, empty: int = 0) -> Subject:
+    """A device that may learn from so many days before today, and from those that come."""
     config = configured(directory, f"mqtt://127.0.0.1:{broker.getsockname()[1]}", meters=_PLUG)
+    first = int(time.time() - 60) // 86_400 - empty
+    config.write_text(re.sub(r"windows = .*", f"windows = [{first}, 40000]", config.read_text()))
     return Subject(config, load(config))
 
 
@@ -54,6 +58,16 @@ def test_the_age_of_the_newest_window(tmp_path: Path, broker: socket.socket, min
     assert sorted({*before, tmp_path / "agent.toml"}) == sorted(tmp_path.iterdir()), (
         "SQLite leaves files where it reads"
     )
+
+
+@pytest.mark.parametrize("empty, warns", [(30, False), (31, True)])
+def test_days_before_the_first_that_was_kept_are_divided_by_too(
+    tmp_path: Path, broker: socket.socket, empty: int, warns: bool
+) -> None:
+    _windows(tmp_path, 1)
+    found = [finding for finding in feed(_subject(tmp_path, broker, empty)) if "data.windows" in finding.what]
+    assert [finding.level for finding in found] == [Level.WARNING] * warns
+    assert all(f"begins {empty} days before" in finding.what for finding in found)
 
 
 def test_no_windows_yet(tmp_path: Path, broker: socket.socket) -> None:
