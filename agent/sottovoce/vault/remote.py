@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused
-from sottovoce.errors import InternalError, LedgerError, LedgerUnwritable, PrivacyError, VaultAway
+from sottovoce.errors import DataError, InternalError, LedgerError, LedgerUnwritable, PrivacyError, VaultAway
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
@@ -123,6 +123,7 @@ class RemoteVault:
         Raises:
             VaultAway: the vault has gone and did not come back.
             LedgerError: its ledger failed; nothing was released.
+            DataError: its records cannot be read; nothing was charged.
         """
         if query.point.ndim != 1:
             return Refused(query.id, "query", "a point is a vector")
@@ -208,6 +209,10 @@ class RemoteVault:
                 raise LedgerUnwritable(reply.explanation)
             case "LedgerError":
                 raise LedgerError(reply.explanation)
+            case "VaultAway":
+                raise VaultAway(f"{self._path}: {reply.explanation}")
+            case "DataError":
+                raise DataError(f"{self._path}: {reply.explanation}")
             case "PrivacyError" | "user":
                 raise PrivacyError(f"{self._path}: {reply.explanation}")
             case _:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce.door import Query, Refused
-from sottovoce.errors import ConfigError, LedgerError, LedgerUnwritable, PrivacyError, SottovoceError
+from sottovoce.errors import ConfigError, DataError, LedgerError, LedgerUnwritable, PrivacyError, SottovoceError
 from sottovoce.vault import protocol
 from sottovoce.vault.admission import Admission
 from sottovoce.vault.budget import Budget
@@ -117,6 +117,12 @@ class VaultServer:
         except MalformedError as error:
             self._note("question-malformed", str(error))
             return Failed("malformed", str(error))
+        except DataError as error:  # which may say which record is wrong: its words do not leave the vault
+            self._note("question-failed", str(error))
+            passes = isinstance(error.__cause__, sqlite3.OperationalError | OSError)
+            return Failed(
+                "VaultAway" if passes else "DataError", "its records cannot be read now: look into the vault's log"
+            )
         except SottovoceError as error:
             self._note("question-failed", str(error))
             kind = next((kind for kind in _NAMED if isinstance(error, kind)), SottovoceError)

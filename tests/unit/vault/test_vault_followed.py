@@ -1,17 +1,23 @@
 """Records that grow while their vault is open: a window is charged when it is over, and not before."""
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sottovoce.accounting.units import Units
+from sottovoce.agent.waits import Waits
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release
-from sottovoce.errors import DataError
+from sottovoce.errors import DataError, VaultAway
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Followed, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.rooms.gradients import GradientTerms
+
+from tests.support.vaults import served, serving
 
 KERNEL = Softmax(3, 4)
 STEPS = 3
@@ -26,12 +32,14 @@ class Home:
         days: of each record that it has kept.
         over: the last day that is over.
         reads: how often its records were read.
+        broken: they cannot be, because of `cause`, if any.
     """
 
     days: list[int]
     over: int | None
     reads: int = 0
     broken: bool = False
+    cause: Exception | None = None
     ledger: Ledger = field(
         default_factory=lambda: Ledger.in_memory("meter-17", Budget(2.0, 1e-5, "window", "add-remove"))
     )
@@ -39,7 +47,7 @@ class Home:
     def records(self) -> Records:
         self.reads += 1
         if self.broken:
-            raise DataError("windows.db: these windows cannot be used")
+            raise DataError("windows.db: these windows cannot be used") from self.cause
         count = len(self.days)
         return Records(np.ones((count, 3)), np.zeros(count, dtype=np.int64), np.array(self.days, dtype=np.int64))
 
@@ -170,3 +178,24 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
 
     monkeypatch.setattr(GradientSum, "compute", watched)
     return lambda: days
+
+
+@pytest.mark.parametrize(
+    "cause, told", [(None, DataError), (sqlite3.OperationalError("database is locked"), VaultAway)]
+)
+def test_a_separate_vault_says_that_records_cannot_be_read_and_not_what_is_wrong_with_them(
+    tmp_path: Path, cause: Exception | None, told: type[Exception]
+) -> None:
+    home = Home(days=[10], over=10)
+    vault, path = home.vault(), tmp_path / "v.sock"
+    with serving(served(vault, "meter-17", home.ledger.budget), path):
+        remote = RemoteVault(path, owner="meter-17", budget=home.ledger.budget, patience=1.0, waits=Waits())
+        home.broken, home.cause = True, cause
+        with pytest.raises(told, match="cannot be read now: look into the vault's log") as refused:
+            remote.answer(query(0))
+        assert "windows.db" not in str(refused.value)
+        home.broken = False
+        answer = remote.answer(query(0))
+        assert not isinstance(answer, Refused)
+        assert answer.units == 1
+        remote.close()
