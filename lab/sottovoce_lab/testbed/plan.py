@@ -122,6 +122,8 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         DataError: the data cannot be read or dealt out.
     """
     data = load(options.data) if data is None else data
+    if options.data.startswith("feed:"):
+        options = _kept(options)
     if data.classes == 1:
         options = _of_regression(options, grouped=data.groups is not None)
     bounds = data.bounds
@@ -139,7 +141,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     tables: dict[str, dict[str, Any]] = {
         "agent": {"state": "."},
         "data": {
-            "source": options.data,
+            "source": "npz:dealt-out" if options.data.startswith("feed:") else options.data,
             "features": train.features.shape[1],
             "classes": data.classes,
             "expected_records": sum(map(len, parts)) / options.agents,
@@ -179,6 +181,13 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         apart=apart,
         gradient_bound=bound,
     )
+
+
+def _kept(options: Options) -> Options:
+    """What a feed has kept by now, dealt out as files, which no agent follows; a unit is a day as it is on a device."""
+    if ALGORITHMS[options.learner].unit != "record":
+        return options
+    return replace(options, settings={"privacy.unit": "window", **options.settings})
 
 
 def _of_regression(options: Options, *, grouped: bool) -> Options:
