@@ -1,6 +1,7 @@
 """Meters that go on, and agents that never end: each day is learnt from when it is over, and pays for itself."""
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sottovoce.vault import Budget, Ledger
 
 from tests.support.devices import Device, free_port
 from tests.support.loads import half_hours
-from tests.support.processes import AgentProcess
+from tests.support.processes import AgentProcess, sottovoce
 from tests.support.shifted_clock import ShiftedClock
 from tests.support.waiting import until
 
@@ -101,6 +102,8 @@ def test_a_day_is_learnt_from_when_it_is_over_without_a_restart(fleet: Fleet, tm
         for agent in agents:
             until(lambda agent=agent: steps(agent) == STEPS // 2 + 2, "days that are missed are learnt from")  # type: ignore[misc]
             assert agent.status()["privacy"]["spent_epsilon"] < 2.0
+            words = sottovoce("agent", "status", "--state", agent.device.state).stdout
+            assert f"learnt from up to {datetime.fromtimestamp((TODAY + AFTER - 1) * DAY, UTC).date()}" in words, words
             assert agent.end() == 0
             assert "Traceback" not in agent.log()
     at_once = [Units(((FIRST, TODAY - 1),))] * (STEPS // 2)

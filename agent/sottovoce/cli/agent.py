@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.cli import services
 from sottovoce.cli.other_tasks import told
+from sottovoce.days import DAY
 from sottovoce.errors import NetworkError, UsageError
 
 _LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
@@ -117,6 +118,13 @@ def _waiting(fault: dict[str, Any]) -> list[str]:
     ]
 
 
+def _learnt(day: int) -> str:
+    date = datetime.fromtimestamp(day * DAY, UTC).date()
+    return (
+        f"learnt from up to {date}; each pays for itself, when it is over, and the privacy spent is that of the dearest"
+    )
+
+
 def _lines(answer: dict[str, Any]) -> list[str]:
     from sottovoce.agent.explain import person_words
 
@@ -131,6 +139,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     transport = answer["transport"]
     duplicates = answer["membership"].get("duplicates", 0) + transport["duplicates"]
     person = [f"person   {person_words(one, privacy['unit'])}" for one in privacy["person"] or ()]
+    days = [f"days     {_learnt(answer['last_window'])}"] if "last_window" in answer else []
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
     alarm = [f"ALARM    another device uses this device's identity: noticed {duplicates} times"] if duplicates else []
     return [
@@ -140,6 +149,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
         *person,
+        *days,
         f"peers    {len(answer['peers'])}, {failing} failing{known}",
         *(f"apart    {line}" for line in told(answer["task"]["others"])),
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
