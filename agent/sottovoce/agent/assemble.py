@@ -37,7 +37,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig
-from sottovoce.errors import ConfigError, InternalError, LedgerError
+from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
@@ -118,6 +118,13 @@ def _vault(
     from sottovoce.vault.remote import RemoteVault  # memory that an agent with a vault of its own has no use for
 
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
+    if vault.follows != config.follows:
+        vault.close()
+        does = "follows a feed" if vault.follows else "follows no feed"
+        raise PrivacyError(
+            f"{socket}: the vault {does}, and the agent's configuration says otherwise: give both the same [data] and "
+            "[privacy] tables, and start the vault again"
+        )
     return vault, task_of(config, vault.ranges)
 
 

@@ -53,6 +53,8 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     yield "data.labels", list(data.labels)
     for name in _OF_THE_DATA:
         yield f"data.{name}", to_builtins(getattr(data, name))
+    if config.follows:
+        yield "data.follows", True
     yield "data.transform", ",".join(f"{step}({number!r})" for step, number in parsed(data.transform)) or data.transform
     yield "data.bounds", json.decode(ranges) if ranges.startswith("[") else ranges
     yield "privacy.unit", config.unit

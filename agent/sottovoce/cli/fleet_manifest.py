@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,10 +66,9 @@ def _told(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "
 
     from sottovoce.identity.invitation import MOST_SEEDS, Seed
 
-    after = [(place + i) % len(rows) for i in range(1, len(rows))]
-    others = [Seed(made[i].id, (rows[i]["address"],)) for i in after if rows[i]["address"]][:_TOLD]
-    known = {seed.id for seed in seeds.contacts}
-    contacts = (*seeds.contacts, *(seed for seed in others if seed.id not in known))[:MOST_SEEDS]
+    after = ((place + i) % len(rows) for i in range(1, len(rows)))
+    others = islice((Seed(made[i].id, (rows[i]["address"],)) for i in after if rows[i]["address"]), _TOLD)
+    contacts = (*seeds.contacts, *others)[:MOST_SEEDS]
     return msgspec.structs.replace(made[place], seeds=msgspec.structs.replace(seeds, contacts=contacts))
 
 

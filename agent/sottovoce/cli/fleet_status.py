@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.errors import NetworkError
+
 _AT_ONCE = 64
 _HORIZON_PERIODS = 8  # after which nobody passes a record on
 _STATES = ("answers", "heard", "silent", "left", "revoked")
-"""answers: to a connection, now; heard: has no address to connect to, and was lately heard of."""
+"""answers: to a connection, now; heard: it does not, but a broker leads to it, and it was lately heard of."""
 
 
 def status(
@@ -21,6 +23,8 @@ def status(
     from sottovoce.agent.control import ask
 
     found = ask(state, "fleet")
+    if "error" in found:
+        raise NetworkError(f"{state}: the agent there is of an older release, and does not know: start it again")
     reached = _reached(state, found)
     now = datetime.now(UTC)
     for device in found["devices"]:
@@ -65,15 +69,15 @@ def _judged(device: dict[str, Any], found: dict[str, Any], reached: dict[str, st
         return "revoked", None
     if device["leaving"]:
         return "left", None
-    if device["id"] in reached:
-        why = reached[device["id"]]
-        return ("answers", None) if why is None else ("silent", why)
-    if device["id"] == found["id"]:
+    why = reached.get(device["id"])
+    if device["id"] == found["id"] or (device["id"] in reached and why is None):
         return "answers", None
-    heard = device["heard_s"]
-    if heard is not None and heard <= _HORIZON_PERIODS * found["period_s"]:
-        return "heard", None
-    return "silent", "nothing was heard of it for longer than anybody passes on"
+    by_broker = any(one.startswith("mqtt:") for one in device["endpoints"])
+    if device["heard_s"] is None and by_broker:
+        return "heard", why or "a broker alone leads to it, and nobody tells of it: see `agent status`"
+    if by_broker and device["heard_s"] <= _HORIZON_PERIODS * found["period_s"]:
+        return "heard", why
+    return "silent", why or "nothing was heard of it for longer than anybody passes on"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -38,12 +38,16 @@ class Introduce(Message, frozen=True):
 
 
 class Introduction(Message, frozen=True):
-    """A vault says whose it is, what it may spend, what it promises, and which ranges are declared for the features."""
+    """A vault says whose it is, what it may spend, what it promises, and what of its records is declared.
+
+    `ranges` are those of the features; `follows`: records are added while it serves.
+    """
 
     owner: str
     budget: Budget
     statement: PrivacyStatement
     ranges: Annotated[str, Meta(max_length=4096)] = "unknown"
+    follows: bool = False
 
 
 class Ask(Message, frozen=True):

@@ -56,6 +56,7 @@ class RemoteVault:
 
     Attributes:
         ranges: which are declared for the features, public, in words: see sottovoce.agent.own_task.
+        follows: whether records are added while it serves.
 
     Raises:
         PrivacyError: there is no vault, or none for this device and budget, or it does not talk to this user.
@@ -80,6 +81,7 @@ class RemoteVault:
         self._fingerprint = protocol.fingerprint(raw)
         self._statement = met.statement
         self.ranges = met.ranges
+        self.follows = met.follows
         self._met = True
 
     @property

@@ -59,7 +59,8 @@ class VaultServer:
     """Answers the questions of one device's agent."""
 
     def __init__(self, served: Served) -> None:
-        introduction = protocol.Introduction(served.owner, served.budget, served.vault.statement, served.ranges)
+        vault = served.vault
+        introduction = protocol.Introduction(served.owner, served.budget, vault.statement, served.ranges, vault.follows)
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))

@@ -70,6 +70,11 @@ class Vault:
         return self._room.statement
 
     @property
+    def follows(self) -> bool:
+        """Whether records are added while it is open; see Followed."""
+        return self._room.followed is not None
+
+    @property
     def lifetime(self) -> Mapping[Event, int]:
         """What one unit is charged in all, event by event; empty where nothing is promised."""
         return self._room.lifetime

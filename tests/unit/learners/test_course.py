@@ -43,15 +43,24 @@ class Beats:
         self.now = 0.0
         self.refusing = False
 
-    def beat(self, times: int = 1) -> "Beats":
+    def beat(self, times: int = 1, *, answered: bool = True) -> "Beats":
         for _ in range(times):
             self.now += PERIOD
             self.state, effects = self.learner.on(self.state, Timer("cycle"), self.now)
             for query in [effect.query for effect in effects if isinstance(effect, Ask)]:
-                self._answer(query)
+                self.query = query
+                if answered:
+                    self.answer(query)
         return self
 
-    def _answer(self, query: Query) -> None:
+    def restart(self) -> "Beats":
+        """What was saved goes on."""
+        codec = (PairwiseCodec if isinstance(self.learner, Pairwise) else PushSumCodec)(self.learner)
+        saved = codec.encode(self.state)
+        self.state, _ = self.learner.start(self.learner.resumed(codec.decode(saved), frozenset()), self.now)
+        return self
+
+    def answer(self, query: Query) -> None:
         self.slots.append(query.slot)
         value = FakeRelease(query.id, np.array([2**40]), units=10)
         answer = Refused(query.id, "budget", "spent") if self.refusing else value
@@ -112,11 +121,28 @@ def test_a_clock_that_is_set_back_costs_one_step_and_stops_nothing(device: Beats
 
 def test_a_restart_asks_nothing_anew(device: Beats) -> None:
     device.over(100).beat(20)
-    codec = (PairwiseCodec if isinstance(device.learner, Pairwise) else PushSumCodec)(device.learner)
-    saved = codec.encode(device.state)
-    device.state, _ = device.learner.start(device.learner.resumed(codec.decode(saved), frozenset()), device.now)
+    device.restart()
     assert device.over(100).beat(9).slots == [0, 1, 2]
     assert device.over(101).beat(9).slots == [0, 1, 2, 3]
+
+
+def test_a_question_whose_answer_a_stop_overtook_is_asked_again_on_the_same_day(device: Beats) -> None:
+    device.over(100).beat(20).over(101).beat(answered=False)
+    assert device.query.slot == 3
+    device.restart().over(101).beat(9)
+    assert device.slots == [0, 1, 2, 3]
+    assert device.over(101).beat(9).slots == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("refusing", [True, False])
+def test_a_day_that_ends_while_a_question_is_answered_is_learnt_from_too(device: Beats, refusing: bool) -> None:
+    device.over(100).beat(20).over(101).beat(answered=False)
+    device.over(102).refusing = refusing
+    device.answer(device.query)
+    device.refusing = False
+    device.beat(9)
+    assert device.slots == [0, 1, 2, 3, 3 if refusing else 4]
+    assert not ahead(device)
 
 
 def test_a_release_of_more_windows_is_divided_by_more_and_one_of_few_moves_no_farther_than_noise_may() -> None:

@@ -155,7 +155,7 @@ class Pairwise:
         estimate, waits = state.estimate, state.asked is not None
         if estimate is not None and not waits and ahead(self.schedule, state):
             threshold, query = question(self.schedule, state.step, estimate)
-            state = replace(state, threshold=threshold, asked=query.id, learnt=learnt_after(self.schedule, state))
+            state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + (not waits), beat=state.beat + 1)
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._published(state)]
@@ -257,6 +257,7 @@ class Pairwise:
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
             step=state.step + 1,
+            learnt=learnt_after(self.schedule, state),
             simulated=state.simulated or answer.simulated,
         )
 

@@ -38,6 +38,7 @@ class PairwiseState:
         exhausted: the vault has refused for good.
         over: the last window that is over; None where none is followed.
         learnt: see Course.
+        asking: see Course.
         simulated: a seeded release is part of the model.
         declined: proposals that it did not go along with, because they were too far away.
         peers: node ids it may send to, in rotation.
@@ -58,6 +59,7 @@ class PairwiseState:
     exhausted: bool = False
     over: int | None = None
     learnt: int | None = None
+    asking: int | None = None
     simulated: bool = False
     declined: int = 0
     peers: tuple[str, ...] = ()

@@ -62,6 +62,7 @@ class PushSumState:
         exhausted: the vault has refused for good.
         over: the last window that is over; None where none is followed.
         learnt: see Course.
+        asking: see Course.
         simulated: a seeded release is part of x.
         peers: node ids it may send to, in rotation.
         pending: peers that have not yet confirmed the last share.
@@ -78,6 +79,7 @@ class PushSumState:
     exhausted: bool = False
     over: int | None = None
     learnt: int | None = None
+    asking: int | None = None
     simulated: bool = False
     peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
@@ -188,7 +190,7 @@ class PushSum:
         estimate = state.estimate
         if estimate is not None and ahead(self.schedule, state):
             threshold, query = question(self.schedule, state.step, estimate)
-            state = replace(state, threshold=threshold, asked=query.id, learnt=learnt_after(self.schedule, state))
+            state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
@@ -277,6 +279,7 @@ class PushSum:
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
             step=state.step + 1,
+            learnt=learnt_after(self.schedule, state),
             simulated=state.simulated or answer.simulated,
             asked=None,
             due=None,

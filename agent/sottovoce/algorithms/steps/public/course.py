@@ -19,7 +19,8 @@ class Course(Protocol):
         step: private steps finished.
         exhausted: the vault has refused for good.
         over: the last window that is over; None while nobody has said so.
-        learnt: the one that was when the last question was asked that waits for another; None before the first.
+        learnt: the last one after which nothing was left to ask; None before the first.
+        asking: the last one that was over when the question was asked that the vault is answering; not kept.
         asked: id of the question that the vault is answering; None where there is none.
     """
 
@@ -37,6 +38,10 @@ class Course(Protocol):
 
     @property
     def learnt(self) -> int | None:  # noqa: D102
+        ...
+
+    @property
+    def asking(self) -> int | None:  # noqa: D102
         ...
 
     @property
@@ -58,10 +63,10 @@ def details(schedule: Schedule, state: Course) -> dict[str, float | int | str]:
 
 
 def learnt_after(schedule: Schedule, state: Course) -> int | None:
-    """`learnt`, when the question for the next step has been asked."""
-    return state.over if schedule.follows and state.step + 1 >= schedule.at_once else state.learnt
+    """`learnt`, when the question for the next step has been answered: further ones wait for another window."""
+    return state.asking if schedule.follows and state.step + 1 >= schedule.at_once else state.learnt
 
 
 def refused(schedule: Schedule, state: Course) -> dict[str, Any]:
     """What changes of a state whose vault has refused: windows that come have a budget of their own."""
-    return {"learnt": state.over} if schedule.follows else {"exhausted": True}
+    return {"learnt": state.asking} if schedule.follows else {"exhausted": True}

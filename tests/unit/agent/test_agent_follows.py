@@ -1,0 +1,72 @@
+"""Whether records are followed is the same for an agent, its vault and those with whom it mixes."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sottovoce.agent.assemble import _vault
+from sottovoce.agent.own_task import task_of
+from sottovoce.agent.vault_here import vault_here
+from sottovoce.agent.waits import Waits
+from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.data.feed import WindowStore
+from sottovoce.errors import PrivacyError
+from sottovoce.vault import Ledger
+
+from tests.support.loads import meters_file
+from tests.support.vaults import served, serving
+
+
+def configured(directory: Path, source: str) -> AgentConfig:
+    data: dict[str, Any] = {
+        "source": source,
+        "features": 10,
+        "classes": 1,
+        "transform": "none",
+        "expected_records": 44,
+        "windows": [20_500, 24_000],
+    }
+    return checked(
+        {
+            "agent": {"state": str(directory / "state")},
+            "data": data,
+            "learner": {"model": "ridge"},
+            "privacy": {"unit": "window"},
+            "vault": {"socket": str(directory / "v.sock"), "directory": str(directory)},
+        },
+        "test",
+    )
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> tuple[str, str]:
+    """A feed that is followed, and a file that is not."""
+    WindowStore(tmp_path / "windows.db", 1800, keep_days=400).close()
+    return f"feed:mqtt://127.0.0.1:1883#store={tmp_path / 'windows.db'}", meters_file(tmp_path, 1, 2)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_vault_that_follows_and_an_agent_that_does_not_are_no_pair(
+    tmp_path: Path, sources: tuple[str, str], turned: bool
+) -> None:
+    here, there = (configured(tmp_path, source) for source in (reversed(sources) if turned else sources))
+    family, budget = family_of(there), budget_of(there)
+    vault = vault_here(there, family, Ledger.in_memory("meter-17", budget))
+    identity: Any = SimpleNamespace(node_id="meter-17")
+    with serving(served(vault, "meter-17", budget), tmp_path / "v.sock"):
+        does = "follows a feed" if turned else "follows no feed"
+        with pytest.raises(PrivacyError, match=f"the vault {does}, and the agent's configuration says otherwise"):
+            _vault(here, family_of(here), identity, Waits(), time.time)
+        met, _ = _vault(there, family, identity, Waits(), time.time)
+        met.close()
+
+
+def test_devices_that_follow_and_those_that_do_not_have_different_tasks(
+    tmp_path: Path, sources: tuple[str, str]
+) -> None:
+    """What they expect of a day, the others expect of a device."""
+    feed, file = (task_of(configured(tmp_path, source)) for source in sources)
+    assert feed.digest != file.digest

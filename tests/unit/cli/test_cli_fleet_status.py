@@ -1,0 +1,38 @@
+"""What `fleet status` makes of what an agent knows and of who answers."""
+
+from typing import Any
+
+import pytest
+from sottovoce.cli.fleet_status import _judged
+
+PERIOD = 60.0
+DIRECT, BROKERED = "192.0.2.7:7400", "mqtt:main"
+
+
+@pytest.mark.parametrize(
+    "endpoints, heard, reached, state",
+    [
+        ([DIRECT], 3.0, {"d": None}, "answers"),
+        ([DIRECT], 3.0, {"d": "no answer within 5 s"}, "silent"),
+        ([DIRECT, BROKERED], 3.0, {"d": "no answer within 5 s"}, "heard"),
+        ([DIRECT, BROKERED], 9 * PERIOD, {"d": "no answer within 5 s"}, "silent"),
+        ([BROKERED], 3.0, {}, "heard"),
+        ([BROKERED], 9 * PERIOD, {}, "silent"),
+        ([BROKERED], None, {}, "heard"),
+        ([DIRECT], None, {"d": "nobody listens there"}, "silent"),
+        ([], None, {}, "silent"),
+    ],
+)
+def test_who_is_there(endpoints: list[str], heard: float | None, reached: dict[str, str | None], state: str) -> None:
+    device: dict[str, Any] = {
+        "id": "d",
+        "endpoints": endpoints,
+        "heard_s": heard,
+        "leaving": False,
+        "revoked": False,
+    }
+    found = {"id": "this", "period_s": PERIOD}
+    assert _judged(device, found, reached)[0] == state
+    assert _judged({**device, "leaving": True}, found, reached) == ("left", None)
+    assert _judged({**device, "leaving": True, "revoked": True}, found, reached) == ("revoked", None)
+    assert _judged({**device, "id": "this"}, found, {})[0] == "answers"
