@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.home.sources import sources
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.vault_here import LEDGER, records_here
+from sottovoce.agent.vault_here import LEDGER, vault_here
 from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
 from sottovoce.days import DAY, last_day_over
-from sottovoce.vault import Followed, Ledger, SeededNoise, Vault, build
+from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce_lab.simulate.device import Device
 
 from tests.unit.learners.support import Stamp
@@ -95,14 +95,7 @@ class Home:
 
     def _opened(self, name: str, learner: object) -> tuple[Vault, SqliteStore]:
         ledger = Ledger.open(self._directory / LEDGER, name, budget_of(self.config))
-        vault = build(
-            records=records_here(self.config.data),
-            kernel=self._family.kernel,
-            terms=self._family.terms,
-            ledger=ledger,
-            noise=self._noise,
-            followed=Followed(lambda: records_here(self.config.data), lambda: last_day_over(self.now)),
-        )
+        vault = vault_here(self.config, self._family, ledger, clock=lambda: self.now, noise=self._noise)
         return vault, SqliteStore(self._directory, learner, self._codec, vault.spending().releases)  # type: ignore[arg-type]
 
     @property

@@ -75,7 +75,6 @@ class Outcome:
         steps: private steps of each home.
         spent: the most that any day of each home was charged, ε.
         bytes: of all files of each home, at the end.
-        commits: of the states of all homes.
         messages: that were sent.
         cuts: power cuts.
         wrong: what did not hold; empty where everything did.

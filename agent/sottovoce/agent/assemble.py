@@ -184,13 +184,8 @@ def _with_vault(
         book=book,
         peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,
-        day_watch=_day_watch(config, variant.clock, waits),
+        day_watch=None if config.followed_days is None else DayWatch(config.followed_days, variant.clock, waits),
     )
-
-
-def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
-    days = config.data.windows
-    return DayWatch(days, clock, waits) if config.follows and days is not None else None
 
 
 def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> LedgerHeadGossip:

@@ -78,7 +78,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
             "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
             "central": "whoever sees the final model alone sees less; no number is claimed for it here",
         },
-        "total": _total(family, statement) if not config.follows else _each_day(family, statement),
+        "total": f"{'a day is in no more than ' if config.follows else ''}{_total(family, statement)}",
         "heard": _heard(family),
         "not_covered": list(_NOT_COVERED),
         "left": _left(budget, spent),
@@ -186,10 +186,6 @@ def _heard(family: Family) -> dict[str, Any] | None:
     if found is None:
         return None
     return {"signal": found.signal, "noise": found.noise, "devices": found.devices, "words": found.words}
-
-
-def _each_day(family: Family, statement: PrivacyStatement) -> str:
-    return f"a day is in no more than {_total(family, statement)}"
 
 
 def _renews(budget: Budget, *, follows: bool) -> str:

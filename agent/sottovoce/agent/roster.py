@@ -1,6 +1,8 @@
 """The fleet as one of its devices knows it: whom it has heard of, and when; for whoever operates it."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from cryptography import x509
@@ -29,27 +31,13 @@ class Listing(Protocol):
 
 def roster(agent: Listing) -> dict[str, Any]:
     """Every device that this one knows of, itself included, JSON-ready: what they say in public, and nothing else."""
-    revoked, mine = agent.trust.revoked, agent.identity
-    own = {
-        "id": mine.node_id,
-        "endpoints": list(agent.config.transport.announced),
-        "heard_s": 0.0,
-        "leaving": False,
-        "revoked": mine.node_id in revoked,
-        "certificate_expires": mine.not_after.isoformat(),
-        "same_task": True,
-    }
-    sampling = agent.peer_sampling
+    mine, sampling = agent.identity, agent.peer_sampling
+    own = _device(
+        agent, mine.node_id, agent.config.transport.announced, heard=0.0, expires=mine.not_after, same_task=True
+    )
     listed = [own, *(_configured(agent) if sampling is None else _heard(agent, sampling))]
     known = {device["id"] for device in listed}
-    gone: dict[str, Any] = {
-        "endpoints": [],
-        "heard_s": None,
-        "leaving": False,
-        "revoked": True,
-        "certificate_expires": None,
-    }
-    listed += [{"id": node, **gone, "same_task": None} for node in sorted(revoked - known)]
+    listed += [_device(agent, node) for node in sorted(agent.trust.revoked - known)]
     return {
         "schema": SCHEMA,
         "fleet": mine.fleet,
@@ -60,33 +48,44 @@ def roster(agent: Listing) -> dict[str, Any]:
 
 
 def _heard(agent: Listing, sampling: PeerSampling) -> list[dict[str, Any]]:
-    known = sampling.membership.known(asyncio.get_running_loop().time())
     return [
-        {
-            "id": record.node_id,
-            "endpoints": list(record.endpoints),
-            "heard_s": round(age, 1),
-            "leaving": record.leaving,
-            "revoked": record.node_id in agent.trust.revoked,
-            "certificate_expires": x509.load_der_x509_certificate(record.certificate).not_valid_after_utc.isoformat(),
-            "same_task": agent.tasks.mixes(record.node_id),
-        }
-        for record, age in known
+        _device(
+            agent,
+            record.node_id,
+            record.endpoints,
+            heard=round(age, 1),
+            leaving=record.leaving,
+            expires=x509.load_der_x509_certificate(record.certificate).not_valid_after_utc,
+            same_task=agent.tasks.mixes(record.node_id),
+        )
+        for record, age in sampling.membership.known(asyncio.get_running_loop().time())
         if record.node_id != agent.identity.node_id
     ]
 
 
 def _configured(agent: Listing) -> list[dict[str, Any]]:
     """Of a fleet that keeps to a list: nobody tells of anybody."""
-    return [
-        {
-            "id": peer.id,
-            "endpoints": [peer.address],
-            "heard_s": None,
-            "leaving": False,
-            "revoked": peer.id in agent.trust.revoked,
-            "certificate_expires": None,
-            "same_task": agent.tasks.mixes(peer.id),
-        }
-        for peer in agent.config.transport.peers
-    ]
+    peers = agent.config.transport.peers
+    return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.mixes(peer.id)) for peer in peers]
+
+
+def _device(
+    agent: Listing,
+    node: str,
+    endpoints: Sequence[str] = (),
+    *,
+    heard: float | None = None,
+    leaving: bool = False,
+    expires: datetime | None = None,
+    same_task: bool | None = None,
+) -> dict[str, Any]:
+    """One of them; null is what is not known of it."""
+    return {
+        "id": node,
+        "endpoints": list(endpoints),
+        "heard_s": heard,
+        "leaving": leaving,
+        "revoked": node in agent.trust.revoked,
+        "certificate_expires": None if expires is None else expires.isoformat(),
+        "same_task": same_task,
+    }

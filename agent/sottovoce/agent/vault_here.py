@@ -11,12 +11,19 @@ from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.days import last_day_over
 from sottovoce.errors import DataError
-from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 
 LEDGER = "ledger.db"
 
 
-def vault_here(config: AgentConfig, family: Family, ledger: Ledger, *, clock: Callable[[], float] = time.time) -> Vault:
+def vault_here(
+    config: AgentConfig,
+    family: Family,
+    ledger: Ledger,
+    *,
+    clock: Callable[[], float] = time.time,
+    noise: SeededNoise | None = None,
+) -> Vault:
     """The vault over the configured records and an open ledger.
 
     Args:
@@ -24,6 +31,7 @@ def vault_here(config: AgentConfig, family: Family, ledger: Ledger, *, clock: Ca
         family: of its learner.
         ledger: opened for charging.
         clock: seconds of Unix time.
+        noise: of a simulation, whose releases no wire takes; None for the operating system's.
 
     Raises:
         SottovoceError: the records cannot be read, or the terms have no guarantee.
@@ -35,7 +43,7 @@ def vault_here(config: AgentConfig, family: Family, ledger: Ledger, *, clock: Ca
         kernel=family.kernel,
         terms=family.terms,
         ledger=ledger,
-        noise=OperatingSystemNoise(),
+        noise=OperatingSystemNoise() if noise is None else noise,
     )
 
 

@@ -91,18 +91,19 @@ def _listed(manifest: Path) -> list[dict[str, str]]:
         if manifest.stat().st_size > _MOST_BYTES:
             raise UsageError(f"{manifest} is too large for a list of devices")
         reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
-        rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} | {"": str(None in row)} for row in reader]
+        found = list(reader)
     except (OSError, UnicodeError, csv.Error) as error:
         raise UsageError(f"{manifest} is no list of devices ({error}): write CSV with a column `name`") from error
     unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
     if unknown or "name" not in (reader.fieldnames or ()):
         raise UsageError(f"{manifest}: its first line names the columns, of {', '.join(_COLUMNS)}; `name` is needed")
-    if not 1 <= len(rows) <= _MOST_DEVICES:
-        raise UsageError(f"{manifest}: lists {len(rows)} devices; 1 to {_MOST_DEVICES} can be invited")
+    if not 1 <= len(found) <= _MOST_DEVICES:
+        raise UsageError(f"{manifest}: lists {len(found)} devices; 1 to {_MOST_DEVICES} can be invited")
+    rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} for row in found]
     seen: set[str] = set()
     for line, row in enumerate(rows, start=2):
         name, address = row["name"], row["address"]
-        if row.pop("") == "True" or not _NAME.fullmatch(name) or name in seen:
+        if None in found[line - 2] or not _NAME.fullmatch(name) or name in seen:
             raise UsageError(
                 f"{manifest}, line {line}: {name!r} is no name for a device, or is there twice: letters, digits, "
                 "`-` and `_`, 64 at most"

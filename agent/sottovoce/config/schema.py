@@ -275,7 +275,12 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     @property
     def follows(self) -> bool:
         """Whether records are added while the agent runs: the days of a meter's feed, each a privacy unit."""
-        return self.data.source.startswith("feed:") and self.unit == "window"
+        return self.followed_days is not None
+
+    @property
+    def followed_days(self) -> tuple[int, int] | None:
+        """The first and the last of these days; None where none are followed."""
+        return self.data.windows if self.data.source.startswith("feed:") and self.unit == "window" else None
 
     @property
     def unit(self) -> str:

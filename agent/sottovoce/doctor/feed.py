@@ -5,7 +5,7 @@ from functools import partial
 
 from sottovoce.agent.home.sources import broker_settings, broker_url
 from sottovoce.config import AgentConfig
-from sottovoce.data.feed import summary
+from sottovoce.data.feed import Summary, summary
 from sottovoce.days import DAY
 from sottovoce.doctor.contact import obstacle, obstacles
 from sottovoce.doctor.finding import Finding, ok, problem, warning
@@ -29,8 +29,9 @@ def feed(subject: Subject) -> Iterator[Finding]:
             ExitCode.DATA,
         )
     else:
-        yield from _windows(config, subject.now.timestamp())
-        yield from _begun(config)
+        found = summary(config.feed.file, untouched=True)
+        yield from _windows(config, found, subject.now.timestamp())
+        yield from _begun(config, found)
     settings = broker_settings(config, "doctor")
     what = obstacles({0: partial(obstacle, settings.host, settings.port, settings.tls)})[0]
     if what is None:
@@ -43,8 +44,7 @@ def feed(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _windows(config: AgentConfig, now: float) -> Iterator[Finding]:
-    found = summary(config.feed.file, untouched=True)
+def _windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Finding]:
     replayed = {meter.name for meter in config.feed.meters if meter.replay}
     for name, (count, _, last) in found.meters.items():
         late = now - (last + 1) * found.seconds
@@ -60,13 +60,12 @@ def _windows(config: AgentConfig, now: float) -> Iterator[Finding]:
             yield warning(f"meter {meter.name}: no window yet", _RUN)
 
 
-def _begun(config: AgentConfig) -> Iterator[Finding]:
+def _begun(config: AgentConfig, found: Summary) -> Iterator[Finding]:
     """Days that may be learnt from, before the first that was kept."""
-    found = summary(config.feed.file, untouched=True)
-    if not config.follows or config.data.windows is None or not found.meters:
+    if config.followed_days is None or not found.meters:
         return
     kept = min(first for _, first, _ in found.meters.values()) * found.seconds // DAY
-    if (empty := kept - config.data.windows[0]) > _EMPTY_DAYS:
+    if (empty := kept - config.followed_days[0]) > _EMPTY_DAYS:
         yield warning(
             f"data.windows begins {empty} days before the first that was kept: sums are divided by all of them, so "
             "that this home says little at first",

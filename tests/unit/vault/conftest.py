@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.data import Records
+from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.rooms.gradients import GradientTerms
 
 OWNER = "meter-17"
@@ -65,3 +68,18 @@ def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVau
     yield make
     for vault in made:
         vault.close()
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The windows of the records that sums of gradients are computed from, record by record."""
+    windows: list[int] = []
+    compute = GradientSum.compute
+
+    def watched(self: GradientSum, query: Query, held: Records) -> Batches:
+        assert held.windows is not None
+        windows.extend(held.windows.tolist())
+        return compute(self, query, held)
+
+    monkeypatch.setattr(GradientSum, "compute", watched)
+    return windows

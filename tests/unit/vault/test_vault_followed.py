@@ -1,7 +1,6 @@
 """Records that grow while their vault is open: a window is charged when it is over, and not before."""
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,7 +100,7 @@ def test_while_no_day_is_over_nothing_is_charged(over: int | None) -> None:
     assert home.ledger.spending().charges == 0
 
 
-def test_a_day_that_comes_is_read_without_a_restart_and_pays_for_itself(seen: Callable[[], list[int]]) -> None:
+def test_a_day_that_comes_is_read_without_a_restart_and_pays_for_itself(seen: list[int]) -> None:
     home = Home(days=[10, 11], over=11)
     vault = home.vault()
     for slot in range(STEPS):
@@ -110,9 +109,9 @@ def test_a_day_that_comes_is_read_without_a_restart_and_pays_for_itself(seen: Ca
     assert reason(vault, STEPS) == "budget", "the days that are over have paid"
     assert home.ledger.spending().charges == STEPS
     home.days, home.over = [10, 11, 12, 12, 13], 12
-    seen().clear()
+    seen.clear()
     assert released(vault, STEPS).units == 1
-    assert seen() == [12, 12], "what is read is what is charged"
+    assert seen == [12, 12], "what is read is what is charged"
     assert home.charged(STEPS) == Units(((12, 12),))
     assert home.ledger.spending().epsilon == spent, "it is the days before that were charged most"
 
@@ -148,7 +147,7 @@ def test_what_cannot_be_read_is_not_charged_and_is_answered_when_it_can() -> Non
 
 
 def test_a_charge_whose_release_was_lost_pays_for_its_own_days_when_others_have_ended(
-    monkeypatch: pytest.MonkeyPatch, seen: Callable[[], list[int]]
+    monkeypatch: pytest.MonkeyPatch, seen: list[int]
 ) -> None:
     home = Home(days=[10, 11, 12], over=11)
     vault = home.vault()
@@ -157,27 +156,10 @@ def test_a_charge_whose_release_was_lost_pays_for_its_own_days_when_others_have_
         with pytest.raises(OSError, match="power cut"):
             vault.answer(query(0))
     home.over = 12
-    seen().clear()
+    seen.clear()
     assert released(vault, 0).units == 2
-    assert seen() == [10, 11]
+    assert seen == [10, 11]
     assert home.ledger.spending().charges == 1
-
-
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
-    """The days of the records that releases are computed from."""
-    from sottovoce.vault.programs.gradient import GradientSum
-
-    days: list[int] = []
-    compute = GradientSum.compute
-
-    def watched(self: GradientSum, asked: Query, held: Records) -> object:
-        assert held.windows is not None
-        days.extend(held.windows.tolist())
-        return compute(self, asked, held)
-
-    monkeypatch.setattr(GradientSum, "compute", watched)
-    return lambda: days
 
 
 @pytest.mark.parametrize(

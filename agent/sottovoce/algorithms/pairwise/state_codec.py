@@ -26,16 +26,8 @@ class PairwiseCodec:
 
     def decode(self, raw: bytes) -> PairwiseState:
         """See StateCodec.decode."""
-        saved, numerator = decoded(raw, self._size)
-        if saved.weight not in (0, _ONE):
-            believed = np.rint(numerator / max(saved.weight, _LEAST) * UNIT)
-            numerator = np.clip(believed, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-        return PairwiseState(
-            numerator=numerator,
-            blank=saved.weight < _LEAST,
-            cycle=saved.cycle,
-            step=saved.step,
-            exhausted=saved.exhausted,
-            turn=saved.turn,
-            learnt=saved.learnt if saved.HasField("learnt") else None,
-        )
+        weight, saved = decoded(raw, self._size)
+        if weight not in (0, _ONE):
+            believed = np.rint(saved["numerator"] / max(weight, _LEAST) * UNIT)
+            saved["numerator"] = np.clip(believed, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        return PairwiseState(blank=weight < _LEAST, **saved)

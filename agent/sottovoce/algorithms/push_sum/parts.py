@@ -9,7 +9,7 @@ from sottovoce.algorithms.family import Family, Kept, Made, SignalAndNoise, kern
 from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
-from sottovoce.algorithms.push_sum.signal import signal_and_noise
+from sottovoce.algorithms.push_sum.signal import most_units, signal_and_noise
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.normalisation import Rule
@@ -102,9 +102,9 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
 def most_steps(config: AgentConfig) -> int:
     """Private steps that any device of the fleet takes, at most; one a window, and more, where records are followed."""
     steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
-    if not config.follows or config.data.windows is None:
+    if config.followed_days is None:
         return steps
-    first, last = config.data.windows
+    first, last = config.followed_days
     return steps + last - first + 1
 
 
@@ -117,8 +117,7 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     learner, privacy = settings_of(config, PushSumSettings), config.privacy
     if learner.algorithm.noiseless:
         return math.inf
-    whole = 1.0 if config.unit == "device" or config.follows else schedule.expected_records  # of units, at most
-    longest = schedule.step_size / schedule.expected_records * whole * _clip(config)
+    longest = schedule.step_size / schedule.expected_records * most_units(config, schedule) * _clip(config)
     if math.isinf(privacy.epsilon) or learner.steps == 0:
         return longest
     mu = gaussian_mu(privacy.epsilon, privacy.delta)

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from sottovoce.algorithms.steps.public.descent import Schedule
 
 
+def most_units(config: AgentConfig, schedule: "Schedule") -> float:
+    """Privacy units in B records, at most: of windows as many as if each had one; of records that are followed one."""
+    return 1.0 if config.unit == "device" or schedule.follows else schedule.expected_records
+
+
 def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
     """Of all K steps together; of records that are followed, of K that are over K windows each.
 
@@ -31,11 +36,8 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
     if learner.sampling != "full" or learner.fidelity == "paper" or learner.algorithm.noiseless or learner.steps == 0:
         return None
     windows = schedule.steps if schedule.follows else 1
-    units = {"record": schedule.expected_records, "device": 1.0}.get(config.unit)
-    if units is None:  # windows: as many as they would be with one record each, at most
-        units = float(windows) if schedule.follows else schedule.expected_records
     paces = [rate(schedule, done, windows) / expected(schedule, windows) for done in range(schedule.steps)]
-    signal = clip * units * sum(paces)
+    signal = clip * most_units(config, schedule) * windows * sum(paces)
     if math.isinf(privacy.epsilon):
         return SignalAndNoise(signal, 0.0)
     length = clip * math.sqrt(schedule.size * schedule.steps) / gaussian_mu(privacy.epsilon, privacy.delta)

@@ -16,13 +16,5 @@ class PushSumCodec:
 
     def decode(self, raw: bytes) -> PushSumState:
         """See StateCodec.decode; also of version 0.1."""
-        saved, numerator = decoded(raw, self._size)
-        return PushSumState(
-            numerator=numerator,
-            weight=saved.weight,
-            cycle=saved.cycle,
-            step=saved.step,
-            exhausted=saved.exhausted,
-            turn=saved.turn,
-            learnt=saved.learnt if saved.HasField("learnt") else None,
-        )
+        weight, saved = decoded(raw, self._size)
+        return PushSumState(weight=weight, **saved)

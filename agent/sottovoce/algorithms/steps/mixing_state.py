@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.algorithms.steps.numerator import numerator_of
 from sottovoce.errors import MessageRefused
@@ -31,8 +28,8 @@ def encoded(state: Any, weight: int) -> bytes:
     return saved.SerializeToString()
 
 
-def decoded(raw: bytes, size: int) -> tuple[state_pb2.PushSumState, NDArray[np.int64]]:
-    """What was saved, and its numerator; also of version 0.1.
+def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
+    """The push-sum weight that was saved, and the other fields of the state, by name; also of version 0.1.
 
     Args:
         raw: the bytes.
@@ -50,4 +47,11 @@ def decoded(raw: bytes, size: int) -> tuple[state_pb2.PushSumState, NDArray[np.i
         raise ValueError(f"its model: {error}") from error
     if numerator.size != size:
         raise OtherModel(numerator.size, size)
-    return saved, numerator
+    return saved.weight, {
+        "numerator": numerator,
+        "cycle": saved.cycle,
+        "step": saved.step,
+        "exhausted": saved.exhausted,
+        "turn": saved.turn,
+        "learnt": saved.learnt if saved.HasField("learnt") else None,
+    }

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
-from sottovoce.algorithms.steps.public.course import ahead, details, learnt_after, refused
+from sottovoce.algorithms.steps.public.course import ahead, learnt_after, progress, refused
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
@@ -102,13 +102,7 @@ class Pairwise:
 
     def progress(self, state: PairwiseState) -> Progress:
         """See Learner.progress."""
-        return Progress(
-            phase="learning" if ahead(self.schedule, state) else "mixing",
-            steps_done=state.step,
-            steps=None if self.schedule.follows else self.schedule.steps,
-            exhausted=state.exhausted,
-            details={"proposals_declined": state.declined, **details(self.schedule, state)},
-        )
+        return progress(self.schedule, state, {"proposals_declined": state.declined})
 
     def belief(self, state: PairwiseState) -> Belief | None:
         """See Settling: the model."""

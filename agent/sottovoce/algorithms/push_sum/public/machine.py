@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
-from sottovoce.algorithms.steps.public.course import ahead, details, learnt_after, refused
+from sottovoce.algorithms.steps.public.course import ahead, learnt_after, progress, refused
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
@@ -140,13 +140,7 @@ class PushSum:
 
     def progress(self, state: PushSumState) -> Progress:
         """See Learner.progress."""
-        return Progress(
-            phase="learning" if ahead(self.schedule, state) else "mixing",
-            steps_done=state.step,
-            steps=None if self.schedule.follows else self.schedule.steps,
-            exhausted=state.exhausted,
-            details={"push_sum_weight": state.weight / WEIGHT_ONE, **details(self.schedule, state)},
-        )
+        return progress(self.schedule, state, {"push_sum_weight": state.weight / WEIGHT_ONE})
 
     def belief(self, state: PushSumState) -> Belief | None:
         """See Settling: z."""

@@ -10,6 +10,7 @@ rule that is public.
 from typing import Any, Protocol
 
 from sottovoce.algorithms.steps.public.descent import Schedule
+from sottovoce.learners.learner import Progress
 
 
 class Course(Protocol):
@@ -57,9 +58,22 @@ def ahead(schedule: Schedule, state: Course) -> bool:
     return not state.exhausted and state.step < schedule.steps
 
 
-def details(schedule: Schedule, state: Course) -> dict[str, float | int | str]:
-    """See Progress: how far records that are followed have been learnt from."""
-    return {} if not schedule.follows or state.learnt is None else {"last_window": state.learnt}
+def progress(schedule: Schedule, state: Course, own: dict[str, float | int | str]) -> Progress:
+    """See Learner.progress; records that are followed have no last step, but a last window.
+
+    Args:
+        schedule: of the learner.
+        state: of its device.
+        own: details of the learner's own.
+    """
+    learnt = {} if not schedule.follows or state.learnt is None else {"last_window": state.learnt}
+    return Progress(
+        phase="learning" if ahead(schedule, state) else "mixing",
+        steps_done=state.step,
+        steps=None if schedule.follows else schedule.steps,
+        exhausted=state.exhausted,
+        details={**own, **learnt},
+    )
 
 
 def learnt_after(schedule: Schedule, state: Course) -> int | None:

@@ -143,10 +143,9 @@ def rate(schedule: Schedule, done: int, units: int = 1) -> float:
     """γ_t, of the step after `done` others; where records are followed, it falls until those at once are taken."""
     largest = schedule.step_size
     if schedule.follows:
-        largest = min(largest, schedule.longest * expected(schedule, units)) * (
-            REMEMBERS if done >= schedule.at_once else 1
-        )
-        done = min(done, schedule.at_once)
+        largest = min(largest, schedule.longest * expected(schedule, units))
+        if done >= schedule.at_once:
+            largest, done = REMEMBERS * largest, schedule.at_once
     return largest * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
 
 
