@@ -66,7 +66,7 @@ class Home:
     def charged(self) -> list[Units]:
         """What each release was charged to, in order."""
         ledger = Ledger.read(self.device.ledger)
-        events = [event_of(terms) for _, terms in ledger.charges()]
+        events = [event_of(terms) for _, terms, _ in ledger.charges()]
         ledger.close()
         return [event.units for event in events]
 

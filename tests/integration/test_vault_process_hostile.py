@@ -181,7 +181,7 @@ def test_nor_does_a_record_that_is_published_pay_twice(fleet: Fleet, python: str
         found = attacked(scene)
         assert found["floods"]["reasons"] == ["budget", "query", "record"]
         with books(scene) as ledger:
-            records = [str(event_of(terms).units) for _, terms in ledger.charges()]
+            records = [str(event_of(terms).units) for _, terms, _ in ledger.charges()]
             assert 10 < len(records) == len(set(records)) <= 40
             assert ledger.spending().epsilon == 2.0
 

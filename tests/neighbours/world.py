@@ -176,7 +176,7 @@ class World:
         if self.crash == after:
             raise Crash(after)
 
-    def charges(self) -> list[tuple[bytes, str]]:
+    def charges(self) -> list[tuple[bytes, str, str]]:
         """All that the ledger holds."""
         assert self.ledger is not None
         return list(self.ledger.charges())

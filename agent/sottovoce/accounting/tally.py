@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from sottovoce.accounting.events import Event, Moved, over
 from sottovoce.accounting.gaussian import composed, gaussian_epsilon
 from sottovoce.accounting.units import EVERY, LAST, Units
+from sottovoce.errors import PrivacyError
 
 if TYPE_CHECKING:
     from sottovoce.accounting.sampled import SampledGaussian
@@ -43,9 +44,13 @@ class Tally:
         self._runs = [_NOTHING]
         self._single: dict[int, Parts] = {}
 
-    def add(self, event: Event) -> None:
-        """Charge an event to the units it touches."""
-        part = part_of(event)
+    def add(self, event: Event, changes: int = 1) -> None:
+        """Charge an event to the units it touches, as often changed as `charged_as` says.
+
+        Raises:
+            PrivacyError: it was not calibrated for so many changes, and what they cost is unknown.
+        """
+        part = part_of(event, changes)
         for first, last in event.units.spans:
             if first == last:
                 self._single[first] = _added(self._single.get(first, _NOTHING), part)
@@ -60,12 +65,15 @@ class Tally:
             seen = {_added(parts, part_of(event)) for parts in seen}
         return max(_price(parts, self._delta) for parts in seen)
 
-    def payable(self, event: Event, epsilon: float) -> Units | None:
+    def payable(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
         """Those units of `event` that can pay for it out of a budget of `epsilon`; None when there is none.
 
         An event that touches every unit is paid for by all of them or not at all.
+
+        Raises:
+            PrivacyError: see `add`.
         """
-        part = part_of(event)
+        part = part_of(event, changes)
 
         def pays(parts: Parts) -> bool:
             return _within(_added(parts, part), epsilon, self._delta)
@@ -80,6 +88,15 @@ class Tally:
                 first = spans.pop()[0]
             spans.append((first, last))
         return Units(tuple(spans)) if spans else None
+
+    def renumbered(self) -> "Tally":
+        """Another, for the same units under numbers of which nothing is known: each has paid what any has."""
+        most = Counter[Part]()
+        for parts in {*self._runs, *(self._at(unit) for unit in self._single)}:
+            most |= Counter(dict(parts))
+        tally = Tally(self._delta)
+        tally._runs = [frozenset(most.items())]
+        return tally
 
     def _begun(self, unit: int) -> int:
         """The place of the run that begins with a unit; another is split where there is none."""
@@ -127,10 +144,19 @@ def _together(one: Parts, other: Parts) -> Parts:
     return frozenset((Counter(dict(one)) + Counter(dict(other))).items())
 
 
-def part_of(event: Event) -> Part:
-    """What composition needs to know of an event."""
+def part_of(event: Event, changes: int = 1) -> Part:
+    """What composition needs to know of an event, for data sets that are so many changes apart.
+
+    Raises:
+        PrivacyError: it is of a random sample, whose closed form no group has here.
+    """
     closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
-    return event.mu_squared, event.epsilon, None if closed else cast("SampledGaussian", over(event, EVERY))
+    if not closed and changes > 1:
+        raise PrivacyError(
+            "what a sampled release costs a pair of changes is not known here: give the task the ledger's own relation"
+        )
+    sampled = None if closed else cast("SampledGaussian", over(event, EVERY))
+    return changes * changes * event.mu_squared, changes * event.epsilon, sampled
 
 
 @lru_cache(maxsize=1024)

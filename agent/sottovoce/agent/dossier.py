@@ -81,7 +81,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
 def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
     """Each kind of charge, with its parameters, and how often it was made."""
     kinds: Counter[str] = Counter()
-    for _, terms in ledger.charges():
+    for _, terms, _ in ledger.charges():
         found = json.loads(terms)
         for own in ("units", "record"):  # whose it is, not what kind
             found.pop(own, None)

@@ -40,7 +40,7 @@ def move(state: Path, target: Path) -> Path:
     state, target = state.resolve(), target.resolve()
     ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
     with closing(Ledger.read(ledger)) as found:
-        owner, budget, ended = found.owner, found.budget, found.ended()
+        owner, budget, ended = found.owner, found.own_budget, found.ended()
     try:
         if ended is None:
             _check_place(state, target, draft, owner)
@@ -104,7 +104,7 @@ def _copy(state: Path, draft: Path, mark: str) -> None:
 def _begun(old: Ledger, path: Path, nonce: str) -> None:
     """The ledger that goes on, under a name by which nobody opens it yet."""
     old.copy(path)
-    with closing(Ledger.open(path, old.owner, old.budget)) as new:
+    with closing(Ledger.open(path, old.owner, old.own_budget)) as new:
         new.charge(hashlib.sha256(b"sottovoce/moved/v1|" + nonce.encode()).digest(), Moved(nonce))
     sync(path)
     path.with_name(path.name + ".lock").unlink(missing_ok=True)

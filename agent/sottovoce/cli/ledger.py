@@ -101,7 +101,7 @@ def _facts(state: Path) -> dict[str, Any]:
 
     ledger = Ledger.read(state / LEDGER)
     try:
-        budget, spending, head = ledger.budget, ledger.spending(), ledger.head()
+        budget, spending, head = ledger.own_budget, ledger.spending(), ledger.head()
     finally:
         ledger.close()
     return {

@@ -80,9 +80,9 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     path = own if settings.vault.directory is None else settings.vault.directory / own.name
     ledger = Ledger.read(path)
     try:
-        if ledger.budget != budget_of(settings):
+        if ledger.own_budget != budget_of(settings):
             raise LedgerError(
-                f"{path}: the ledger was made for {ledger.budget.words}, the configuration says "
+                f"{path}: the ledger was made for {ledger.own_budget.words}, the configuration says "
                 f"{budget_of(settings).words}; put the ledger's values under [privacy]"
             )
         yield ledger, path

@@ -38,7 +38,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     check_there(path)
     with glance(path) as (opened, place):
         damaged = log_is_damaged(place)
-        budget, spending, owner = opened.budget, opened.spending(), opened.owner
+        budget, spending, owner = opened.own_budget, opened.spending(), opened.owner
     if damaged:
         yield problem(
             f"{path}: its log is damaged in the middle: charges behind that place are lost",

@@ -6,20 +6,21 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sottovoce.accounting.stored import event_of
-from sottovoce.accounting.tally import Tally
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head, first_link, next_link
 from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.spent import Spent
 
 Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
 
 
 class Charge(Struct, frozen=True, forbid_unknown_fields=True):
-    """One charge: the query's id, and the event in its canonical words."""
+    """One charge: the query's id, the event in its canonical words, and of which task it is, if of one."""
 
     query: Hex
     terms: str
+    stamp: str = ""
 
 
 class Account(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,8 +51,8 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
 
 def account_of(ledger: Ledger) -> Account:
     """The ledger as it is now."""
-    budget = ledger.budget
-    charges = tuple(Charge(query.hex(), terms) for query, terms in ledger.charges())
+    budget = ledger.own_budget
+    charges = tuple(Charge(query.hex(), terms, stamp) for query, terms, stamp in ledger.charges())
     link = ledger.link(len(charges)) or b""
     releases = min(ledger.spending().releases, len(charges))  # the agent may be at work
     return Account(
@@ -76,9 +77,9 @@ def audited(account: Account) -> tuple[Spending, Head]:
     """
     try:
         budget = Budget(account.epsilon, account.delta, account.unit, account.neighbouring)
-        tally = Tally(budget.delta)
+        spent = Spent(budget, None)
         link = _followed(
-            first_link(budget.made_for(account.owner), bytes.fromhex(account.nonce)), account.charges, tally
+            first_link(budget.made_for(account.owner), bytes.fromhex(account.nonce)), account.charges, spent
         )
     except PrivacyError as error:
         raise LedgerError(f"this account cannot be audited: {error}") from error
@@ -88,14 +89,25 @@ def audited(account: Account) -> tuple[Spending, Head]:
         raise LedgerError("this account charges one query twice, which no ledger does")
     if not 0 <= account.releases <= len(account.charges):
         raise LedgerError("this account says that more was released than was charged")
-    spending = Spending(tally.epsilon(), len(account.charges), account.releases)
+    spending = Spending(spent.epsilon(), len(account.charges), account.releases)
     if budget.epsilon is not None and spending.epsilon > budget.epsilon:
         raise LedgerError(f"this account spent ε = {spending.epsilon:g} of a budget of {budget.epsilon:g}")
     return spending, Head(len(account.charges), link)
 
 
-def _followed(link: bytes, charges: Iterable[Charge], tally: Tally) -> bytes:
+def course(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
+    """ε after about so many numbers of charges, the first of them 0 and the last one that there is."""
+    charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
+    step, spent, found = -(-len(charges) // points) or 1, Spent(ledger.own_budget, None), [(0, 0.0)]
+    for number, (terms, stamp) in enumerate(charges, start=1):
+        spent.add(event_of(terms), stamp)
+        if number % step == 0 or number == len(charges):
+            found.append((number, spent.epsilon()))
+    return tuple(found)
+
+
+def _followed(link: bytes, charges: Iterable[Charge], spent: Spent) -> bytes:
     for charge in charges:
-        tally.add(event_of(charge.terms))
-        link = next_link(link, bytes.fromhex(charge.query), charge.terms)
+        spent.add(event_of(charge.terms), charge.stamp)
+        link = next_link(link, bytes.fromhex(charge.query), charge.terms + charge.stamp)
     return link

@@ -39,6 +39,21 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskSpending:
+    """What one task has spent, in its own terms.
+
+    Attributes:
+        epoch: of it.
+        epsilon: charged in it to the unit charged most.
+        releases: made in it.
+    """
+
+    epoch: int
+    epsilon: float
+    releases: int
+
+
+@dataclass(frozen=True, slots=True)
 class Spending:
     """What the ledger says has been spent.
 
@@ -48,12 +63,14 @@ class Spending:
         charges: releases paid for.
         releases: releases made; never more than charges.
         written_today: bytes that the ledger has written at most since midnight UTC, or since it was opened.
+        of_task: what of it the present task has, if the fleet has signed one.
     """
 
     epsilon: float
     charges: int
     releases: int
     written_today: int = field(default=0, compare=False)
+    of_task: TaskSpending | None = None
 
     @property
     def promised_epsilon(self) -> float | None:

@@ -7,7 +7,7 @@ one identity and one budget; opening never creates it.
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -15,16 +15,14 @@ from typing import Self
 
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.stored import event_of
-from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import Units
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault.belonging import check_budget, check_owner, check_there
-from sottovoce.vault.budget import Budget, Spending, Stored
+from sottovoce.vault.budget import Budget, Spending, Stored, TaskSpending
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
-from sottovoce.vault.keepers import Keeper, written
-from sottovoce.vault.keepers import read as read_keepers
+from sottovoce.vault.keeper_list import KeeperList
 from sottovoce.vault.ledger_file import (
     KEY_BYTES,
     checked,
@@ -36,6 +34,9 @@ from sottovoce.vault.ledger_file import (
     refuse_without_log,
     upgrade,
 )
+from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.record_numbers import RecordNumbers
+from sottovoce.vault.spent import Spent
 from sottovoce.vault.wear import Wear
 
 
@@ -56,10 +57,14 @@ class Ledger:
         self._connection = connection
         self._lock = lock
         self._wear: Wear | None = None
-        self.owner, self.budget, self.nonce = checked(connection)
-        self._tally = Tally(self.budget.delta)
-        self._head = Head(0, first_link(self.budget.made_for(self.owner), self.nonce))
+        self.owner, self.own_budget, self.nonce = checked(connection)
+        self.numbers = RecordNumbers(self._reading, self._transaction)
+        self.keepers = KeeperList(self._reading, self._transaction)
+        self._head = Head(0, first_link(self.own_budget.made_for(self.owner), self.nonce))
+        self._mandate = self.mandate()
+        self._spent = Spent(self.own_budget, self._mandate)
         self._check_releases()
+        self._spent.begin(self._mandate)
 
     @classmethod
     def create(cls, path: Path, owner: str, budget: Budget) -> None:
@@ -114,7 +119,7 @@ class Ledger:
             if log_is_damaged(path):
                 raise sqlite3.DatabaseError("its log is damaged in the middle: charges behind that place are lost")
             check_owner(path, ledger.owner, owner)
-            check_budget(path, ledger.budget, budget)
+            check_budget(path, ledger.own_budget, budget)
             # Whoever closes a file gives up all locks that the process has on it, and the log's index was read above:
             # the connection that stays takes them anew.
             checking.close()
@@ -152,8 +157,8 @@ class Ledger:
 
     def ended(self) -> tuple[str, str] | None:
         """The move by which this ledger ended: its nonce, and where to; None while it goes on."""
-        with named(self._path):
-            row = self._connection.execute("SELECT nonce, target FROM ended").fetchone()
+        with self._reading() as connection:
+            row = connection.execute("SELECT nonce, target FROM ended").fetchone()
         return None if row is None else (str(row[0]), str(row[1]))
 
     def copy(self, path: Path) -> None:
@@ -175,64 +180,6 @@ class Ledger:
         """
         with self._transaction() as connection:
             connection.execute("INSERT INTO ended VALUES (?, ?)", (nonce, target))
-
-    @property
-    def key(self) -> bytes:
-        """What records are numbered by. It never leaves the vault."""
-        with named(self._path):
-            return bytes(self._connection.execute("SELECT key FROM secret").fetchone()[0])
-
-    def enrol(self, digests: Sequence[bytes]) -> list[int]:
-        """The numbers of the records of a file, durably; -1 for those that have none.
-
-        A file with more records than any before gives those that were never met the numbers of their places, behind the
-        numbers of earlier such files. Other files give none.
-
-        Args:
-            digests: different from each other, in the file's order.
-
-        Raises:
-            LedgerError: the disk or the file failed.
-        """
-        with self._transaction() as connection:
-            held: dict[bytes, int | None] = dict(connection.execute("SELECT digest, number FROM record"))
-            files = self.files()
-            grown, first = len(digests) > max(files, default=0), sum(files)
-            if grown:
-                connection.execute("INSERT INTO file (records) VALUES (?)", (len(digests),))
-            for place, digest in enumerate(digests):
-                if digest not in held:
-                    held[digest] = first + place if grown else None
-                    connection.execute("INSERT INTO record VALUES (?, ?)", (digest, held[digest]))
-        return [-1 if (number := held[digest]) is None else number for digest in digests]
-
-    def files(self) -> tuple[int, ...]:
-        """How many records each file had that gave numbers: so many numbers are taken."""
-        with named(self._path):
-            return tuple(int(row[0]) for row in self._connection.execute("SELECT records FROM file ORDER BY number"))
-
-    @property
-    def first_file(self) -> int:
-        """How many records the first of them had; 0 while there is none."""
-        return next(iter(self.files()), 0)
-
-    def keepers(self) -> tuple[Keeper, ...]:
-        """Who keeps its newest head: those named last."""
-        with named(self._path):
-            row = self._connection.execute("SELECT named FROM keepers ORDER BY number DESC LIMIT 1").fetchone()
-            try:
-                return () if row is None else read_keepers(row[0])
-            except ValueError as error:
-                raise sqlite3.DatabaseError("its keepers are none") from error
-
-    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Name those who keep its newest head from now on, durably.
-
-        Raises:
-            LedgerError: the disk or the file failed.
-        """
-        with self._transaction() as connection:
-            connection.execute("INSERT INTO keepers (named) VALUES (?)", (written(keepers),))
 
     def charge(self, query: bytes, event: Event) -> bool:
         """Make a charge durable, once for each query.
@@ -258,17 +205,21 @@ class Ledger:
                 return True
             if self.payable(event) != event.units:
                 return False
-            head = self.head()
+            head, known, stamp = self.head(), self._known(query), "" if self._mandate is None else self._mandate.stamp
             connection.execute(
-                "INSERT INTO charge VALUES (?, ?, ?, ?)",
-                (head.charges + 1, query, event.terms, next_link(head.link, query, event.terms)),
+                "INSERT INTO charge VALUES (?, ?, ?, ?, ?)",
+                (head.charges + 1, known, event.terms, next_link(head.link, known, event.terms + stamp), stamp),
             )
         return True
 
     def payable(self, event: Event) -> Units | None:
-        """Those units of `event` that can pay for it; None when there is none."""
+        """Those units of `event` that can pay for it; None when there is none.
+
+        Raises:
+            PrivacyError: nothing says what it costs in this ledger's terms.
+        """
         self._catch_up()
-        return event.units if self.budget.epsilon is None else self._tally.payable(event, self.budget.epsilon)
+        return self._spent.payable(event)
 
     def store(self, query: bytes, release: Stored) -> None:
         """Make a release durable, before anybody sees it.
@@ -277,7 +228,9 @@ class Ledger:
             LedgerError: it was never charged, or exists already, or the disk failed.
         """
         with self._transaction() as connection:
-            row = connection.execute("SELECT number, link FROM charge WHERE query = ?", (query,)).fetchone()
+            row = connection.execute(
+                "SELECT number, link FROM charge WHERE query = ?", (self._known(query),)
+            ).fetchone()
             if row is None:
                 raise LedgerError("a release was about to be stored without its charge; nothing left the device")
             digest = release_digest(row[1], release.exponent, release.value, release.simulated)
@@ -290,28 +243,31 @@ class Ledger:
         """What was released for this query, if it was answered before."""
         with named(self._path):
             row = self._connection.execute(
-                "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?", (query,)
+                "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
+                (self._known(query),),
             ).fetchone()
         return None if row is None else Stored(int(row[0]), bytes(row[1]), bool(row[2]))
 
     def charged(self, query: bytes) -> Event | None:
         """The charge made for this query, if there is one."""
-        with named(self._path):
-            terms = self._terms(query)
+        terms = self._terms(query)
         return None if terms is None else event_of(terms)
 
     def spending(self) -> Spending:
         """What has been spent. Asking changes nothing."""
         with named(self._path):
-            releases = self._connection.execute("SELECT count(*) FROM release").fetchone()[0]
+            count, since = "SELECT count(*) FROM release", self._spent.before
+            releases = self._connection.execute(count).fetchone()[0]
+            of_task = self._connection.execute(f"{count} WHERE number > ?", (since,)).fetchone()[0]
             # Read after the releases: the agent may be at work.
             charges = self.head().charges
-        return Spending(self._tally.epsilon(), charges, releases, self._wear.today if self._wear else 0)
+        task = None if self._mandate is None else TaskSpending(self._mandate.epoch, self._spent.of_task(), of_task)
+        return Spending(self._spent.epsilon(), charges, releases, self._wear.today if self._wear else 0, task)
 
     def spent(self, units: Units) -> float:
-        """ε charged so far to the unit charged most among these."""
+        """ε charged so far to the unit charged most among these, in the ledger's own terms."""
         self._catch_up()
-        return self._tally.epsilon(units)
+        return self._spent.epsilon(units)
 
     def head(self) -> Head:
         """How far the chain has come."""
@@ -321,7 +277,7 @@ class Ledger:
     def link(self, charges: int) -> bytes | None:
         """The link of the charge of this number, or the first link for 0; None for one that was never made."""
         if charges == 0:
-            return first_link(self.budget.made_for(self.owner), self.nonce)
+            return first_link(self.own_budget.made_for(self.owner), self.nonce)
         with named(self._path):
             row = self._connection.execute("SELECT link FROM charge WHERE number = ?", (charges,)).fetchone()
         return None if row is None else bytes(row[0])
@@ -345,30 +301,34 @@ class Ledger:
             return None
         return mark(link, bytes(row[0]) if row else b"")
 
-    def charges(self) -> Iterator[tuple[bytes, str]]:
-        """Every charge made, in order: its query's id and its terms."""
+    def charges(self) -> Iterator[tuple[bytes, str, str]]:
+        """Every charge made, in order: its query's id, its terms and its stamp."""
         with named(self._path):
-            yield from self._connection.execute("SELECT query, terms FROM charge ORDER BY number").fetchall()
+            yield from self._connection.execute("SELECT query, terms, stamp FROM charge ORDER BY number").fetchall()
 
     def _terms(self, query: bytes) -> str | None:
-        row = self._connection.execute("SELECT terms FROM charge WHERE query = ?", (query,)).fetchone()
+        with named(self._path):
+            row = self._connection.execute("SELECT terms FROM charge WHERE query = ?", (self._known(query),)).fetchone()
         return None if row is None else str(row[0])
+
+    def _known(self, query: bytes) -> bytes:
+        return query if self._mandate is None else self._mandate.query(query)
 
     def _catch_up(self) -> None:
         """Follow the chain over charges not yet tallied. Only what the file holds is ever tallied."""
         with named(self._path):
             rows = self._connection.execute(
-                "SELECT number, query, terms, link FROM charge WHERE number > ? ORDER BY number", (self._head.charges,)
+                "SELECT number, query, terms, stamp, link FROM charge WHERE number > ? ORDER BY number",
+                (self._head.charges,),
             )
-            for number, query, terms, link in rows:
-                expected = Head(self._head.charges + 1, next_link(self._head.link, query, terms))
+            for number, query, terms, stamp, link in rows:
+                expected = Head(self._head.charges + 1, next_link(self._head.link, query, terms + stamp))
                 if Head(number, link) != expected:
                     raise sqlite3.DatabaseError(f"its chain of charges is broken at charge {expected.charges}")
                 try:
-                    event = event_of(terms)
+                    self._spent.add(event_of(terms), stamp)
                 except PrivacyError as error:
                     raise sqlite3.DatabaseError(f"it holds {error}") from error
-                self._tally.add(event)
                 self._head = expected
 
     def _check_releases(self) -> None:
@@ -381,6 +341,48 @@ class Ledger:
         for number, link, exponent, value, simulated, digest in rows:
             if link is None or release_digest(link, exponent, value, bool(simulated)) != digest:
                 raise sqlite3.DatabaseError(f"its release {number} is not what was stored")
+
+    @property
+    def budget(self) -> Budget:
+        """What one unit may cost: of the present task, if there is one; of the device's life, otherwise."""
+        return self.own_budget if self._mandate is None else self._mandate.budget
+
+    def mandate(self) -> Mandate | None:
+        """The task that was taken up last; None before any."""
+        with named(self._path):
+            query = "SELECT epoch, epsilon, delta, unit, neighbouring, document FROM task ORDER BY epoch DESC LIMIT 1"
+            row = self._connection.execute(query).fetchone()
+        return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5])
+
+    @contextmanager
+    def trying(self, mandate: Mandate) -> Iterator[None]:
+        """Speak of the budget of a task that is not taken up; charge nothing meanwhile."""
+        before, self._mandate = self._mandate, mandate
+        try:
+            yield
+        finally:
+            self._mandate = before
+
+    def take_up(self, mandate: Mandate) -> None:
+        """Charge for this task from now on, and for no earlier one ever again; durably.
+
+        Raises:
+            LedgerError: its epoch is not above all before, or the disk or the file failed.
+        """
+        with self._transaction() as connection:
+            self._catch_up()
+            if mandate.epoch <= self._spent.epoch:
+                raise LedgerError(f"epoch {mandate.epoch} is over: this device has been in {self._spent.epoch}")
+            budget = mandate.budget
+            terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)
+            connection.execute("INSERT INTO task VALUES (?, ?, ?, ?, ?, ?)", (mandate.epoch, *terms, mandate.document))
+        self._mandate = mandate
+        self._spent.begin(mandate)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with named(self._path):
+            yield self._connection
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -17,10 +17,10 @@ from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError
 from sottovoce.vault.budget import Budget
 
 _APPLICATION_ID = 0x50FF0CE1
-_SCHEMA_VERSION = 4
-_UPGRADED_FROM = 3  # of version 0.1, which numbered records by their place
+_SCHEMA_VERSION = 5
+_VERSION_0_1 = 3  # which numbered records by their place
 KEY_BYTES = 32
-_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "charge", "release")
+_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "task", "charge", "release")
 _OLD_TABLES = """
 CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
                      neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
@@ -36,13 +36,19 @@ CREATE TABLE record (digest BLOB PRIMARY KEY, number INTEGER UNIQUE) STRICT, WIT
 CREATE TABLE keepers (number INTEGER PRIMARY KEY, named TEXT NOT NULL) STRICT;
 CREATE TABLE ended (nonce TEXT NOT NULL, target TEXT NOT NULL) STRICT;
 """
+_TASK_TABLES = """
+CREATE TABLE task (epoch INTEGER PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
+                   neighbouring TEXT NOT NULL, document BLOB NOT NULL) STRICT;
+ALTER TABLE charge ADD COLUMN stamp TEXT NOT NULL DEFAULT '';
+"""
 _TRIGGERS = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table} "
     "BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
     for table in _TABLES
     for verb in ("UPDATE", "DELETE")
 )
-_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TRIGGERS
+_STEPS = {3: _NEW_TABLES, 4: _TASK_TABLES}  # from the schema of this number to the next
+_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TASK_TABLES + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
@@ -87,7 +93,7 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
 
 
 def upgrade(path: Path) -> None:
-    """Bring the file of version 0.1 up to this schema, in one transaction; leave any other as it is.
+    """Bring the file of an earlier version up to this schema, in one transaction; leave any other as it is.
 
     Raises:
         LedgerError: it holds charges for single records, which are named by their place in the file: which records
@@ -96,27 +102,30 @@ def upgrade(path: Path) -> None:
     with closing(connect(path, "ro")) as looked:  # so that any other file stays as it is, to the byte
         if looked.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
             return
-        if looked.execute("PRAGMA user_version").fetchone()[0] != _UPGRADED_FROM:
+        version = looked.execute("PRAGMA user_version").fetchone()[0]
+        if version not in _STEPS:
             return
         unit = looked.execute("SELECT unit FROM budget").fetchone()[0]
         terms = [event_of(row[0]) for row in looked.execute("SELECT DISTINCT terms FROM charge")]
-        if unit == "record" and any(event.units != EVERY for event in terms):
+        if version == _VERSION_0_1 and unit == "record" and any(event.units != EVERY for event in terms):
             raise LedgerError(
                 f"{path}: this ledger is of version 0.1 of the program and holds charges for single records, named by "
                 "their place in the file: what each record has paid is not known any more, so nothing can be released. "
                 "Go back to version 0.1 for what was released, or let a new device join"
             )
+    steps = "".join(_STEPS[step] for step in range(version, _SCHEMA_VERSION))
+    secret = f"INSERT INTO secret VALUES (x'{os.urandom(KEY_BYTES).hex()}');" if version == _VERSION_0_1 else ""  # noqa: S608 - hex
     with closing(connect(path, "rw")) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(
-            f"BEGIN IMMEDIATE; {_NEW_TABLES} INSERT INTO secret VALUES (x'{os.urandom(KEY_BYTES).hex()}'); {_TRIGGERS} "  # noqa: S608 - hex
-            f"PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"
+            f"BEGIN IMMEDIATE; {steps} {secret} {_TRIGGERS} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"
         )
 
 
 def _of_another_version(version: int) -> str:
-    if version == _UPGRADED_FROM:
-        return "this ledger is of version 0.1 of the program: the device's next start upgrades it, and it stays whole"
+    if version in _STEPS:
+        which = "version 0.1" if version == _VERSION_0_1 else "an earlier version"
+        return f"this ledger is of {which} of the program: the device's next start upgrades it, and it stays whole"
     if version > _SCHEMA_VERSION:
         return (
             f"this ledger is of a newer version of the program (schema {version}, this one writes {_SCHEMA_VERSION}): "

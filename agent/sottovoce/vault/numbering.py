@@ -40,7 +40,7 @@ def enrolled(records: Records, ledger: Ledger) -> Records:
     Raises:
         LedgerError: new numbers could not be kept.
     """
-    numbers = ledger.enrol(_told_apart(_identities(records), ledger.key))
+    numbers = ledger.numbers.enrol(_told_apart(_identities(records), ledger.numbers.key))
     return replace(records, units=np.array(numbers, dtype=np.int64))
 
 

@@ -97,12 +97,12 @@ class Vault:
     def keepers(self) -> tuple[Keeper, ...]:
         """Who keeps the ledger's newest head."""
         with self._turn:
-            return self._room.ledger.keepers()
+            return self._room.ledger.keepers.named()
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
         """Name those who keep it from now on."""
         with self._turn:
-            self._room.ledger.appoint(keepers)
+            self._room.ledger.keepers.appoint(keepers)
 
     async def ask(self, query: Query) -> Answer:
         """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""

@@ -136,7 +136,7 @@ class Subject(Protocol):
 def fresh(subject: Subject, records: Records) -> Sighting:
     """What is seen of a device that never ran before."""
     ledger = Ledger.in_memory("audited", subject.budget)
-    key = ledger.key
+    key = ledger.numbers.key
     vault = subject.vault(records, ledger)
     try:
         return replace(subject.watch(vault, len(records)), key=key)

@@ -199,11 +199,11 @@ def test_keepers_are_in_the_ledger_and_outlive_it_being_closed(tmp_path: Path) -
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "ledger.db", "meter-17", budget)
     ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)
-    assert ledger.keepers() == ()
+    assert ledger.keepers.named() == ()
     for names in (("a", "b"), ("b", "c")):
-        ledger.appoint(tuple(Keeper(name, (f"{name}:1", "mqtt:home")) for name in names))
+        ledger.keepers.appoint(tuple(Keeper(name, (f"{name}:1", "mqtt:home")) for name in names))
     ledger.close()
     found = Ledger.read(tmp_path / "ledger.db")
-    assert [keeper.node for keeper in found.keepers()] == ["b", "c"]
-    assert found.keepers()[0].endpoints == ("b:1", "mqtt:home")
+    assert [keeper.node for keeper in found.keepers.named()] == ["b", "c"]
+    assert found.keepers.named()[0].endpoints == ("b:1", "mqtt:home")
     found.close()

@@ -27,7 +27,7 @@ def state(tmp_path: Path) -> Path:
     Ledger.create(made / "ledger.db", OWNER, BUDGET)
     ledger = Ledger.open(made / "ledger.db", OWNER, BUDGET)
     ledger.charge(b"1" * 32, EVENT)
-    ledger.appoint((Keeper("a", ("a:1",)),))
+    ledger.keepers.appoint((Keeper("a", ("a:1",)),))
     ledger.close()
     return made
 
@@ -43,16 +43,16 @@ def usable(path: Path) -> bool:
 
 def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> None:
     before = Ledger.read(state / "ledger.db")
-    spent, key = before.spending(), before.key
+    spent, key = before.spending(), before.numbers.key
     before.close()
     target = tmp_path / "new"
     assert move(state, target) == target / "ledger.db"
     with pytest.raises(LedgerError, match=r"was moved to .*new and has ended here for good"):
         Ledger.open(state / "ledger.db", OWNER, BUDGET)
     there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
-    assert (there.spending().epsilon, there.key) == (spent.epsilon, key)
+    assert (there.spending().epsilon, there.numbers.key) == (spent.epsilon, key)
     assert there.spending().charges == spent.charges + 1, "its head is newer than any copy's"
-    assert there.keepers() == (Keeper("a", ("a:1",)),)
+    assert there.keepers.named() == (Keeper("a", ("a:1",)),)
     assert there.charge(b"2" * 32, EVENT)
     assert audited(account_of(there))[0].epsilon == there.spending().epsilon
     there.close()

@@ -73,7 +73,7 @@ def test_every_kind_of_charge_has_words() -> None:
 
 def test_nothing_of_a_record_and_no_secret_is_in_it(device: Device, tmp_path: Path) -> None:
     ledger = Ledger.read(device.ledger)
-    key = ledger.key.hex()
+    key = ledger.numbers.key.hex()
     ledger.close()
     found, page = made(device, tmp_path / "out")
     assert key not in page + json.dumps(found)

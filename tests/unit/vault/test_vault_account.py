@@ -28,7 +28,7 @@ def forged(account: Account, **changes: Any) -> Account:
     budget = Budget(changed.epsilon, changed.delta, changed.unit, changed.neighbouring)
     link = first_link(budget.made_for(changed.owner), bytes.fromhex(changed.nonce))
     for charge in changed.charges:
-        link = next_link(link, bytes.fromhex(charge.query), charge.terms)
+        link = next_link(link, bytes.fromhex(charge.query), charge.terms + charge.stamp)
     return msgspec.structs.replace(changed, link=link.hex())
 
 

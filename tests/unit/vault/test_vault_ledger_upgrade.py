@@ -10,6 +10,7 @@ from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.budget import Stored
+from sottovoce.vault.mandate import Mandate
 
 OWNER = "meter-17"
 BUDGETS = [Budget(2.0, 1e-5, unit, "replace-one") for unit in ("record", "window")]
@@ -41,7 +42,8 @@ def of_version_0_1(path: Path, budget: Budget, *events: GaussianSum | RecordRele
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(OF_VERSION_0_1)
         for table in ("budget", "charge", "release"):
-            rows = ledger._connection.execute(f"SELECT * FROM {table}").fetchall()
+            names = ", ".join(row[1] for row in old.execute(f"PRAGMA table_info({table})"))
+            rows = ledger._connection.execute(f"SELECT {names} FROM {table}").fetchall()
             old.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
     ledger.close()
     return found
@@ -58,13 +60,34 @@ def test_it_goes_on_and_says_what_it_said(tmp_path: Path, budget: Budget) -> Non
         ledger = Ledger.open(path, OWNER, budget)
         assert said(ledger)[1:] == before[1:]
         assert ledger.spending().epsilon == before[0].epsilon  # type: ignore[attr-defined]
-        assert len(ledger.key) == 32
+        assert len(ledger.numbers.key) == 32
         ledger.close()
     ledger = Ledger.open(path, OWNER, budget)
     assert ledger.charge(bytes([9]) * 32, GaussianSum(4, 10, units))
     ledger.close()
     with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
         connection.execute("DELETE FROM secret")
+
+
+def test_a_ledger_without_tasks_gets_them_and_says_what_it_said(tmp_path: Path) -> None:
+    """Of the schema before tasks were signed: records are numbered, and a charge has no stamp."""
+    path, budget = tmp_path / "ledger.db", BUDGETS[0]
+    Ledger.create(path, OWNER, budget)
+    ledger = Ledger.open(path, OWNER, budget)
+    assert ledger.charge(bytes([1]) * 32, GaussianSum(4, 10))
+    ledger.store(bytes([1]) * 32, Stored(-3, b"12345678", False))
+    before = said(ledger)
+    ledger.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.executescript("DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;")
+    with pytest.raises(LedgerError, match=r"of an earlier version .* the device's next start upgrades it"):
+        Ledger.read(path)
+    ledger = Ledger.open(path, OWNER, budget)
+    assert said(ledger) == before
+    ledger.take_up(Mandate(1, budget, b"task"))
+    ledger.close()
+    with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
+        connection.execute("DELETE FROM task")
 
 
 def test_charges_for_single_records_by_their_place_are_refused_and_nothing_changes(tmp_path: Path) -> None:
@@ -76,7 +99,7 @@ def test_charges_for_single_records_by_their_place_are_refused_and_nothing_chang
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("schema, words", [(5, "of a newer version of the program .*go back"), (2, "before 0.1")])
+@pytest.mark.parametrize("schema, words", [(6, "of a newer version of the program .*go back"), (2, "before 0.1")])
 def test_another_version_is_named_and_not_called_damaged(tmp_path: Path, schema: int, words: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, BUDGETS[0])

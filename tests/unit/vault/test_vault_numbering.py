@@ -33,7 +33,7 @@ def some(count: int, seed: int = 0) -> Records:
 def numbers(records: Records, ledger: Ledger) -> dict[bytes, int]:
     """The number of each record, by its features."""
     hashed = ledger.budget.neighbouring == "add-remove"
-    units = (numbered(records, ledger.key) if hashed else enrolled(records, ledger)).units
+    units = (numbered(records, ledger.numbers.key) if hashed else enrolled(records, ledger)).units
     assert units is not None
     return {row.tobytes(): int(unit) for row, unit in zip(records.features, units, strict=True)}
 
@@ -78,14 +78,16 @@ def test_an_edited_record_is_another_one_and_returns_to_its_number(path: Path) -
 
 def test_a_later_transform_changes_no_number(path: Path) -> None:
     ledger, raw = opened(path), some(12)
-    as_it_was = [numbered(records_of(raw, name, None), ledger.key).units for name in ("none", "centred-unit", "unit")]
+    as_it_was = [
+        numbered(records_of(raw, name, None), ledger.numbers.key).units for name in ("none", "centred-unit", "unit")
+    ]
     assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
     ledger.close()
 
 
 def test_equal_records_share_a_number_or_are_told_apart() -> None:
     twins = joined(some(2), some(2))
-    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE).key).units
+    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE).numbers.key).units
     assert hashed is not None
     assert hashed[:2].tolist() == hashed[2:].tolist()
     counted = enrolled(twins, Ledger.in_memory("meter-17", REPLACE_ONE)).units
@@ -121,7 +123,7 @@ def test_numbers_follow_from_the_ledgers_own_key(tmp_path: Path) -> None:
 def test_a_record_is_in_each_block_as_often_as_in_another() -> None:
     """Over ledgers' keys: within 6 standard deviations in every block."""
     held, edges = some(4000), blocks_of(7)
-    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE).key).units
+    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE).numbers.key).units
     assert units is not None
     assert 0 <= units.min() <= units.max() < SPACE
     counts = np.histogram(units, bins=edges)[0]
@@ -140,7 +142,7 @@ def test_nobodys_number_follows_from_another_record() -> None:
     assert found[0] is not None
     assert found[1] is not None
     assert (found[0] != found[1]).sum() == 1, "but for the one that differed"
-    assert one.files() == other.files() == (6, 46)
+    assert one.numbers.files() == other.numbers.files() == (6, 46)
 
 
 def test_a_file_that_has_not_grown_gives_no_numbers() -> None:
@@ -150,14 +152,14 @@ def test_a_file_that_has_not_grown_gives_no_numbers() -> None:
     assert enrolled(edited, ledger).units.tolist() == [0, 1, -1]  # type: ignore[union-attr]
     grown = joined(some(3, seed=8), edited)
     assert enrolled(grown, ledger).units.tolist() == [3, 4, 5, 0, 1, -1]  # type: ignore[union-attr]
-    assert ledger.files() == (3, 6)
+    assert ledger.numbers.files() == (3, 6)
 
 
 def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
     ledger = opened(path)
     enrolled(some(5), ledger)
     document = repr(account_of(ledger))
-    assert ledger.key.hex() not in document
+    assert ledger.numbers.key.hex() not in document
     for (digest,) in sqlite3.connect(path).execute("SELECT digest FROM record"):
         assert digest.hex() not in document
     ledger.close()
@@ -245,7 +247,7 @@ def test_a_record_that_moves_in_its_file_is_published_once() -> None:
             ledger=ledger,
             noise=OperatingSystemNoise(),
         )
-        for slot in range(sum(ledger.files())):
+        for slot in range(sum(ledger.numbers.files())):
             vault.answer(Query("golf", "record", slot, np.empty(0)))
     assert ledger.spending().charges == ledger.spending().releases == len(held)
     assert ledger.spending().epsilon <= 1.0

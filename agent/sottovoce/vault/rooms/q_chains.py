@@ -62,7 +62,7 @@ class QChainTerms:
             generator=generator,
             deviations=self.multiplier * 2 * self.lipschitz / self.batch,
             passes=self.passes,
-            count=ledger.first_file,
+            count=ledger.numbers.first_file,
             name=self.learner,
         )
         statement = self.claim.statement(ledger.budget, self.multiplier > 0)

@@ -47,7 +47,7 @@ class RecordTerms:
             )
         epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
         held = enrolled(unit_records(records, "record"), ledger)
-        count = sum(ledger.files())
+        count = sum(ledger.numbers.files())
         gone = frozenset(range(count)) - frozenset([] if held.units is None else held.units.tolist())
         program = RecordRelease(RecordMechanism(scheme), count, epsilon, gone)
         once = RecordReleased(0, scheme.name, scheme.features, scheme.classes, epsilon)

@@ -1,0 +1,73 @@
+"""What a release under one unit and relation costs the units of a ledger that promises another.
+
+A device may be asked for tasks that hide a device as a whole, or one record, one after the other, and its ledger
+promises one of these for all it ever releases. So each charge is taken in the ledger's own terms, by one of the rules
+below, or not at all.
+
+- A release that hides whether the whole device is there, or which data it has, hides one record or window of it, too.
+- What is added or removed under one relation is one change. Replacing is removing and adding: two changes, by group
+  privacy (Dong, Roth & Su 2022, Theorem 2.14, for Gaussian differential privacy; Dwork & Roth 2014, Theorem 2.2, for
+  pure ε). From one of a device's data sets to another leads the way over none at all: two changes again.
+- A clipped sum moves by two clips when a unit is replaced, for which it is charged, and by one when it is added.
+
+Nothing is said of units that are larger than those that the release hides: how many of them one device has is private.
+"""
+
+from dataclasses import dataclass
+
+from sottovoce.accounting.events import Event, GaussianSum, Moved, Unproved, over
+from sottovoce.accounting.units import EVERY
+from sottovoce.errors import PrivacyError
+
+REPLACE, ADD = "replace-one", "add-remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Between which data sets nobody can tell.
+
+    Attributes:
+        unit: `record`, `window` or `device`.
+        neighbouring: `add-remove` or `replace-one`.
+    """
+
+    unit: str
+    neighbouring: str
+
+
+def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
+    """What an event costs where something else is promised.
+
+    Args:
+        event: as it was calibrated.
+        made: what its release hides.
+        kept: what the ledger promises.
+
+    Returns:
+        The event over the ledger's units, and how many changes of `made` lead from one of `kept`'s neighbours to the
+        other: 1 or 2.
+
+    Raises:
+        PrivacyError: no number of changes does, as far as is proved here.
+    """
+    if made == kept or isinstance(event, Moved | Unproved):
+        return event, 1
+    larger = made.unit == "device" and kept.unit in ("record", "window")
+    if made.unit != kept.unit and not larger:
+        raise PrivacyError(
+            f"a release that hides one {made.unit} promises nothing for a {kept.unit}, which is what this device's "
+            f"ledger is kept for: a task for it has privacy.unit = {_or_device(kept.unit)}"
+        )
+    event = over(event, EVERY) if larger else event
+    if made.neighbouring == REPLACE:
+        if kept.neighbouring == REPLACE or larger or isinstance(event, GaussianSum):
+            return event, 1
+        raise PrivacyError(
+            "this release shows how many records there are, and this device's ledger promises that nobody can tell "
+            "whether one is there (add-remove): let a device join with --neighbouring replace-one for such tasks"
+        )
+    return event, 1 if kept.neighbouring == ADD and not larger else 2
+
+
+def _or_device(unit: str) -> str:
+    return f'"{unit}"' if unit == "device" else f'"{unit}" or "device"'

@@ -1,0 +1,44 @@
+"""Who keeps a ledger's newest head, as the ledger itself holds them: those named last."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from sottovoce.vault.keepers import Keeper, read, written
+
+Access = Callable[[], AbstractContextManager[sqlite3.Connection]]
+"""To a ledger's file; raises LedgerError where the disk or the file fails."""
+
+
+class KeeperList:
+    """Of one ledger.
+
+    Args:
+        reading: its file, to be read.
+        writing: the same in one transaction.
+    """
+
+    def __init__(self, reading: Access, writing: Access) -> None:
+        self._reading, self._writing = reading, writing
+
+    def named(self) -> tuple[Keeper, ...]:
+        """Who they are.
+
+        Raises:
+            LedgerError: the file failed.
+        """
+        with self._reading() as connection:
+            row = connection.execute("SELECT named FROM keepers ORDER BY number DESC LIMIT 1").fetchone()
+            try:
+                return () if row is None else read(row[0])
+            except ValueError as error:
+                raise sqlite3.DatabaseError("its keepers are none") from error
+
+    def appoint(self, keepers: tuple[Keeper, ...]) -> None:
+        """Name those who keep it from now on, durably.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        with self._writing() as connection:
+            connection.execute("INSERT INTO keepers (named) VALUES (?)", (written(keepers),))

@@ -1,0 +1,93 @@
+"""What a ledger's charges come to: all together in its own terms, and those of the present task in the task's."""
+
+from sottovoce.accounting.events import Event, Moved
+from sottovoce.accounting.relations import charged_as
+from sottovoce.accounting.tally import Tally
+from sottovoce.accounting.units import EVERY, Units, overlap
+from sottovoce.errors import PrivacyError
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
+
+
+class Spent:
+    """Charges, followed in their order.
+
+    Records are numbered anew by each task, so that nobody can say what one has paid in earlier ones: there each is
+    taken for the one that has paid most.
+
+    Args:
+        own: the ledger's budget.
+        mandate: the task that it was in last, if in any.
+
+    Attributes:
+        before: how many charges were made before the present task.
+    """
+
+    def __init__(self, own: Budget, mandate: Mandate | None) -> None:
+        self._own, self._promise = own, promise_of(own)
+        self._all = Tally(own.delta)
+        self._mandate = mandate
+        self._task: Tally | None = None
+        self._epoch = self._charges = 0
+        self.before = 0
+
+    @property
+    def epoch(self) -> int:
+        """Of the newest charge, or of the task that has begun since; 0 before any."""
+        return self._epoch
+
+    def begin(self, mandate: Mandate | None) -> None:
+        """This task has begun, if it has not long since."""
+        self._mandate = mandate
+        if mandate is not None and mandate.epoch > self._epoch:
+            self._turn(mandate.epoch)
+
+    def add(self, event: Event, stamp: str) -> None:
+        """Charge an event that was made durable with this stamp.
+
+        Raises:
+            PrivacyError: nothing says what it costs, or its epoch is over.
+        """
+        epoch, made = read_stamp(stamp, self._promise)
+        if epoch < self._epoch and not isinstance(event, Moved):
+            raise PrivacyError(f"a charge of epoch {epoch} behind one of epoch {self._epoch}")
+        if epoch > self._epoch:
+            self._turn(epoch)
+        charged, changes = charged_as(event, made, self._promise)
+        self._all.add(charged, changes)
+        self._charges += 1
+        if self._task is not None:
+            self._task.add(event)
+
+    def payable(self, event: Event) -> Units | None:
+        """Those units of `event` that can pay for it; None when there is none.
+
+        Raises:
+            PrivacyError: nothing says what it costs.
+        """
+        units: Units | None = event.units
+        budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
+        if self._task is not None and budget.epsilon is not None:
+            units = self._task.payable(event, budget.epsilon)
+        if units is None or self._own.epsilon is None:
+            return units
+        charged, changes = charged_as(event, promise_of(budget), self._promise)
+        paying = self._all.payable(charged, self._own.epsilon, changes)
+        if charged.units == EVERY != event.units:  # all of the ledger's units, for whichever these are
+            return None if paying is None else units
+        return None if paying is None else overlap(units, paying)
+
+    def epsilon(self, units: Units = EVERY) -> float:
+        """ε of the unit charged most among these, by all charges, in the ledger's own terms."""
+        return self._all.epsilon(units)
+
+    def of_task(self) -> float:
+        """ε of the unit charged most in the present task, in the task's terms; 0 outside of one."""
+        return 0.0 if self._task is None else self._task.epsilon()
+
+    def _turn(self, epoch: int) -> None:
+        present = self._mandate if self._mandate is not None and self._mandate.epoch == epoch else None
+        self.before = self._charges
+        self._epoch, self._task = epoch, None if present is None else Tally(present.budget.delta)
+        if self._own.unit == "record":
+            self._all = self._all.renumbered()

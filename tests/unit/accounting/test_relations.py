@@ -1,0 +1,81 @@
+"""What a release costs the units of a ledger that promises something else."""
+
+import pytest
+from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, Unproved
+from sottovoce.accounting.relations import Promise, charged_as
+from sottovoce.accounting.tally import Tally
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.errors import PrivacyError
+
+RECORD, WINDOW, DEVICE = "record", "window", "device"
+ADD, REPLACE = "add-remove", "replace-one"
+GAUSSIAN, SOME = GaussianSum(4, 10), Units(((3, 5),))
+PURE = PureRelease("max-norm-laplace", 1, 4, 2, 4, 0.5)
+ONE = RecordReleased(3, "laplace", 4, 2, 0.5)
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, PURE, ONE], ids=["gaussian", "pure", "record"])
+@pytest.mark.parametrize("unit", [RECORD, WINDOW, DEVICE])
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_what_is_promised_costs_what_it_says(event: Event, unit: str, relation: str) -> None:
+    assert charged_as(event, Promise(unit, relation), Promise(unit, relation)) == (event, 1)
+
+
+@pytest.mark.parametrize(
+    "made, kept, changes",
+    [
+        (Promise(RECORD, ADD), Promise(RECORD, REPLACE), 2),
+        (Promise(RECORD, REPLACE), Promise(RECORD, ADD), 1),
+        (Promise(DEVICE, ADD), Promise(RECORD, ADD), 2),
+        (Promise(DEVICE, ADD), Promise(WINDOW, REPLACE), 2),
+        (Promise(DEVICE, REPLACE), Promise(RECORD, ADD), 1),
+        (Promise(DEVICE, REPLACE), Promise(WINDOW, REPLACE), 1),
+    ],
+)
+def test_changes_that_lead_from_one_neighbour_to_the_other(made: Promise, kept: Promise, changes: int) -> None:
+    event, found = charged_as(GaussianSum(4, 10, SOME), made, kept)
+    assert found == changes
+    assert event.units == (EVERY if made.unit == DEVICE else SOME), "a device's release is of all its records"
+
+
+@pytest.mark.parametrize(
+    "event, made, kept, words",
+    [
+        (GAUSSIAN, Promise(RECORD, ADD), Promise(DEVICE, ADD), "promises nothing for a device"),
+        (GAUSSIAN, Promise(RECORD, ADD), Promise(WINDOW, ADD), "promises nothing for a window"),
+        (GAUSSIAN, Promise(WINDOW, ADD), Promise(RECORD, ADD), "promises nothing for a record"),
+        (ONE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "how many records there are"),
+        (PURE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "how many records there are"),
+    ],
+)
+def test_what_nothing_is_proved_of_is_refused(event: Event, made: Promise, kept: Promise, words: str) -> None:
+    with pytest.raises(PrivacyError, match=words):
+        charged_as(event, made, kept)
+
+
+def test_what_is_not_promised_stays_infinite() -> None:
+    tally = Tally(1e-5)
+    tally.add(*charged_as(Unproved("none"), Promise(DEVICE, ADD), Promise(RECORD, ADD)))
+    assert tally.epsilon() == float("inf")
+
+
+def test_two_changes_cost_as_two_groups_do() -> None:
+    """A Gaussian's sensitivity doubles, and a pure ε too."""
+    twice, doubled = Tally(1e-5), Tally(1e-5)
+    twice.add(GAUSSIAN, 2)
+    doubled.add(GaussianSum(16, 10))
+    assert twice.epsilon() == pytest.approx(doubled.epsilon(), rel=1e-12)
+    pure = Tally(1e-5)
+    pure.add(PURE, 2)
+    assert pure.epsilon() == 1.0
+
+
+def test_records_of_another_numbering_have_each_paid_what_any_has() -> None:
+    tally = Tally(1e-5)
+    tally.add(RecordReleased(3, "laplace", 4, 2, 0.5))
+    tally.add(RecordReleased(3, "laplace", 4, 2, 0.5))
+    tally.add(RecordReleased(8, "laplace", 4, 2, 0.25))
+    again = tally.renumbered()
+    assert again.epsilon(Units(((77, 77),))) == 1.25, "twice a half of one record, a quarter of another: of any both"
+    assert again.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.5) is None
+    assert again.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.75) is not None

@@ -1,0 +1,116 @@
+"""A ledger goes on from task to task: each within its own ε, all together within the device's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sottovoce.accounting.events import GaussianSum, RecordReleased
+from sottovoce.accounting.units import EVERY
+from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.vault import Budget, Ledger
+from sottovoce.vault.account import account_of, audited, course
+from sottovoce.vault.budget import Stored
+from sottovoce.vault.mandate import Mandate
+
+OWNER, QUERY = "meter-17", bytes(32)
+LIFE = Budget(2.0, 1e-5, "record", "replace-one")
+TASK = Budget(0.5, 1e-5, "record", "replace-one")
+SUM = GaussianSum(120**2, 1000)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    Ledger.create(tmp_path / "ledger.db", OWNER, LIFE)
+    return tmp_path / "ledger.db"
+
+
+def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -> None:
+    ledger = Ledger.open(path, OWNER, LIFE)
+    assert ledger.charge(QUERY, SUM)
+    ledger.store(QUERY, Stored(0, b"old", False))
+    before = ledger.spending().epsilon
+    ledger.take_up(Mandate(3, TASK, b"signed"))
+    assert ledger.budget == TASK
+    assert ledger.stored(QUERY) is None, "no answer of another task"
+    assert ledger.charge(QUERY, SUM)
+    assert not ledger.charge(bytes([1]) * 32, SUM), "two are above .5"
+    spending = ledger.spending()
+    assert spending.of_task is not None
+    assert (spending.of_task.epsilon, spending.of_task.releases, spending.releases) == (before, 0, 1)
+    assert before < spending.epsilon < 2 * before
+    ledger.close()
+    again = Ledger.open(path, OWNER, LIFE)
+    assert again.spending() == spending
+    assert again.mandate() == Mandate(3, TASK, b"signed")
+    assert not again.charge(bytes([1]) * 32, SUM)
+    again.take_up(Mandate(4, TASK))
+    assert again.charge(bytes([1]) * 32, SUM)
+    account = account_of(again)
+    assert audited(account)[0].epsilon == again.spending().epsilon == course(again, 10)[-1][1]
+    assert [charge.stamp != "" for charge in account.charges] == [False, True, True]
+    with pytest.raises(LedgerError, match="does not end in its link"):
+        audited(_stamped(account, 1, ""))
+    again.close()
+
+
+def _stamped(account, place: int, stamp: str):  # type: ignore[no-untyped-def]
+    charges = list(account.charges)
+    charges[place] = type(charges[place])(charges[place].query, charges[place].terms, stamp)
+    return type(account)(
+        **{name: getattr(account, name) for name in account.__struct_fields__} | {"charges": tuple(charges)}
+    )
+
+
+def test_all_tasks_together_keep_to_the_device_s_budget(path: Path) -> None:
+    ledger, charged = Ledger.open(path, OWNER, LIFE), 0
+    for epoch in range(1, 100):
+        ledger.take_up(Mandate(epoch, TASK))
+        charged += ledger.charge(QUERY, SUM)
+    assert 10 < charged < 60, "as the Gaussians compose"
+    assert ledger.spending().epsilon <= 2.0
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_epoch_that_is_over_is_refused(path: Path, epoch: int) -> None:
+    ledger = Ledger.open(path, OWNER, LIFE)
+    ledger.take_up(Mandate(2, TASK))
+    with pytest.raises(LedgerError, match=f"epoch {epoch} is over"):
+        ledger.take_up(Mandate(epoch, TASK))
+    assert ledger.mandate() == Mandate(2, TASK)
+
+
+def test_a_device_s_release_costs_each_of_its_records_two_changes(path: Path) -> None:
+    ledger = Ledger.open(path, OWNER, LIFE)
+    ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "device", "add-remove")))
+    assert ledger.charge(QUERY, SUM)
+    once = ledger.spending()
+    assert once.of_task is not None
+    assert once.of_task.epsilon < 0.6 * once.epsilon, "two changes, μ twice as large"
+
+
+def test_records_of_another_task_s_numbers_have_paid_what_any_has(path: Path) -> None:
+    ledger, one = Ledger.open(path, OWNER, LIFE), RecordReleased(7, "laplace", 4, 2, 0.5)
+    for epoch in (1, 2, 3, 4):
+        ledger.take_up(Mandate(epoch, TASK))
+        assert ledger.charge(QUERY, replace(one, record=epoch))
+    ledger.take_up(Mandate(5, TASK))
+    assert ledger.payable(replace(one, record=99)) is None, "who says that this is none of the four?"
+    assert ledger.spending().epsilon == 2.0
+
+
+def test_what_a_ledger_cannot_promise_of_is_refused_by_name(path: Path, tmp_path: Path) -> None:
+    other = Budget(2.0, 1e-5, "record", "add-remove")
+    Ledger.create(tmp_path / "other.db", OWNER, other)
+    ledger = Ledger.open(tmp_path / "other.db", OWNER, other)
+    ledger.take_up(Mandate(1, TASK))
+    with pytest.raises(PrivacyError, match="join with --neighbouring replace-one"):
+        ledger.charge(QUERY, RecordReleased(7, "laplace", 4, 2, 0.5))
+    assert ledger.charge(QUERY, SUM)
+
+
+def test_a_trial_charges_nothing_and_is_forgotten(path: Path) -> None:
+    ledger = Ledger.open(path, OWNER, LIFE)
+    with ledger.trying(Mandate(1, TASK)):
+        assert ledger.budget == TASK
+    assert ledger.budget == LIFE
+    assert ledger.payable(SUM) == EVERY
