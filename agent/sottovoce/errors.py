@@ -7,6 +7,7 @@ SottovoceError                  8
 ├── PrivacyError                5   an unproved or impossible guarantee
 │   ├── LedgerError             5   the ledger is missing, damaged, locked, or belongs to another device
 │   │   └── LedgerUnwritable    5   its disk is full or fails
+│   ├── TaskRefused             5   this device does not do what its fleet asks for
 │   └── VaultAway               5   the vault's process does not answer
 ├── IdentityError               6   keys, certificates, trust
 │   └── ClockError              6   the clock stands before a time that this device has been at
@@ -73,6 +74,10 @@ class LedgerError(PrivacyError):
 
 class LedgerUnwritable(LedgerError):
     """The ledger's disk is full, fails, or may only be read: nothing was released, and nothing is wrong with it."""
+
+
+class TaskRefused(PrivacyError):
+    """A task of the fleet's that this device does not take up; it goes on with what it does."""
 
 
 class VaultAway(PrivacyError):

@@ -14,6 +14,7 @@ from sottovoce_bootstrap.sources.invitation import invitation_contacts
 from sottovoce.agent.core import Core
 from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.discovery import Discovery, sources_of
+from sottovoce.agent.fleet_tasks import FleetTasks
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
@@ -30,18 +31,20 @@ from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.runnable import check_mode, check_socket, check_state, family_here
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.taking_up import TakingUp, closed_by, in_force
 from sottovoce.agent.tasks import Tasks
 from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
 from sottovoce.algorithms.family import Family, budget_of
-from sottovoce.config import AgentConfig
+from sottovoce.config import AgentConfig, under
 from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
 from sottovoce.identity.clock import ClockFloor
+from sottovoce.identity.signed_task import read_task
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.task import Task
@@ -79,13 +82,34 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_state(state)
     check_socket(state)
     identity = _identity(config)
-    family, waits, variant = family_here(config), Waits(), variant or Variant()
-    vault, task = _vault(config, family, identity, waits, variant.clock)
+    waits, variant = Waits(), variant or Variant()
+    opened = (_vault_here if config.vault.socket is None else _vault_there)(config, identity, waits, variant.clock)
     try:
-        return _with_vault(config, identity, family, vault, task, waits, variant)
+        return _with_vault(opened, identity, waits, variant)
     except BaseException:
-        vault.close()
+        opened.vault.close()
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A vault, and what this device does with it.
+
+    Attributes:
+        vault: the vault.
+        config: the device's, under the task that it has taken up.
+        family: of the learner.
+        task: what is learnt, as others must mean it too.
+        epoch: of the fleet's task; 0 for none.
+        take_up: takes up another; see sottovoce.agent.taking_up.
+    """
+
+    vault: VaultFront
+    config: AgentConfig
+    family: Family
+    task: Task
+    epoch: int
+    take_up: Callable[[bytes], None]
 
 
 def _identity(config: AgentConfig) -> Identity:
@@ -97,60 +121,79 @@ def _identity(config: AgentConfig) -> Identity:
     return identity
 
 
-def _vault(
-    config: AgentConfig, family: Family, identity: Identity, waits: Waits, clock: Callable[[], float]
-) -> tuple[VaultFront, Task]:
-    """The vault, in this process or the way to the one that has been given its own; and what this device learns."""
-    path, budget, socket = config.agent.state / LEDGER, budget_of(config), config.vault.socket
-    if socket is None:
-        ledger = Ledger.open(path, identity.node_id, budget)
-        try:
-            return vault_here(config, family, ledger, clock=clock), task_of(config)
-        except BaseException:
-            ledger.close()
-            raise
+def _vault_here(config: AgentConfig, identity: Identity, waits: Waits, clock: Callable[[], float]) -> Opened:
+    """The vault in this process."""
+    del waits
+    state, own = config.agent.state, config
+    ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
+    try:
+        config, mandate = in_force(own, ledger), ledger.mandate()
+        family = family_here(config)
+        vault = vault_here(config, family, ledger, clock=clock, closed=closed_by(own, ledger, state, clock))
+        taking_up = TakingUp(own, ledger, state, lambda: identity.authority, clock)
+
+        def take_up(document: bytes) -> None:
+            vault.end(lambda: taking_up(document), "another task has begun")
+
+        return Opened(vault, config, family, task_of(config), 0 if mandate is None else mandate.epoch, take_up)
+    except BaseException:
+        ledger.close()
+        raise
+
+
+def _vault_there(config: AgentConfig, identity: Identity, waits: Waits, clock: Callable[[], float]) -> Opened:
+    """The way to the vault that has been given a process of its own."""
+    from sottovoce.vault.remote import RemoteVault  # memory that an agent without one has no use for
+
+    del clock
+    path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
     if path.exists():
         raise LedgerError(
             f"{path}: a ledger beside the agent, although vault.socket is set: there must be one. Move it, with the "
             "files beside it of the same name, into vault.directory if it is this device's; see "
             "docs/explanation/separate-vault.md"
         )
-    from sottovoce.vault.remote import RemoteVault  # memory that an agent with a vault of its own has no use for
-
+    family_here(config)
+    budget = budget_of(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
-    if vault.follows != config.follows:
+    try:
+        epoch = 0
+        if vault.task:
+            task = read_task(vault.task, socket)
+            config, epoch = under(config, task.tables, task.epoch, vault.statement.epsilon), task.epoch
+        if vault.follows != config.follows:
+            does = "follows a feed" if vault.follows else "follows no feed"
+            raise PrivacyError(
+                f"{socket}: the vault {does}, and the agent's configuration says otherwise: give both the same [data] "
+                "and [privacy] tables, and start the vault again"
+            )
+        return Opened(vault, config, family_here(config), task_of(config, vault.ranges), epoch, vault.take_up)
+    except BaseException:
         vault.close()
-        does = "follows a feed" if vault.follows else "follows no feed"
-        raise PrivacyError(
-            f"{socket}: the vault {does}, and the agent's configuration says otherwise: give both the same [data] and "
-            "[privacy] tables, and start the vault again"
-        )
-    return vault, task_of(config, vault.ranges)
+        raise
 
 
-def _book(state: Path) -> "RecordBook":
-    from sottovoce.agent.record_book import NAME, RecordBook  # which only learners of published records have
+def _book(state: Path, epoch: int) -> "RecordBook":
+    from sottovoce.agent.record_book import NAME, RecordBook, named  # which only learners of published records have
 
-    return RecordBook(state / NAME)
+    for old in state.glob(f"{Path(NAME).stem}*"):  # of a task that is over
+        if not old.name.startswith(named(epoch)):
+            old.unlink()
+    return RecordBook(state / named(epoch))
 
 
-def _with_vault(
-    config: AgentConfig,
-    identity: Identity,
-    family: Family,
-    vault: VaultFront,
-    task: Task,
-    waits: Waits,
-    variant: Variant,
-) -> Agent:
+def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Variant) -> Agent:
+    config, family, vault, task, epoch = opened.config, opened.family, opened.vault, opened.task, opened.epoch
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
-    book = _book(config.agent.state) if family.keeps_records else None
+    book = _book(config.agent.state, epoch) if family.keeps_records else None
     kept = () if book is None else book.load()
     trust = Trust(identity)
     provenance = FleetProvenance(identity, task.digest, trust.refuses)
     trust.subscribe(lambda: provenance.renew(trust.identity))
     learner, codec = family.learner(identity.node_id, provenance, kept)
-    store = SqliteStore(config.agent.state, learner, codec, vault.spending().releases)
+    spending = vault.spending()
+    released = spending.releases if spending.of_task is None else spending.of_task.releases
+    store = SqliteStore(config.agent.state, learner, codec, released, epoch)
     counters = Counters()
     pace = Pace(config.learner.longest_pause)
     sealer = _sealer(identity, store.incarnation, task, counters)
@@ -166,6 +209,7 @@ def _with_vault(
 
     voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
     revocations = RevocationGossip(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
+    fleets = FleetTasks(trust=trust, state=config.agent.state, voice=voice, epoch=epoch, take_up=opened.take_up)
     return Agent(
         config=config,
         trust=trust,
@@ -180,7 +224,7 @@ def _with_vault(
         revocations=revocations,
         renewal=_renewal(config, trust, revocations, waits),
         quota=quota,
-        tasks=Tasks(task, voice),
+        tasks=Tasks(task, voice, fleets),
         book=book,
         peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,

@@ -24,6 +24,7 @@ from sottovoce.errors import NetworkError
 
 if TYPE_CHECKING:
     from sottovoce.agent.predictions import Predictor
+    from sottovoce.agent.roster import Listing
 
 LONGEST_QUESTION = 2**20
 """Bytes of a question."""
@@ -57,7 +58,7 @@ class Controlled(Protocol):
 
 
 class ControlServer:
-    """Answers `status`, `fleet`, `model`, `describe`, `predict`, `stop` and `leave`.
+    """Answers `status`, `fleet`, `model`, `describe`, `predict`, `look`, `stop` and `leave`.
 
     Args:
         path: of the socket.
@@ -129,20 +130,27 @@ class ControlServer:
                 return {"cycle": self._agent.cycle, "parameters": encoded}
             case b"describe":
                 return self._description()
+            case b"look":
+                return self._looking()
             case b"stop":
                 self._agent.stop()
                 return {"stopping": True}
             case line if line.startswith(b"{"):
                 return await self._prediction(line)
             case _:
-                return {"error": "ask status, fleet, model, describe, predict, stop or leave"}
+                return {"error": "ask status, fleet, model, describe, predict, look, stop or leave"}
+
+    def _looking(self) -> dict[str, Any]:
+        if "fault" not in self._agent.status():  # or it looks when it is at work again
+            cast("Listing", self._agent).tasks.fleets.look()
+        return {"looking": True}
 
     def _roster(self) -> dict[str, Any]:
-        from sottovoce.agent.roster import Listing, roster
+        from sottovoce.agent.roster import roster
 
         if "fault" in (status := self._agent.status()):
             return status  # it is not at work, and has heard of nobody
-        return roster(cast(Listing, self._agent))
+        return roster(cast("Listing", self._agent))
 
     def _description(self) -> dict[str, Any]:
         from msgspec import to_builtins

@@ -51,7 +51,10 @@ def _endured(config: AgentConfig) -> ExitCode:
             _enough_descriptors()
             agent = assemble(config)
             agent.lives = lives = lives or agent.lives
-            return asyncio.run(watch.run(agent))
+            ended = asyncio.run(watch.run(agent))
+            if not agent.changing:
+                return ended
+            patience.renewed()
         except (SottovoceError, OSError, MemoryError) as error:
             signal.signal(signal.SIGTERM, _stop)  # asyncio has taken its own away
             worked = worked or (agent is not None and agent.worked)

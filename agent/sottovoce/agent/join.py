@@ -9,6 +9,8 @@ from sottovoce.agent.enrolment import redeem
 from sottovoce.durable import rename
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
+from sottovoce.identity.files import replace
+from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.invitation import Seeds, Token, read_bundle, use_bundle, write_seeds
 from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
 from sottovoce.identity.pinned import enrol_pinned
@@ -163,6 +165,8 @@ def _made(
             shutil.rmtree(made)
         raise
     if vault is not None and hidden is not None:
+        if identity.mode == "fleet-ca":  # by which the vault knows what the fleet has signed
+            replace(hidden / FLEET_CERTIFICATE, identity.authority.roots)
         rename(hidden, vault)
     rename(draft, state)
     return identity

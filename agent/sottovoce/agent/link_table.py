@@ -47,6 +47,10 @@ class LinkTable:
         self._spawn(link.run())
         return link
 
+    def linked(self) -> list[Peer]:
+        """Those whom there are links to."""
+        return [link.peer for link in self.links.values()]
+
     def find(self, node: str) -> Peer | None:
         """A peer by its node id; None for one that nobody knows."""
         link = self.links.get(node)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from sottovoce.agent.fleet_tasks import FLEET_TASK
 from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.links import Outgoing
@@ -17,7 +18,7 @@ from sottovoce.observe import Counters
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
-_OF_NOW = (TASK, PEER_EXCHANGE, LEDGER_HEAD)  # sealed when they are sent: a share may be of an earlier task
+_OF_NOW = (TASK, FLEET_TASK, PEER_EXCHANGE, LEDGER_HEAD)  # sealed when they are sent: a share may be of an earlier task
 _NO_SHARE = (*_OF_NOW, REVOCATIONS)
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
 
@@ -74,6 +75,8 @@ class Reception:
                 self._tasks.heard(sender, opened.task)
             if opened.payload_type == TASK:
                 return self._tasks.own.canonical
+            if opened.payload_type == FLEET_TASK:
+                return await self._tasks.fleets.receive(sender, opened.payload)
             if opened.payload_type == PEER_EXCHANGE:
                 return self._exchanged(sender, opened.payload)
             if opened.payload_type == LEDGER_HEAD:

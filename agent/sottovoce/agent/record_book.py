@@ -15,6 +15,13 @@ from sottovoce.wire.v1 import golf_pb2
 
 _log = logging.getLogger(__name__)
 NAME = "records.db"
+
+
+def named(epoch: int) -> str:
+    """The file of the records that were published for the fleet's task of this epoch, 0 for none."""
+    return NAME if epoch == 0 else f"{Path(NAME).stem}.{epoch}.db"
+
+
 _VERSION_1 = """
 CREATE TABLE record (owner TEXT NOT NULL, slot INTEGER NOT NULL, published BLOB NOT NULL, PRIMARY KEY (owner, slot));
 """

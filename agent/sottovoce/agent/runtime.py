@@ -63,8 +63,8 @@ class Agent:
 
     Attributes:
         worked: it has been at work.
-        lives: says that it begins and that it ends; shared by the agents of a process, of which each begins where
-            another ended with a fault.
+        changing: it has stopped for another task of the fleet's, with which it is to be put together anew.
+        lives: says that it begins and that it ends; shared by the agents of a process, which follow one another.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Agent:
         self._questions = Questions(vault, head_gossip, self.waits, ledger_rest, lambda: self._departure.begun)
         self._rest = of_all_files(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
-        self._interrupted = self.worked = False
+        self._interrupted = self.worked = self.changing = False
         self.lives = RateLimitedLog(_log)
         self._departure = Departure(
             core=core,
@@ -159,13 +159,11 @@ class Agent:
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
-        self.head_gossip.attend(
-            self._core_thread,
-            lambda: [link.peer for link in self.links.values()],
-            lambda node: self._gone(node) or self.trust.refuses(node),
-        )
-        self.revocations.attend(self._core_thread, lambda: [link.peer for link in self.links.values()], self._shun)
+        linked = self._table.linked
+        self.head_gossip.attend(self._core_thread, linked, lambda node: self._gone(node) or self.trust.refuses(node))
+        self.revocations.attend(self._core_thread, linked, self._shun)
         self.tasks.attend(self._spawn, self._table.find, self._mix)
+        self.tasks.fleets.attend(self._core_thread, linked, self._spawn, lambda: self.stop(changing=True))
         try:
             await self.transport.start(self._reception.receive)
             await control.start()
@@ -178,6 +176,7 @@ class Agent:
                 self._spawn(self.peer_sampling.run(door))
             self._spawn(self.revocations.run())
             self._spawn(self._renewal.run())
+            self._spawn(self.tasks.fleets.run(self._stopping))
             if self._day_watch is not None:
                 self._spawn(self._day_watch.run(self._stopping, self._over))
             at_work = f"device {self.identity.node_id} is at work"
@@ -206,8 +205,9 @@ class Agent:
         """What the ledger holds."""
         return self._questions.spending
 
-    def stop(self) -> None:
+    def stop(self, *, changing: bool = False) -> None:
         """Stop cleanly."""
+        self.changing = changing
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:

@@ -42,11 +42,14 @@ ALTER TABLE seen ADD COLUMN refused TEXT NOT NULL DEFAULT '';
 _VERSION_4 = """
 -- Push-sum's numerator is packed.
 """
+_VERSION_5 = """
+ALTER TABLE life ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+"""
 _LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # it fills whole pages anyhow, and fewer of them are written sooner
 SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state",
-    (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
+    (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
     "move state.db, state.db-wal and state.db-shm away: the device rejoins with nothing, in a new incarnation; its "
     "ledger is kept",
 )
@@ -63,21 +66,27 @@ class SqliteStore:
         learner: gives the first state.
         codec: of its states.
         released: answers already in the ledger; a device that lost its state does not apply them again.
+        epoch: of the fleet's task that it is for, 0 for none. One above the state's begins another life, in which
+            nothing is left of the task before.
 
     Raises:
         DataError: the file is damaged, of another version, or cannot be written.
     """
 
-    def __init__(self, directory: Path, learner: Learner[Any], codec: StateCodec, released: int) -> None:
+    def __init__(
+        self, directory: Path, learner: Learner[Any], codec: StateCodec, released: int, epoch: int = 0
+    ) -> None:
         self._codec = codec
         self._path = directory / "state.db"
         counter = directory / "incarnation"
         try:
             if not self._path.exists():
                 incarnation = _next_incarnation(counter, released)
-                self._create(incarnation, learner.fresh() if incarnation == 1 else learner.bereft(released))
+                state = learner.fresh() if incarnation == 1 else learner.bereft(released)
+                self._create(incarnation, state, epoch)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             self.incarnation = self._open()
+            self._begin(learner, epoch)
             if _counted(counter) != self.incarnation:
                 _write(counter, str(self.incarnation))
         except (sqlite3.DatabaseError, ValueError) as error:
@@ -143,13 +152,26 @@ class SqliteStore:
         """Close the file."""
         self._connection.close()
 
-    def _create(self, incarnation: int, state: Any) -> None:
+    def _begin(self, learner: Learner[Any], epoch: int) -> None:
+        """Another life for another task: what was on its way is lost with the task that it was for."""
+        execute = self._connection.execute
+        if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
+            return
+        execute("BEGIN IMMEDIATE")
+        execute("DELETE FROM outbox")
+        execute("DELETE FROM sequence")
+        execute("UPDATE learner SET state = ?", (self._codec.encode(learner.fresh()),))
+        execute("UPDATE life SET incarnation = incarnation + 1, epoch = ?", (epoch,))
+        execute("COMMIT")
+        self.incarnation += 1
+
+    def _create(self, incarnation: int, state: Any, epoch: int) -> None:
         draft = self._path.with_name("state.db.new")
         draft.unlink(missing_ok=True)
         encoded = self._codec.encode(state)
         connection = sqlite3.connect(draft, isolation_level=None)
         SCHEMA.create(connection, PAGE_BYTES if len(encoded) < _LARGE_STATE else _LARGE_PAGE_BYTES)
-        connection.execute("INSERT INTO life VALUES (?)", (incarnation,))
+        connection.execute("INSERT INTO life VALUES (?, ?)", (incarnation, epoch))
         connection.execute("INSERT INTO learner VALUES (1, ?)", (encoded,))
         connection.close()
         draft.chmod(0o600)

@@ -69,12 +69,13 @@ def status_document(agent: Reported) -> dict[str, Any]:
         **progress.details,
         "privacy": {
             **agent.vault.statement.as_dict(),
-            "spent_epsilon": agent.spending.promised_epsilon,
+            "spent_epsilon": (agent.spending.of_task or agent.spending).promised_epsilon,
             "charges": agent.spending.charges,
             "releases": agent.spending.releases,
             "exhausted": progress.exhausted,
         },
         "ledger": {
+            "spent_epsilon": agent.spending.promised_epsilon,
             "alone": agent.head_gossip.detector.alone,
             "echoes": agent.head_gossip.detector.agreeing,
             "echoes_needed": agent.head_gossip.detector.needed,

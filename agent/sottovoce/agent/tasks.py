@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.agent.fleet_tasks import FleetTasks
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.errors import MessageRefused
 from sottovoce.observe import RateLimitedLog
@@ -50,13 +51,14 @@ class Tasks:
     Args:
         own: this device's.
         voice: how to reach others.
+        fleets: what the fleet has signed.
 
     Attributes:
         peers: those whom the learner may mix with if they have this task.
     """
 
-    def __init__(self, own: Task, voice: Voice) -> None:
-        self.own = own
+    def __init__(self, own: Task, voice: Voice, fleets: FleetTasks) -> None:
+        self.own, self.fleets = own, fleets
         self.peers: tuple[str, ...] = ()
         self._voice = voice
         self._others: OrderedDict[str, _Said] = OrderedDict()
@@ -102,6 +104,8 @@ class Tasks:
         if digest != self.own.digest:
             self._keep(node, _Said(digest, now + RECONSIDER_SECONDS, changes))
             self._learn(node, digest)
+            if (peer := self._find(node)) is not None:
+                self.fleets.heard_another(peer)
         elif said is not None and changes < _MOST_CHANGES:
             self._keep(node, _Said(b"", now, changes + (now < said.until)))
 
@@ -127,7 +131,7 @@ class Tasks:
             {"digest": digest.hex(), "devices": count, "differences": self._differences.get(digest, ())}
             for digest, count in devices.most_common(_MOST_DOCUMENTS)
         ]
-        return {"digest": self.own.digest.hex(), "others": others}
+        return {"digest": self.own.digest.hex(), "others": others, **self.fleets.document()}
 
     def _keep(self, node: str, said: _Said) -> None:
         self._others[node] = said

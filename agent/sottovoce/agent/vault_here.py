@@ -23,6 +23,7 @@ def vault_here(
     *,
     clock: Callable[[], float] = time.time,
     noise: SeededNoise | None = None,
+    closed: Callable[[], str | None] = lambda: None,
 ) -> Vault:
     """The vault over the configured records and an open ledger.
 
@@ -32,6 +33,7 @@ def vault_here(
         ledger: opened for charging.
         clock: seconds of Unix time.
         noise: of a simulation, whose releases no wire takes; None for the operating system's.
+        closed: says why nothing more is released, or None.
 
     Raises:
         SottovoceError: the records cannot be read, or the terms have no guarantee.
@@ -44,6 +46,7 @@ def vault_here(
         terms=family.terms,
         ledger=ledger,
         noise=OperatingSystemNoise() if noise is None else noise,
+        closed=closed,
     )
 
 

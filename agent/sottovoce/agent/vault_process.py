@@ -14,12 +14,17 @@ from pathlib import Path
 from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.own_task import declared_ranges
+from sottovoce.agent.taking_up import TakingUp, closed_by, in_force
 from sottovoce.agent.vault_here import LEDGER, vault_here
 from sottovoce.algorithms.family import budget_of, family_of, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.durable import read_only
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
+from sottovoce.identity.authority import FleetAuthority
+from sottovoce.identity.files import read
+from sottovoce.identity.identity import FLEET_CERTIFICATE as CA
+from sottovoce.identity.verification import decode_fleet_certificate
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
 from sottovoce.vault.server import Served, VaultServer, listening
@@ -44,7 +49,6 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
     user = _number(config.vault.agent_user)
     if user == os.getuid():
         _log.warning("same-user the agent may read the records and the ledger by itself: set vault.agent_user")
-    try_graph(config)
     hide_memory()
     if not forbid_network():
         _log.warning(
@@ -53,7 +57,9 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
     patience, directory = Patience(_LONGEST_PAUSE), config.vault.directory
     while True:
         try:
-            return _serve(config, file, user)
+            if (code := _serve(config, file, user)) is not None:
+                return code
+            patience.renewed()
         except (SottovoceError, OSError, MemoryError) as error:
             fault = fault_of(error, worked=directory is not None and read_only(directory))
             if fault is None or fault.needs_a_person:
@@ -67,7 +73,8 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
                 raise stuck from error
 
 
-def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode:
+def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
+    """Serve until told to stop; None where another task was taken up, for which a vault is made anew."""
     path, directory = config.vault.socket, config.vault.directory
     if path is None or directory is None:
         raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
@@ -79,18 +86,37 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode:
             _check_writers(ledger_file, user)
             if (records := parse(config.data.source).path) is not None:
                 _check_readers(records, user)
-        owner, family = _owner(ledger_file), family_of(config)
+        owner = _owner(ledger_file)
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
-        vault = vault_here(config, family, ledger)
-        server = VaultServer(Served(vault, owner, ledger.budget, user, family.model.size, declared_ranges(config)))
+        own, config = config, in_force(config, ledger)
+        try_graph(config)
+        family, mandate = family_of(config), ledger.mandate()
+        vault = vault_here(config, family, ledger, closed=closed_by(own, ledger, directory, time.time))
+        served = Served(
+            vault,
+            owner,
+            ledger.own_budget,
+            user,
+            family.model.size,
+            declared_ranges(config),
+            b"" if mandate is None else mandate.document,
+            None if not (directory / CA).exists() else TakingUp(own, ledger, directory, lambda: _fleet(directory)),
+        )
+        server = VaultServer(served)
         listener = stack.enter_context(listening(path, shared=user != os.getuid()))
         _log.info("ready owner=%s socket=%s", owner, path)
         tell(READY, f"STATUS=answers device {owner}")
-        server.run(listener, stop, alive=lambda: tell(ALIVE), every=ping_every())
+        if server.run(listener, stop, alive=lambda: tell(ALIVE), every=ping_every()):
+            return None
         tell(STOPPING)
         _log.info("stopped owner=%s", owner)
         return ExitCode.INTERRUPTED if stop.recv(1)[0] == signal.SIGINT else ExitCode.DONE
+
+
+def _fleet(directory: Path) -> FleetAuthority:
+    path = directory / CA
+    return FleetAuthority(decode_fleet_certificate(read(path), path))
 
 
 def _check_readers(path: Path, user: int) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import services
+from sottovoce.cli.agent_task import app as task
+from sottovoce.cli.agent_task import tasks
 from sottovoce.cli.other_tasks import told
 from sottovoce.days import DAY
 from sottovoce.errors import NetworkError, UsageError
@@ -15,6 +17,8 @@ from sottovoce.errors import NetworkError, UsageError
 _LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
 
 app = typer.Typer(help="Run an agent, ask how it is, stop it.", no_args_is_help=True)
+app.command("tasks")(tasks)
+app.add_typer(task, name="task")
 
 Config = Annotated[Path | None, typer.Option("--config", help="The agent's configuration file.")]
 State = Annotated[Path | None, typer.Option("--state", help="Its state directory, instead of --config.")]
@@ -125,6 +129,15 @@ def _learnt(day: int) -> str:
     )
 
 
+def _tasks(task: dict[str, Any]) -> list[str]:
+    """What the fleet has signed, if it has."""
+    done = [f"task     epoch {task['epoch']} of the fleet's"] if task["epoch"] else []
+    if (waiting := task["next"]) is None:
+        return done
+    why = waiting["because"] or "it is looked at"
+    return [*done, f"task     epoch {waiting['epoch']} {waiting['name']!r} is not taken up: {why}"]
+
+
 def _lines(answer: dict[str, Any]) -> list[str]:
     from sottovoce.agent.explain import person_words
 
@@ -148,6 +161,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
+        *_tasks(answer["task"]),
         *person,
         *days,
         f"peers    {len(answer['peers'])}, {failing} failing{known}",

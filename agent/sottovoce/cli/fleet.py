@@ -13,6 +13,7 @@ from sottovoce.cli.fleet_options import FleetDirectory
 from sottovoce.cli.fleet_renew import renew
 from sottovoce.cli.fleet_revoke import revoke
 from sottovoce.cli.fleet_status import status
+from sottovoce.cli.fleet_task import app as task
 from sottovoce.errors import UsageError
 
 app = typer.Typer(help="Make a fleet, let devices join, renew, revoke and show them.", no_args_is_help=True)
@@ -23,6 +24,7 @@ app.command("join")(join)
 app.command("renew")(renew)
 app.command("revoke")(revoke)
 app.command("status")(status)
+app.add_typer(task, name="task")
 
 
 @app.command()

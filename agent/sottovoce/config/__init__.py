@@ -14,6 +14,7 @@ from sottovoce.config.schema import (
     VaultSection,
     WholeConfig,
 )
+from sottovoce.config.tasked import proposed, under
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 
 __all__ = [
@@ -38,4 +39,6 @@ __all__ = [
     "filled",
     "learner_settings",
     "load",
+    "proposed",
+    "under",
 ]

@@ -41,15 +41,15 @@ def load(path: Path) -> AgentConfig:
         raise ConfigError(f"{path}: is not UTF-8 text; a configuration is a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    config = checked(tables, str(path), lambda key: _line_of(text, key))
+    config = checked(tables, str(path), lambda key: line_of(text, key))
     if math.isinf(config.privacy.epsilon):
-        line = _line_of(text, ("privacy", "epsilon"))
+        line = line_of(text, ("privacy", "epsilon"))
         raise ConfigError(
             f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which only the testbed may do; "
             "choose a finite ε, for example 2.0"
         )
     if config.data.ranges == "training":
-        line = _line_of(text, ("data", "ranges"))
+        line = line_of(text, ("data", "ranges"))
         raise ConfigError(
             f"{path}, line {line}: data.ranges: ranges computed from records are a release that nobody pays for, which "
             "only the testbed may make; declare the ranges under data.bounds"
@@ -77,6 +77,7 @@ def load(path: Path) -> AgentConfig:
             config.vault,
             socket=config.vault.socket and here / config.vault.socket,
             directory=config.vault.directory and here / config.vault.directory,
+            policy=config.vault.policy and here / config.vault.policy,
         ),
     )
 
@@ -236,7 +237,7 @@ def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
     return hint
 
 
-def _line_of(text: str, key: KeyPath) -> int | None:
+def line_of(text: str, key: KeyPath) -> int | None:
     """The line on which the statement that first gives `key` begins.
 
     A prefix of whole lines that parses ends between two statements; the first such prefix that holds the key ends with

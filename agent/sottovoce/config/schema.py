@@ -177,6 +177,16 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         float,
         Meta(gt=0, le=300, description="seconds to wait for a vault that is away before it starts anew"),
     ] = 120.0
+    tasks: Annotated[
+        Literal["any", "signed"],
+        Meta(
+            description="signed: nothing is released but for tasks that the fleet has signed, which bring their own ε"
+        ),
+    ] = "any"
+    policy: Annotated[
+        Path | None,
+        Meta(description="policy.toml: what its owner allows the fleet's signed tasks; without it all within the ε"),
+    ] = None
     graphs: Annotated[
         tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],
         Meta(description="sha256:HEX of each .onnx file that learner.model may name, beside the package's own"),

@@ -77,7 +77,7 @@ class Refused:
         query_id: the question refused.
         reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not
             exist, `gone` for one that is no longer there, `terms` for one that was answered under other terms,
-            `calendar` where no window is over yet.
+            `calendar` where no window is over yet, `task` where the task is over or its owner has withdrawn.
         explanation: the same in one sentence.
     """
 

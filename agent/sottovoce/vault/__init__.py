@@ -15,8 +15,10 @@ from sottovoce.vault.front import VaultFront
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
+from sottovoce.vault.policy import Policy, read_policy
 from sottovoce.vault.rooms.terms import Terms
 from sottovoce.vault.vault import Vault
 
@@ -26,8 +28,10 @@ __all__ = [
     "Head",
     "Keeper",
     "Ledger",
+    "Mandate",
     "Observer",
     "OperatingSystemNoise",
+    "Policy",
     "Scaling",
     "SeededNoise",
     "Spending",
@@ -41,4 +45,5 @@ __all__ = [
     "check_owner",
     "check_there",
     "gaussian_mu",
+    "read_policy",
 ]

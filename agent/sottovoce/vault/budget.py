@@ -52,6 +52,11 @@ class TaskSpending:
     epsilon: float
     releases: int
 
+    @property
+    def promised_epsilon(self) -> float | None:
+        """The same ε; None when it is infinite, because nothing is promised then."""
+        return self.epsilon if math.isfinite(self.epsilon) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Spending:

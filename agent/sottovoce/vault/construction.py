@@ -1,5 +1,6 @@
 """From plain values to a working vault."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ def build(
     noise: NoiseSource,
     observer: Observer | None = None,
     followed: Followed | None = None,
+    closed: Callable[[], str | None] = lambda: None,
 ) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
 
@@ -34,12 +36,14 @@ def build(
         noise: the source of randomness.
         observer: looks into a simulation, whose noise is seeded.
         followed: where `records` are from, if it grows; the unit is a window then.
+        closed: see Room.
 
     Raises:
         PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
         DataError: the records are not of the shape that the terms declare.
     """
-    room = replace(terms.room(_as_read(records, kernel), kernel, ledger, noise), observer=observer)
+    made = terms.room(_as_read(records, kernel), kernel, ledger, noise)
+    room = replace(made, observer=observer, closed=closed)
     if followed is None:
         return Vault(room)
 

@@ -19,7 +19,7 @@ from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
 
-VERSION = 4
+VERSION = 5
 SLACK = 8192  # bytes of a message beside its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
@@ -40,7 +40,8 @@ class Introduce(Message, frozen=True):
 class Introduction(Message, frozen=True):
     """A vault says whose it is, what it may spend, what it promises, and what of its records is declared.
 
-    `ranges` are those of the features; `follows`: records are added while it serves.
+    `ranges` are those of the features; `follows`: records are added while it serves; `task`: the document of the task
+    that was taken up last, as the fleet has signed it.
     """
 
     owner: str
@@ -48,6 +49,7 @@ class Introduction(Message, frozen=True):
     statement: PrivacyStatement
     ranges: Annotated[str, Meta(max_length=4096)] = "unknown"
     follows: bool = False
+    task: Annotated[bytes, Meta(max_length=2**15)] = b""
 
 
 class Ask(Message, frozen=True):
@@ -91,6 +93,17 @@ class Appoint(Message, frozen=True):
 
     vault: Link
     keepers: Annotated[tuple[Keeper, ...], Meta(max_length=64)]
+
+
+class TakeUp(Message, frozen=True):
+    """Take up this task, which the fleet has signed, and answer for it from now on."""
+
+    vault: Link
+    document: Annotated[bytes, Meta(max_length=2**15)]
+
+
+class TakenUp(Message, frozen=True):
+    """It was: this vault is no more, and another comes in its place."""
 
 
 class Released(Message, frozen=True):
@@ -140,8 +153,8 @@ class Failed(Message, frozen=True):
     explanation: str
 
 
-Question = Introduce | Ask | AskSpending | AskTip | AskMark | AskKeepers | Appoint
-Reply = Introduction | Released | Denied | Spent | Reached | Marked | Kept | Failed
+Question = Introduce | Ask | AskSpending | AskTip | AskMark | AskKeepers | Appoint | TakeUp
+Reply = Introduction | Released | Denied | Spent | Reached | Marked | Kept | TakenUp | Failed
 _QUESTIONS: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
 _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 

@@ -14,7 +14,15 @@ from typing import NoReturn, Protocol
 import numpy as np
 
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused
-from sottovoce.errors import DataError, InternalError, LedgerError, LedgerUnwritable, PrivacyError, VaultAway
+from sottovoce.errors import (
+    DataError,
+    InternalError,
+    LedgerError,
+    LedgerUnwritable,
+    PrivacyError,
+    TaskRefused,
+    VaultAway,
+)
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
@@ -57,6 +65,7 @@ class RemoteVault:
     Attributes:
         ranges: which are declared for the features, public, in words: see sottovoce.agent.own_task.
         follows: whether records are added while it serves.
+        task: the document of the task that was taken up last; empty before any.
 
     Raises:
         PrivacyError: there is no vault, or none for this device and budget, or it does not talk to this user.
@@ -81,7 +90,7 @@ class RemoteVault:
         self._fingerprint = protocol.fingerprint(raw)
         self._statement = met.statement
         self.ranges = met.ranges
-        self.follows = met.follows
+        self.follows, self.task = met.follows, met.task
         self._met = True
 
     @property
@@ -113,6 +122,16 @@ class RemoteVault:
         """Name those who keep it from now on."""
         reply = self._ask(protocol.Appoint(self._fingerprint, keepers))
         if not isinstance(reply, protocol.Kept) or reply.keepers != keepers:
+            self._unexpected(reply)
+
+    def take_up(self, document: bytes) -> None:
+        """Have it take up a task that the fleet has signed. This vault is no more then: make another front.
+
+        Raises:
+            TaskRefused: it does not; nothing changed.
+        """
+        reply = self._ask(protocol.TakeUp(self._fingerprint, document))
+        if not isinstance(reply, protocol.TakenUp):
             self._unexpected(reply)
 
     async def ask(self, query: Query) -> Answer:
@@ -211,6 +230,8 @@ class RemoteVault:
                 raise LedgerUnwritable(reply.explanation)
             case "LedgerError":
                 raise LedgerError(reply.explanation)
+            case "TaskRefused":
+                raise TaskRefused(reply.explanation)
             case "VaultAway":
                 raise VaultAway(f"{self._path}: {reply.explanation}")
             case "DataError":

@@ -20,7 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce.door import Query, Refused
-from sottovoce.errors import ConfigError, DataError, LedgerError, LedgerUnwritable, PrivacyError, SottovoceError
+from sottovoce.errors import (
+    ConfigError,
+    DataError,
+    LedgerError,
+    LedgerUnwritable,
+    PrivacyError,
+    SottovoceError,
+    TaskRefused,
+)
 from sottovoce.vault import protocol
 from sottovoce.vault.admission import Admission
 from sottovoce.vault.budget import Budget
@@ -31,7 +39,8 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
-_NAMED = (LedgerUnwritable, LedgerError, PrivacyError)
+_NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError)
+LARGEST_TASK = 2**15  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,8 @@ class Served:
         user: the number of the only user who may ask.
         numbers: how many numbers a point may have.
         ranges: which are declared for the features, in words.
+        task: the document of the task that was taken up last.
+        take_up: takes up another, after which the vault is made anew; None where there is nobody whose word is taken.
     """
 
     vault: Vault
@@ -53,6 +64,8 @@ class Served:
     user: int
     numbers: int
     ranges: str = "unknown"
+    task: bytes = b""
+    take_up: Callable[[bytes], None] | None = None
 
 
 class VaultServer:
@@ -60,11 +73,14 @@ class VaultServer:
 
     def __init__(self, served: Served) -> None:
         vault = served.vault
-        introduction = protocol.Introduction(served.owner, served.budget, vault.statement, served.ranges, vault.follows)
+        introduction = protocol.Introduction(
+            served.owner, served.budget, vault.statement, served.ranges, vault.follows, served.task
+        )
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))
-        self._most = 8 * served.numbers + protocol.SLACK
+        self._most = max(8 * served.numbers, LARGEST_TASK) + protocol.SLACK
+        self._over = False
         self._logged: dict[str, float] = {}
 
     def run(
@@ -74,14 +90,17 @@ class VaultServer:
         *,
         alive: Callable[[], object] = lambda: None,
         every: float | None = None,
-    ) -> None:
-        """Answer whoever connects to `listener`, one after the other, until `stop` can be read.
+    ) -> bool:
+        """Answer whoever connects to `listener`, one after the other, until `stop` can be read, or a task is taken up.
 
         Args:
             listener: from `listening`.
             stop: see above.
             alive: called before each answer, and at least every so many seconds while there is no question, if at all.
             every: those seconds; None: it is not called.
+
+        Returns:
+            Whether a task was taken up, which another vault answers for.
         """
         admission = Admission(listener, self._served.user, self._turn_away)
         with admission.open(), selectors.DefaultSelector() as selector:
@@ -92,11 +111,13 @@ class VaultServer:
                 if every is not None:
                     alive()
                 if stop in readable:
-                    return
+                    return False
                 connection = admission.next() if readable else None
                 if connection is not None:
                     with connection:
                         self._attend(connection)
+                if self._over:
+                    return True
 
     def _turn_away(self, connection: socket.socket, user: int) -> None:
         self._note("user-refused", f"uid={user}")
@@ -162,8 +183,18 @@ class VaultServer:
                 if keepers != vault.keepers():  # asked again, because an answer was lost
                     vault.appoint(keepers)
                 return protocol.Kept(keepers)
+            case protocol.TakeUp(document=document):
+                return self._taken_up(document)
             case protocol.Ask():
                 return self._asked(question)
+
+    def _taken_up(self, document: bytes) -> Reply:
+        take_up = self._served.take_up
+        if take_up is None:
+            raise TaskRefused("the vault has no certificate of the fleet: put its ca.pem into vault.directory")
+        self._served.vault.end(lambda: take_up(document), "another task has begun")
+        self._over = True
+        return protocol.TakenUp()
 
     def _asked(self, question: protocol.Ask) -> Reply:
         if len(question.point) % 8:

@@ -39,6 +39,7 @@ class Room:
         lifetime: what one unit is charged in all, event by event; empty where nothing is promised.
         observer: looks into a simulation; None on a device.
         followed: where `records` are from, if it grows; then they are those of the start.
+        closed: says why nothing more is released, which depends on no record; None while something may be.
     """
 
     records: Records
@@ -49,6 +50,7 @@ class Room:
     lifetime: Mapping[Event, int] = field(default_factory=dict)
     observer: Observer | None = None
     followed: Followed | None = None
+    closed: Callable[[], str | None] = lambda: None
 
     def __post_init__(self) -> None:
         """Raises InternalError where somebody would look into a vault whose noise protects."""
@@ -63,6 +65,7 @@ class Vault:
         self._room = room
         self._thread: ThreadPoolExecutor | None = None
         self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
+        self._over_for_good: str | None = None
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -104,6 +107,12 @@ class Vault:
         with self._turn:
             self._room.ledger.keepers.appoint(keepers)
 
+    def end(self, act: Callable[[], object], why: str) -> None:
+        """Do this while nothing is answered; then answer nothing more, for that reason. If it fails, go on."""
+        with self._turn:
+            act()
+            self._over_for_good = why
+
     async def ask(self, query: Query) -> Answer:
         """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""
         if self._thread is None:
@@ -124,6 +133,8 @@ class Vault:
         """
         query_id, room = query.id, self._room
         with self._turn:
+            if (why := self._over_for_good or room.closed()) is not None:
+                return Refused(query_id, "task", why)
             plan = room.program.plan(query)
             if isinstance(plan, Refused):
                 return plan

@@ -125,7 +125,7 @@ async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> 
 async def test_any_other_question_is_answered_too(tmp_path: Path, agent: Agent, question: str) -> None:
     async with serving(tmp_path, agent):
         assert await asked(tmp_path, question) == {
-            "error": "ask status, fleet, model, describe, predict, stop or leave"
+            "error": "ask status, fleet, model, describe, predict, look, stop or leave"
         }
     assert not agent.stopped
 

@@ -85,7 +85,7 @@ def test_what_passes_by_itself(error: Exception, at_first: str | None, later: st
 class Agent:
     """One that fails, or works until it is told to stop."""
 
-    worked = True
+    worked, changing = True, False
     lives: Any = None
 
     def __init__(self, failure: Exception | None) -> None:

@@ -18,6 +18,16 @@ OTHER = Task({"data.bounds": [[0.0], [1000.0]], "learner.clip": 0.5})
 PEERS = ("a", "b", "c")
 
 
+class _NoFleet:
+    """One that has signed nothing."""
+
+    def heard_another(self, peer: Peer) -> None:
+        del peer
+
+    def document(self) -> dict[str, object]:
+        return {"epoch": 0, "next": None}
+
+
 class Bench:
     """Tasks of a device that knows a, b and c; whoever is asked answers with `answer`."""
 
@@ -28,7 +38,7 @@ class Bench:
         self.held: asyncio.Event | None = None
         self._running: set[asyncio.Task[None]] = set()
         voice = Voice(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
-        self.tasks = Tasks(OWN, voice)
+        self.tasks = Tasks(OWN, voice, _NoFleet())  # type: ignore[arg-type]
         self.tasks.attend(self._spawn, lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None, self._mix)
         self.tasks.peers = PEERS
         assert self.tasks.company() == PEERS

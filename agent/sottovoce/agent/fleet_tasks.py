@@ -1,0 +1,291 @@
+"""The tasks that the fleet has signed: the newest one is kept, passed on, and taken up when its time has come.
+
+Who has a new one tells the peers it has links to, once each; and a device that hears from one of another task asks it
+which it holds. So whoever was off learns of it from the first that has changed over, and a fleet whose task stays has
+nothing to say.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Coroutine
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import DecodeError, Meta, Struct, ValidationError, json
+
+from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.errors import IdentityError, MessageRefused, SottovoceError, TaskRefused
+from sottovoce.identity import Fleet, Trust
+from sottovoce.identity.authority import Authority
+from sottovoce.identity.files import replace
+from sottovoce.identity.signed_task import LARGEST, SignedTask, read_task
+from sottovoce.transport import DeliveryFailed, Peer
+
+_log = logging.getLogger(__name__)
+NAME = "task"
+FLEET_TASK = "fleet-task/1"
+"""The payload type by which devices tell which of the fleet's tasks they hold."""
+
+_WAIT = "task"
+_LOOK_SECONDS = 10.0
+_AGAIN_SECONDS = 600.0  # to try what this device could not do for want of something
+_ASK_EVERY_SECONDS = 30.0  # one peer
+_MOST_REMEMBERED = 1024
+
+
+class _Held(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a device holds: the epoch, 0 for none; and the task, for whom it is news."""
+
+    epoch: Annotated[int, Meta(ge=0, le=2**53)]
+    task: SignedTask | None = None
+
+
+def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
+    """The newest task in a directory, a device's or the fleet's; None before any.
+
+    Raises:
+        IdentityError: it cannot be read, or is not of this fleet.
+    """
+    path = directory / NAME
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
+    task = read_task(raw, path)
+    task.verify(authority)
+    return task
+
+
+def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
+    """Puts a verified task into a directory unless a newer one is there, or the same; whether it did.
+
+    Raises:
+        IdentityError: it cannot be written, or what is there is damaged.
+    """
+    kept = kept_task(directory, authority)
+    if kept is not None and kept.epoch >= task.epoch:
+        return False
+    replace(directory / NAME, task.encoded)
+    return True
+
+
+def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], when: dict[str, Any]) -> SignedTask:
+    """Signs a task of the next epoch, and keeps it beside the fleet's key.
+
+    Args:
+        directory: the fleet's.
+        fleet: opened with its key.
+        tables: see SignedTask.
+        when: of begins, ends and purpose those that are given.
+
+    Raises:
+        IdentityError: what is beside the key is damaged or cannot be written, or the task is too large.
+    """
+    kept = kept_task(directory, fleet.authority)
+    epoch = 1 if kept is None else kept.epoch + 1
+    task = SignedTask(fleet=fleet.name, epoch=epoch, issued=int(time.time()), tables=tables, **when).signed(fleet.sign)
+    read_task(task.encoded, "this task")
+    keep_task(directory, task, fleet.authority)
+    return task
+
+
+class FleetTasks:
+    """One device's part.
+
+    Args:
+        trust: who is believed.
+        state: the directory where the newest task is kept.
+        voice: how to reach peers.
+        epoch: of the task that this device has taken up; 0 before any.
+        take_up: takes up another, in the vault; see sottovoce.agent.taking_up.
+
+    Raises:
+        IdentityError: what is kept is damaged, or not of this fleet.
+
+    Attributes:
+        held: the newest task known.
+        because: why it is not taken up, in words; None where it is, or nobody has tried yet.
+    """
+
+    def __init__(
+        self, *, trust: Trust, state: Path, voice: Voice, epoch: int, take_up: Callable[[bytes], None]
+    ) -> None:
+        self._trust, self._state, self._voice = trust, state, voice
+        self.epoch = epoch
+        self._take_up = take_up
+        self._signed = trust.identity.mode == "fleet-ca"
+        self.held = kept_task(state, trust.identity.authority) if self._signed else None
+        self.because: str | None = None
+        self._peers: Callable[[], Collection[Peer]] = list
+        self._disk: Executor | None = None
+        self._spawn: Callable[[Coroutine[Any, Any, None]], None]
+        self._change: Callable[[], None]
+        self._awake = asyncio.Event()
+        self._again = 0.0
+        self._known: OrderedDict[str, int] = OrderedDict()
+        self._asked: OrderedDict[str, float] = OrderedDict()
+
+    def attend(
+        self,
+        disk: Executor,
+        peers: Callable[[], Collection[Peer]],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        change: Callable[[], None],
+    ) -> None:
+        """From now on: where to write, whom there are links to, what runs beside, and what another task is told to."""
+        self._disk, self._peers, self._spawn, self._change = disk, peers, spawn, change
+
+    @property
+    def newest(self) -> int:
+        """Epoch of the newest task known; 0 for none."""
+        return 0 if self.held is None else self.held.epoch
+
+    def document(self) -> dict[str, Any]:
+        """For `agent status`: the epoch that is worked on, and a newer task that is not, with the reason."""
+        waiting = None
+        if self.held is not None and self.newest > self.epoch:
+            name = str(self.held.tables.get("task", {}).get("name", ""))
+            waiting = {"epoch": self.newest, "name": name, "begins": self.held.begins, "because": self.because}
+        return {"epoch": self.epoch, "next": waiting}
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Pass on what is new, and take it up when its time has come, until told to stop."""
+        while self._signed and not stopping.is_set():
+            await self._tell_all()
+            self._awake.clear()
+            if await self._taken_up():
+                self._change()
+                return
+            self._voice.waits.begin(_WAIT, "a task of the fleet's", _LOOK_SECONDS, repeats=True)
+            stop = asyncio.ensure_future(stopping.wait())
+            woken = asyncio.ensure_future(self._awake.wait())
+            await asyncio.wait({stop, woken}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+            woken.cancel()
+        self._voice.waits.end(_WAIT)
+
+    def look(self) -> None:
+        """Something may be otherwise: its owner has spoken, or a file was put there."""
+        self._again = 0.0
+        self._awake.set()
+
+    def heard_another(self, peer: Peer) -> None:
+        """A peer has another task than this device: it may hold one that is news here, or the other way round."""
+        now = time.monotonic()
+        if self._signed and now - self._asked.get(peer.id, -_ASK_EVERY_SECONDS) >= _ASK_EVERY_SECONDS:
+            _remember(self._asked, peer.id, now)
+            self._spawn(self._tell(peer))
+
+    async def receive(self, sender: str, payload: bytes) -> bytes:
+        """Take in what a peer holds, and answer with what this device holds.
+
+        Raises:
+            MessageRefused: it is malformed, or not signed by the fleet.
+        """
+        told = _decoded(payload)
+        await self._take(sender, told)
+        _remember(self._known, sender, max(told.epoch, self._known.get(sender, 0)))
+        answer = json.encode(_Held(self.newest, self.held if told.epoch < self.newest else None), order="sorted")
+        self._voice.counters.wire_bytes += len(answer)
+        return answer
+
+    async def _taken_up(self) -> bool:
+        """Whether another task was taken up just now."""
+        found = await asyncio.get_running_loop().run_in_executor(self._disk, self._installed)
+        task = self.held = found if found is not None and found.epoch > self.newest else self.held
+        if task is None or task.epoch <= self.epoch or time.monotonic() < self._again:
+            return False
+        if (left := task.begins - time.time()) > 0:
+            self.because = f"it begins in {left:.0f} s"
+            return False
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, lambda: self._take_up(task.encoded))
+        except TaskRefused as refused:
+            self._note(task, str(refused))
+        except SottovoceError as error:
+            self._note(task, str(error))
+            self._again = time.monotonic() + _AGAIN_SECONDS
+        else:
+            _log.info("task-taken-up epoch=%d before=%d", task.epoch, self.epoch)
+            return True
+        return False
+
+    def _installed(self) -> SignedTask | None:
+        """What an operator has put into the state directory meanwhile."""
+        try:
+            return kept_task(self._state, self._trust.identity.authority)
+        except IdentityError as error:
+            _log.error("task-not-read %s", error)
+            return None
+
+    def _note(self, task: SignedTask, why: str) -> None:
+        if why != self.because:
+            _log.warning("task-not-taken-up epoch=%d: %s; this device goes on with what it does", task.epoch, why)
+        self.because = why
+
+    async def _tell_all(self) -> None:
+        """Those who are not known to hold the newest task, one after the other."""
+        for peer in list(self._peers()):
+            if self._known.get(peer.id, 0) < self.newest:
+                await self._tell(peer)
+
+    async def _tell(self, peer: Peer) -> None:
+        """Say which task this device holds, and give it to whom it is news."""
+        voice = self._voice
+        for task in (None, self.held):
+            epoch = self.newest
+            try:
+                raw = voice.seal(peer.id, FLEET_TASK, json.encode(_Held(epoch, task), order="sorted"))
+                voice.counters.wire_bytes += len(raw)
+                answer = _decoded(await voice.transport.deliver(peer, raw, voice.timeout))
+                await self._take(peer.id, answer)
+            except (DeliveryFailed, MessageRefused) as failure:
+                _log.debug("task-not-told %s", failure)
+                return
+            _remember(self._known, peer.id, max(answer.epoch, epoch if task is not None else 0))
+            if answer.epoch >= epoch:
+                return
+
+    async def _take(self, peer: str, told: _Held) -> None:
+        """Keep a newer task than the one that is held."""
+        task = told.task
+        if task is None or task.epoch <= self.newest or not self._signed:
+            return
+        authority = self._trust.identity.authority
+        try:
+            task.verify(authority)
+        except IdentityError as error:
+            raise MessageRefused("signature", f"{peer} told of a task that does not hold: {error}") from error
+        await asyncio.get_running_loop().run_in_executor(self._disk, lambda: keep_task(self._state, task, authority))
+        if task.epoch > self.newest:
+            self.held, self.because = task, None
+            self.look()
+
+
+def _remember(table: OrderedDict[str, Any], peer: str, value: Any) -> None:
+    table[peer] = value
+    table.move_to_end(peer)
+    if len(table) > _MOST_REMEMBERED:
+        table.popitem(last=False)
+
+
+def _decoded(payload: bytes) -> _Held:
+    """What a peer has told, not verified yet.
+
+    Raises:
+        MessageRefused: it is malformed, or too large.
+    """
+    if len(payload) > LARGEST + 1024:
+        raise MessageRefused("size", f"a task of {len(payload)} bytes is over the limit of {LARGEST}")
+    try:
+        told = json.decode(payload, type=_Held)
+    except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
+        raise MessageRefused("malformed", f"this is no task that this version knows: {error}") from error
+    if json.encode(told, order="sorted") != payload:
+        raise MessageRefused("malformed", "a task of the fleet is not in its one form")
+    return told

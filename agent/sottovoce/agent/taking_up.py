@@ -1,0 +1,129 @@
+"""Whether this device takes up a task that its fleet has signed; decided beside the ledger, in the vault's process.
+
+Nothing here, nor below, imports a network. Whoever asks may be an agent that somebody else has taken over: the
+signature, the epoch, the calendar, the owner's policy and consent are all checked here, and it is the ledger that
+remembers.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.agent.consent import consent_in
+from sottovoce.agent.vault_here import vault_here
+from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.config import AgentConfig, under
+from sottovoce.errors import ConfigError, IdentityError, TaskRefused
+from sottovoce.identity.authority import Authority
+from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.registry import DEFAULT
+from sottovoce.vault import Ledger, Mandate, read_policy
+
+_EARLY_SECONDS = 60.0  # by which another device's clock may be ahead
+
+
+@dataclass(frozen=True, slots=True)
+class TakingUp:
+    """Takes up tasks for one device.
+
+    Attributes:
+        config: the device's own.
+        ledger: opened for charging.
+        directory: where the ledger is, and the owner's consent.
+        authority: whose word is taken.
+        clock: seconds of Unix time.
+    """
+
+    config: AgentConfig
+    ledger: Ledger
+    directory: Path
+    authority: Callable[[], Authority]
+    clock: Callable[[], float] = time.time
+
+    def __call__(self, document: bytes) -> None:
+        """Charge for this task from now on, and do nothing more for any before; durably.
+
+        Args:
+            document: as it came from anybody.
+
+        Raises:
+            TaskRefused: this device does not do it, or not yet; nothing changed.
+            SottovoceError: it cannot do it; nothing changed.
+        """
+        task = read_task(document, "this document")
+        try:
+            task.verify(self.authority())
+        except IdentityError as error:
+            raise TaskRefused(str(error)) from error
+        present = self.ledger.mandate()
+        if present is not None and task.epoch <= present.epoch:
+            raise TaskRefused(f"epoch {task.epoch} is over: this device is in epoch {present.epoch}")
+        if self.clock() < task.begins - _EARLY_SECONDS:
+            raise TaskRefused("it has not begun")
+        if task.ends is not None and self.clock() >= task.ends:
+            raise TaskRefused("it has ended")
+        config, mandate = self._allowed(task)
+        with self.ledger.trying(mandate):
+            family = family_of(config)
+            family.check()
+            vault_here(config, family, self.ledger, clock=self.clock)
+        self.ledger.take_up(mandate)
+
+    def _allowed(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:
+        policy = read_policy(self.config.vault.policy)
+        try:
+            config = under(self.config, task.tables, task.epoch, policy.epsilon)
+        except ConfigError as error:
+            raise TaskRefused(f"this device cannot carry it out: {error}") from error
+        policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose)
+        said = consent_in(self.directory, task)
+        if said == "refused":
+            raise TaskRefused("its owner has refused it")
+        if policy.approve == "ask" and said != "approved":
+            raise TaskRefused(f"it waits for its owner: sottovoce agent task approve {task.epoch}")
+        return config, Mandate(task.epoch, budget_of(config), task.encoded)
+
+
+def closed_by(
+    config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
+) -> Callable[[], str | None]:
+    """Says why nothing more is released for the task that was taken up last, as Room.closed wants it.
+
+    Args:
+        config: the device's own.
+        ledger: opened for charging.
+        directory: where it is, and the owner's consent.
+        clock: seconds of Unix time.
+    """
+    mandate = ledger.mandate()
+    if mandate is None:
+        waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
+        return lambda: waits
+    task = read_task(mandate.document, "the task in the ledger")
+
+    def closed() -> str | None:
+        if task.ends is not None and clock() >= task.ends:
+            return f"the task of epoch {task.epoch} has ended"
+        if consent_in(directory, task) in ("refused", "withdrawn"):
+            return f"the owner takes no part any more in the task of epoch {task.epoch}"
+        try:
+            read_policy(config.vault.policy).check(
+                algorithm=task.tables.get("learner", {}).get("name", DEFAULT),
+                unit=mandate.budget.unit,
+                purpose=task.purpose,
+            )
+        except TaskRefused as refused:
+            return str(refused)
+        return None
+
+    return closed
+
+
+def in_force(config: AgentConfig, ledger: Ledger) -> AgentConfig:
+    """The configuration under the task that was taken up last; the device's own before any."""
+    mandate = ledger.mandate()
+    if mandate is None:
+        return config
+    task = read_task(mandate.document, "the task in the ledger")
+    return under(config, task.tables, task.epoch, mandate.budget.epsilon)

@@ -1,0 +1,111 @@
+"""`sottovoce agent tasks` and `agent task`: what the fleet asks of this device, and what its owner says to that."""
+
+import contextlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.errors import NetworkError, UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.agent.consent import Said
+    from sottovoce.config import AgentConfig
+
+app = typer.Typer(help="Say what you want of a task that the fleet has signed.", no_args_is_help=True)
+
+Config = Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]
+Epoch = Annotated[int, typer.Argument(metavar="EPOCH", help="Of the task, as `agent tasks` shows it.")]
+
+
+def tasks(
+    config: Config,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Show the fleet's newest task, and what this device does with it."""
+    facts = _facts(config)
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for key, value in facts.items():
+        if key != "schema":
+            shown = json.dumps(value) if isinstance(value, dict) else "-" if value in (None, "") else value
+            typer.echo(f"{key:10} {shown}")
+
+
+@app.command()
+def approve(epoch: Epoch, config: Config) -> None:
+    """Let this device take up the task."""
+    _say(epoch, config, "approved")
+
+
+@app.command()
+def refuse(epoch: Epoch, config: Config) -> None:
+    """Let this device not take up the task; it goes on with what it does."""
+    _say(epoch, config, "refused")
+
+
+@app.command()
+def withdraw(epoch: Epoch, config: Config) -> None:
+    """Let this device release nothing more for the task that it has taken up."""
+    _say(epoch, config, "withdrawn")
+
+
+def _say(epoch: int, path: Path, said: "Said") -> None:
+    from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.agent.consent import consent
+    from sottovoce.agent.control import ask
+    from sottovoce.agent.fleet_tasks import kept_task
+    from sottovoce.config import load
+    from sottovoce.identity import load as load_identity
+
+    settings = load(path)
+    task = kept_task(settings.agent.state, load_identity(settings.agent.state / IDENTITY, dated=False).authority)
+    if task is None or task.epoch != epoch:
+        newest = "the fleet has signed none yet" if task is None else f"its newest is of epoch {task.epoch}"
+        raise UsageError(f"this device knows no task of epoch {epoch} that could be {said}: {newest}")
+    consent(_directory(settings), task, said)
+    with contextlib.suppress(NetworkError):  # it looks by itself when it is at work again
+        ask(settings.agent.state, "look")
+    typer.echo(f"epoch {epoch}: {said}")
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.agent.consent import consent_in
+    from sottovoce.agent.control import ask
+    from sottovoce.agent.fleet_tasks import kept_task
+    from sottovoce.config import load
+    from sottovoce.identity import load as load_identity
+
+    settings = load(path)
+    state = settings.agent.state
+    task = kept_task(state, load_identity(state / IDENTITY, dated=False).authority)
+    try:
+        at_work: dict[str, Any] = ask(state, "status")["task"]
+    except NetworkError:
+        at_work = {}
+    waiting = at_work.get("next") or {}
+    return {
+        "schema": "sottovoce.tasks/1",
+        "epoch": at_work.get("epoch"),
+        "newest": None if task is None else task.epoch,
+        "name": "" if task is None else task.tables.get("task", {}).get("name", ""),
+        "purpose": "" if task is None else task.purpose,
+        "begins": None if task is None else _date(task.begins),
+        "ends": None if task is None or task.ends is None else _date(task.ends),
+        "consent": None if task is None else consent_in(_directory(settings), task),
+        "because": waiting.get("because"),
+        "task": {} if task is None else task.tables,
+    }
+
+
+def _directory(settings: "AgentConfig") -> Path:
+    """Where the ledger is, and what the owner says."""
+    return settings.vault.directory or settings.agent.state
+
+
+def _date(seconds: int) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else None

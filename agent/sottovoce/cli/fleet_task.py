@@ -1,0 +1,62 @@
+"""`sottovoce fleet task`: what the fleet is to learn, signed by its key."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli.fleet_options import FleetDirectory
+
+app = typer.Typer(help="Sign what the fleet is to learn next, and hand it to a device.", no_args_is_help=True)
+
+
+@app.command()
+def propose(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The task: TOML with [task], [data], [learner].")],
+    fleet: FleetDirectory = Path("fleet"),
+    out: Annotated[Path | None, typer.Option(help="Write a copy here, to carry to a device.")] = None,
+) -> None:
+    """Sign a task as the fleet's next one."""
+    from sottovoce.agent.fleet_tasks import NAME, propose
+    from sottovoce.config import proposed
+    from sottovoce.identity import open_fleet
+    from sottovoce.identity.files import check_new, write_new
+
+    tables, when = proposed(file)
+    check_new([] if out is None else [out])
+    task = propose(fleet, open_fleet(fleet), tables, when)
+    if out is not None:
+        write_new({out: task.encoded})
+    typer.echo(f"{out or fleet / NAME}: epoch {task.epoch}{_when(task.begins, task.ends)}. Hand it to any device:")
+    typer.echo(f"sottovoce fleet task install {(out or fleet / NAME).name} --state DIR")
+
+
+@app.command()
+def install(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The signed task.")],
+    state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
+) -> None:
+    """Hand a signed task to a device, which tells the others."""
+    from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.agent.fleet_tasks import keep_task
+    from sottovoce.identity import load
+    from sottovoce.identity.files import read
+    from sottovoce.identity.signed_task import read_task
+
+    authority = load(state / IDENTITY, dated=False).authority
+    task = read_task(read(file), file)
+    task.verify(authority)
+    if keep_task(state, task, authority):
+        typer.echo(f"{state}: epoch {task.epoch}; a running agent looks at it, and tells the others")
+    else:
+        typer.echo(f"{state}: has a task of epoch {task.epoch} or a newer one already")
+
+
+def _when(begins: int, ends: int | None) -> str:
+    begun = f", from {_date(begins)}" if begins else ""
+    return begun + ("" if ends is None else f", until {_date(ends)}")
+
+
+def _date(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

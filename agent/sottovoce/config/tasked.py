@@ -1,0 +1,124 @@
+"""The configuration under a task that the fleet has signed: the task says what is learnt, the device keeps its own."""
+
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sottovoce.config.loading import checked, line_of
+from sottovoce.config.schema import AgentConfig
+from sottovoce.errors import ConfigError
+from sottovoce.learner_settings import LearnerSettings
+from sottovoce.model_names import GRAPH_SUFFIX
+from sottovoce.registry import ALGORITHMS, DEFAULT
+
+_OWN_DATA = ("source", "public")
+_OF_TASK = {"name", "steps", "purpose", "begins", "ends"}
+_OF_PRIVACY = {"epsilon", "unit", "neighbouring"}
+_TABLES = ("task", "data", "learner", "privacy")
+_WHEN = ("purpose", "begins", "ends")
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None = None) -> AgentConfig:
+    """The configuration with which a device carries out a task.
+
+    Its data, its period, its limits and all that is its own stay; what is learnt, and how, is the task's.
+
+    Args:
+        config: the device's own.
+        tables: of the task.
+        epoch: of the task.
+        epsilon: the most that it may spend here; None for no other limit than the device's and the task's.
+
+    Raises:
+        ConfigError: this device cannot carry it out.
+    """
+    own = msgspec.to_builtins(config, enc_hook=str)
+    asked, privacy = dict(tables.get("learner", {})), dict(tables.get("privacy", {}))
+    most = [privacy.pop("epsilon", None), epsilon, config.privacy.epsilon]
+    kept = {"delta": config.privacy.delta, "allow_unproved": config.privacy.allow_unproved}
+    merged = {
+        **own,
+        "data": {**{key: own["data"][key] for key in _OWN_DATA if own["data"][key]}, **tables.get("data", {})},
+        "learner": {**_own_learner(config.learner, asked), **asked},
+        "privacy": {**kept, **privacy, "epsilon": min(number for number in most if number is not None)},
+        "task": {**tables.get("task", {}), "epoch": epoch},
+    }
+    return checked(merged, f"task of epoch {epoch}")
+
+
+def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What the device has chosen for itself, as far as the task's learner has it too."""
+    known = ALGORITHMS[name].own_keys if (name := asked.get("name", DEFAULT)) in ALGORITHMS else ()
+    chosen = {key: getattr(own, key) for key in own.device_keys if key in known and hasattr(own, key)}
+    usual = type(own)()
+    return {key: value for key, value in chosen.items() if value != getattr(usual, key)}
+
+
+def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """A task as an operator writes it, checked as far as can be without a device.
+
+    Args:
+        path: a TOML file with `[task]`, `[data]`, `[learner]` and `[privacy]`.
+
+    Returns:
+        The tables, and of purpose, begins and ends those that are given; times in seconds of Unix time.
+
+    Raises:
+        ConfigError: it cannot be read, or each thing that is wrong, with line, key and remedy.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: is no task that can be read ({error}); it is a TOML file") from error
+    problems = [f"{path}, line {line_of(text, key)}: {'.'.join(key)}: {why}" for key, why in _foreign(tables).items()]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    task = dict(tables.get("task", {}))
+    when = {key: task.pop(key) for key in _WHEN if key in task}
+    for key in ("begins", "ends"):
+        if key in when:
+            when[key] = _seconds(path, key, when[key])
+    if when.get("ends") is not None and when["ends"] <= when.get("begins", 0):
+        raise ConfigError(f"{path}: task.ends: is not after task.begins: correct one of them")
+    found = {**{name: dict(tables[name]) for name in _TABLES if name in tables}, "task": task}
+    device = {"agent": {"state": "."}, "data": {"source": "npz:records.npz", **found.get("data", {})}}
+    checked({**found, **device}, str(path), lambda key: line_of(text, key))
+    return found, when
+
+
+def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """What a task does not say, and why."""
+    found: dict[tuple[str, ...], str] = {}
+    for name, table in tables.items():
+        if name not in _TABLES or not isinstance(table, dict):
+            found[(name,)] = f"a task has the tables {', '.join(_TABLES)}; the rest is each device's own: leave it out"
+            continue
+        for key in table:
+            own = (
+                (name == "data" and key in (*_OWN_DATA, "ranges"))
+                or (name == "privacy" and key not in _OF_PRIVACY)
+                or (name == "task" and key not in _OF_TASK)
+                or (name == "learner" and key in LearnerSettings.device_keys)
+            )
+            if own:
+                found[(name, key)] = "is each device's own, and no task's: leave it out"
+    model = tables.get("learner", {}).get("model") if isinstance(tables.get("learner"), dict) else None
+    if isinstance(model, str) and model.endswith(GRAPH_SUFFIX):
+        found[("learner", "model")] = "a task names a model that comes with the program; a file is each device's own"
+    return found
+
+
+def _seconds(path: Path, key: str, given: Any) -> int:
+    """A date is its first moment, and a time without a zone is of UTC."""
+    if isinstance(given, date) and not isinstance(given, datetime):
+        given = datetime.combine(given, time(), UTC)
+    if not isinstance(given, datetime):
+        raise ConfigError(f"{path}: task.{key}: write a date, such as 2027-01-01, or a time, without quotes")
+    return int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp())

@@ -1,0 +1,82 @@
+"""A task that the fleet has signed: what its devices are to learn from some day on, and until when."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
+
+from sottovoce.errors import IdentityError
+from sottovoce.identity.authority import Authority
+from sottovoce.identity.framing import framed
+
+LARGEST = 2**15
+"""Bytes of the largest document."""
+
+_DOMAIN = b"sottovoce/fleet-task/v1"
+_Time = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of them.
+
+    Attributes:
+        fleet: the fleet's name.
+        epoch: from 1; the highest one counts.
+        issued: seconds of Unix time, by the clock of whoever signed it; for people to read.
+        begins: at which devices change over; in the past: at once.
+        ends: after which nothing more is released for it; None: it has no end.
+        purpose: what the result is for, by which a device's owner may refuse it.
+        tables: `[task]`, `[data]`, `[learner]` and `[privacy]` of a configuration, without what is each device's own.
+        signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits, by the fleet's key over all of the above.
+    """
+
+    fleet: Annotated[str, Meta(min_length=1, max_length=40)]
+    epoch: Annotated[int, Meta(ge=1, le=2**53)]
+    issued: _Time
+    begins: _Time = 0
+    ends: _Time | None = None
+    purpose: Annotated[str, Meta(max_length=200)] = ""
+    tables: dict[str, dict[str, Any]]
+    signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
+
+    @property
+    def encoded(self) -> bytes:
+        """Its one form: JSON, names in order, no blanks."""
+        return json.encode(self, order="sorted")
+
+    def signed(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
+        """The same, signed with the fleet's key."""
+        return structs.replace(self, signature=sign(self._signed_bytes()).hex())
+
+    def verify(self, authority: Authority) -> None:
+        """Check whose it is.
+
+        Raises:
+            IdentityError: it is of another fleet, or was not signed by this one.
+        """
+        if self.fleet != authority.fleet:
+            raise IdentityError(f"the task is of fleet {self.fleet!r}, not of {authority.fleet!r}")
+        try:
+            authority.verify_signature(self._signed_bytes(), bytes.fromhex(self.signature))
+        except IdentityError as error:
+            raise IdentityError(f"the task of epoch {self.epoch} is not taken: {error}") from error
+
+    def _signed_bytes(self) -> bytes:
+        return framed(_DOMAIN, (structs.replace(self, signature="").encoded,))
+
+
+def read_task(raw: bytes, source: object) -> SignedTask:
+    """A document that came from somewhere, not verified yet; `source` names it in the error.
+
+    Raises:
+        IdentityError: it is none, too large, or not in its one form.
+    """
+    if len(raw) > LARGEST:
+        raise IdentityError(f"{source} is no task of a fleet: it has {len(raw)} bytes, and {LARGEST} are the most")
+    try:
+        task = json.decode(raw, type=SignedTask)
+    except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
+        raise IdentityError(f"{source} is no task that this version of the program knows: {error}") from error
+    if task.encoded != raw:
+        raise IdentityError(f"{source} is no task of a fleet: it is not in its one form")
+    return task

@@ -1,0 +1,66 @@
+"""What a device's owner allows the fleet's tasks: the task proposes, and the vault keeps to this."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sottovoce.errors import ConfigError, TaskRefused
+
+Unit = Literal["record", "window", "device"]
+
+
+class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`policy.toml`. Without it, whatever keeps to the ledger's own budget is allowed.
+
+    Attributes:
+        approve: `ask`: a task waits until the owner approves it.
+        algorithms: names of those allowed.
+        units: those that a task may promise something for.
+        purposes: those allowed, word for word; with them a task that names none is refused.
+        epsilon: the most that one task may spend; a task that asks for more gets this much.
+    """
+
+    approve: Literal["auto", "ask"] = "auto"
+    algorithms: tuple[str, ...] | None = None
+    units: tuple[Unit, ...] | None = None
+    purposes: tuple[str, ...] | None = None
+    epsilon: Annotated[float, Meta(gt=0)] | None = None
+
+    def check(self, *, algorithm: str, unit: str, purpose: str) -> None:
+        """Refuse what the owner does not allow.
+
+        Raises:
+            TaskRefused: it is that.
+        """
+        for what, allowed, found in (
+            ("algorithms", self.algorithms, algorithm),
+            ("units", self.units, unit),
+            ("purposes", self.purposes, purpose),
+        ):
+            if allowed is not None and found not in allowed:
+                raise TaskRefused(
+                    f"the owner's policy allows the {what} {', '.join(allowed) or 'none'}, and this task's is "
+                    f"{found or 'not named'}"
+                )
+
+
+def read_policy(path: Path | None) -> Policy:
+    """The policy in a file; without a file, the one that allows all.
+
+    Raises:
+        ConfigError: it cannot be read, or says what no policy says.
+    """
+    if path is None:
+        return Policy()
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Policy)
+    except OSError as error:
+        raise ConfigError(
+            f"vault.policy: {path}: cannot be read ({error.strerror}); name a file that is there"
+        ) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        known = ", ".join(Policy.__struct_fields__)
+        raise ConfigError(f"vault.policy: {path}: {error}; its keys are {known}") from error
