@@ -1,5 +1,6 @@
 """A fleet changes what it learns by a document that it signs: devices change over, and their ledgers go on."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -7,15 +8,18 @@ import pytest
 import tomlkit
 from sottovoce.errors import NetworkError
 from sottovoce.identity import open_fleet
+from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audited
 
 from tests.support.devices import CLASSES, FEATURES, Device, new_device
 from tests.support.fleets import new_fleet
-from tests.support.processes import AgentProcess, running, sottovoce
+from tests.support.graphs import graph
+from tests.support.processes import AgentProcess, document, running, sottovoce
+from tests.support.vaults import VaultProcess, separate_device, vault_section
 from tests.support.waiting import until
 
-LIFE = 100.0
+LIFE = 300.0
 SHARED = {"features": FEATURES, "classes": CLASSES, "expected_records": 60, "bounds": [0.0, 1.0]}
 RELATION = {"neighbouring": "replace-one"}
 CLIPD2P: dict[str, dict[str, Any]] = {
@@ -35,6 +39,13 @@ AVERAGE: dict[str, dict[str, Any]] = {
     "data": {**SHARED, "transform": "none"},
     "learner": {"name": "average"},
     "privacy": {"epsilon": 20.0},
+}
+
+GRAPH: dict[str, dict[str, Any]] = {
+    "task": {"name": "by a graph", "purpose": "research"},
+    "data": {**SHARED, "transform": "squash(1)"},
+    "learner": {"name": "clipd2p", "steps": 4, "model": "mine.onnx"},
+    "privacy": {"epsilon": 10.0, **RELATION},
 }
 
 
@@ -57,7 +68,11 @@ def at(agent: AgentProcess, epoch: int, learner: str) -> bool:
         status = agent.status()
     except NetworkError:
         return False
-    return status.get("task", {}).get("epoch") == epoch and status["learner"] == learner
+    return bool(status.get("task", {}).get("epoch") == epoch and status["learner"] == learner)
+
+
+def waits(agent: AgentProcess) -> list[str]:
+    return [wait["name"] for wait in agent.status()["waiting"]]
 
 
 @pytest.fixture
@@ -69,7 +84,9 @@ def authority(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def devices(authority: Path, tmp_path: Path) -> list[Device]:
-    fleet = open_fleet(authority)
+    fleet, mine = open_fleet(authority), tmp_path / "mine.onnx"
+    mine.write_bytes(graph(FEATURES, CLASSES))
+    graphs = {"graph_directory": str(tmp_path), "graphs": [digest_of(str(mine))]}
     made = [
         new_device(fleet, tmp_path / name, seed=seed, epsilon=LIFE, neighbouring="replace-one")
         for seed, name in enumerate("abcd")
@@ -79,7 +96,7 @@ def devices(authority: Path, tmp_path: Path) -> list[Device]:
         policy.write_text('purposes = ["research"]\n')
         careful = {"policy": str(policy)} if device is made[3] else {}
         peers = [other.entry() for other in made if other is not device]
-        device.configure(peers, privacy={"epsilon": LIFE, **RELATION}, vault={"tasks": "signed", **careful})
+        device.configure(peers, privacy={"epsilon": LIFE, **RELATION}, vault={"tasks": "signed", **careful, **graphs})
     return made
 
 
@@ -90,7 +107,7 @@ def test_devices_change_over_and_those_that_may_not_go_on(
     first, second, away, careful = devices
     with running(first, second, careful) as agents:
         for agent in agents:
-            until(lambda agent=agent: agent.status()["privacy"]["exhausted"], "it waits for a task")  # type: ignore[misc]
+            until(lambda agent=agent: "fleet-task" in waits(agent), "it waits for a task")  # type: ignore[misc]
         propose(tmp_path, authority, CLIPD2P, first)
         for agent in agents:
             until(lambda agent=agent: at(agent, 1, "clipd2p"), "it is in epoch 1")  # type: ignore[misc]
@@ -104,14 +121,49 @@ def test_devices_change_over_and_those_that_may_not_go_on(
         assert at(agents[2], 1, "clipd2p")
         told = sottovoce("agent", "status", "--config", careful.config).stdout
         assert "epoch 2 'the same by golf' is not taken up: the owner's policy allows" in told
-    with running(first, away) as agents:
-        until(lambda: at(agents[1], 2, "golf"), "who was off learns of it from another")
+    with running(first, second, away) as agents:  # the second keeps the first one's ledger head
+        until(lambda: at(agents[2], 2, "golf"), "who was off learns of it from another")
         propose(tmp_path, authority, AVERAGE, first)
         for agent in agents:
             until(lambda agent=agent: at(agent, 3, "average"), "it is in epoch 3")  # type: ignore[misc]
-            until(lambda agent=agent: agent.status()["privacy"]["releases"] > 0, "it has released")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["steps_done"] == 1, "it has released")  # type: ignore[misc]
+        propose(tmp_path, authority, GRAPH, first)
+        for agent in agents:
+            until(lambda agent=agent: at(agent, 4, "clipd2p"), "it is in epoch 4")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["steps_done"] == 4, "it has learnt the graph's model")  # type: ignore[misc]
     for device in devices:
         ledger = Ledger.read(device.ledger)
         spending, _ = audited(account_of(ledger))
         assert 0 < spending.epsilon <= LIFE
         ledger.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, tmp_path: Path) -> None:
+    """Killed at the change, both come back in the new task."""
+    device = separate_device(open_fleet(authority), tmp_path / "a", epsilon=LIFE, neighbouring="replace-one")
+    (tmp_path / "policy.toml").write_text('approve = "ask"\nepsilon = 5.0\n')
+    mine = vault_section(device.state, tasks="signed", policy=str(tmp_path / "policy.toml"))
+    device.configure(privacy={"epsilon": LIFE, **RELATION}, vault=mine)
+    with VaultProcess(device) as vault, AgentProcess(device) as agent:
+        vault.ready()
+        until(lambda: agent.ready_or_ended() == "ready" and "fleet-task" in waits(agent), "it waits for a task")
+        propose(tmp_path, authority, CLIPD2P, device)
+        asks = "it waits for its owner: sottovoce agent task approve 1"
+        until(lambda: (agent.status()["task"]["next"] or {}).get("because") == asks, "it asks")
+        assert sottovoce("agent", "task", "approve", "2", "--config", device.config).returncode == 2
+        assert sottovoce("agent", "task", "approve", "1", "--config", device.config).returncode == 0
+        until(lambda: at(agent, 1, "clipd2p"), "it is in epoch 1")
+        until(lambda: agent.status()["steps_done"] == 6, "it has learnt")
+        assert agent.status()["privacy"]["epsilon"] == 5.0, "the task's 30 are more than the owner allows"
+        agent.end(signal.SIGKILL)
+        vault.end(signal.SIGKILL)
+    with VaultProcess(device) as vault, AgentProcess(device) as agent:
+        vault.ready()
+        until(lambda: agent.ready_or_ended() == "ready" and at(agent, 1, "clipd2p"), "it is in epoch 1 again")
+        until(lambda: agent.status()["steps_done"] == 6, "it has what the ledger holds")
+        assert agent.status()["privacy"]["charges"] == 6
+        assert sottovoce("agent", "task", "withdraw", "1", "--config", device.config).returncode == 0
+        shown = document(sottovoce("agent", "tasks", "--config", device.config, "--json").stdout)
+        assert (shown["epoch"], shown["newest"], shown["consent"]) == (1, 1, "withdrawn")
+        assert (agent.end(), vault.end()) == (0, 0)

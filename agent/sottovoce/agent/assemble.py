@@ -39,7 +39,7 @@ from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig, under
-from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError
+from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError, SottovoceError, TaskRefused
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
@@ -133,6 +133,7 @@ def _vault_here(config: AgentConfig, identity: Identity, waits: Waits, clock: Ca
         taking_up = TakingUp(own, ledger, state, lambda: identity.authority, clock)
 
         def take_up(document: bytes) -> None:
+            _check_runnable(own, document)
             vault.end(lambda: taking_up(document), "another task has begun")
 
         return Opened(vault, config, family, task_of(config), 0 if mandate is None else mandate.epoch, take_up)
@@ -157,7 +158,7 @@ def _vault_there(config: AgentConfig, identity: Identity, waits: Waits, clock: C
     budget = budget_of(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
     try:
-        epoch = 0
+        own, epoch = config, 0
         if vault.task:
             task = read_task(vault.task, socket)
             config, epoch = under(config, task.tables, task.epoch, vault.statement.epsilon), task.epoch
@@ -167,10 +168,30 @@ def _vault_there(config: AgentConfig, identity: Identity, waits: Waits, clock: C
                 f"{socket}: the vault {does}, and the agent's configuration says otherwise: give both the same [data] "
                 "and [privacy] tables, and start the vault again"
             )
-        return Opened(vault, config, family_here(config), task_of(config, vault.ranges), epoch, vault.take_up)
+
+        def take_up(document: bytes) -> None:
+            _check_runnable(own, document)
+            vault.take_up(document)
+
+        return Opened(vault, config, family_here(config), task_of(config, vault.ranges), epoch, take_up)
     except BaseException:
         vault.close()
         raise
+
+
+def _check_runnable(own: AgentConfig, document: bytes) -> None:
+    """Refuse a task under which this agent could not begin, before its vault takes it up for good.
+
+    Raises:
+        TaskRefused: it is one.
+    """
+    task = read_task(document, "this document")
+    try:
+        config = under(own, task.tables, task.epoch)
+        family_here(config).check()
+        task_of(config)
+    except SottovoceError as error:
+        raise TaskRefused(f"this device cannot carry it out: {error}") from error
 
 
 def _book(state: Path, epoch: int) -> "RecordBook":

@@ -176,8 +176,9 @@ class FleetTasks:
 
     def heard_another(self, peer: Peer) -> None:
         """A peer has another task than this device: it may hold one that is news here, or the other way round."""
-        now = time.monotonic()
-        if self._signed and now - self._asked.get(peer.id, -_ASK_EVERY_SECONDS) >= _ASK_EVERY_SECONDS:
+        now, alike = time.monotonic(), self._known.get(peer.id) == self.newest
+        pause = _AGAIN_SECONDS if alike else _ASK_EVERY_SECONDS
+        if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
             _remember(self._asked, peer.id, now)
             self._spawn(self._tell(peer))
 

@@ -1,6 +1,7 @@
 """Questions to the vault: one at a time, and none before peers let this device release and the disk may be worn."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
@@ -12,6 +13,7 @@ from sottovoce.vault import VaultFront
 
 _WAIT = "vault"
 _SECONDS = 600.0
+_AGAIN_SECONDS = 60.0
 
 
 class Questions:
@@ -42,11 +44,23 @@ class Questions:
     async def ask(self, query: Query) -> Answer | None:
         """The answer; None when the agent stops or leaves before: the next start asks again.
 
+        While the task is over, or its owner takes no part in it, there is none, and it is asked again now and then.
+
         Raises:
             PrivacyError: the terms are not those of the vault.
             LedgerError: see LedgerHeadGossip.permission.
             TimeoutError: the vault does not answer.
         """
+        while isinstance(answer := await self._asked(query), Refused) and answer.reason == "task":
+            self._waits.begin(
+                "fleet-task", f"the fleet's next task: {answer.explanation}", _AGAIN_SECONDS, repeats=True
+            )
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._rest.stopping.wait(), _AGAIN_SECONDS)
+            self._waits.end("fleet-task")
+        return answer
+
+    async def _asked(self, query: Query) -> Answer | None:
         if not await self._head_gossip.permission() or not await self._rest.taken():
             return None
         async with self._one:

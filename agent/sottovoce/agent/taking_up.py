@@ -71,8 +71,8 @@ class TakingUp:
         self.ledger.take_up(mandate)
 
     def _allowed(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:
-        policy = read_policy(self.config.vault.policy)
         try:
+            policy = read_policy(self.config.vault.policy)
             config = under(self.config, task.tables, task.epoch, policy.epsilon)
         except ConfigError as error:
             raise TaskRefused(f"this device cannot carry it out: {error}") from error
@@ -95,27 +95,30 @@ def closed_by(
         ledger: opened for charging.
         directory: where it is, and the owner's consent.
         clock: seconds of Unix time.
+
+    Raises:
+        ConfigError: the policy cannot be read. It is read once: after a change the device is started again.
     """
     mandate = ledger.mandate()
     if mandate is None:
         waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
         return lambda: waits
-    task = read_task(mandate.document, "the task in the ledger")
+    task, forbidden = read_task(mandate.document, "the task in the ledger"), None
+    try:
+        read_policy(config.vault.policy).check(
+            algorithm=task.tables.get("learner", {}).get("name", DEFAULT),
+            unit=mandate.budget.unit,
+            purpose=task.purpose,
+        )
+    except TaskRefused as refused:
+        forbidden = str(refused)
 
     def closed() -> str | None:
         if task.ends is not None and clock() >= task.ends:
             return f"the task of epoch {task.epoch} has ended"
         if consent_in(directory, task) in ("refused", "withdrawn"):
             return f"the owner takes no part any more in the task of epoch {task.epoch}"
-        try:
-            read_policy(config.vault.policy).check(
-                algorithm=task.tables.get("learner", {}).get("name", DEFAULT),
-                unit=mandate.budget.unit,
-                purpose=task.purpose,
-            )
-        except TaskRefused as refused:
-            return str(refused)
-        return None
+        return forbidden
 
     return closed
 

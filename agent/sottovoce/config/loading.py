@@ -78,6 +78,7 @@ def load(path: Path) -> AgentConfig:
             socket=config.vault.socket and here / config.vault.socket,
             directory=config.vault.directory and here / config.vault.directory,
             policy=config.vault.policy and here / config.vault.policy,
+            graph_directory=config.vault.graph_directory and here / config.vault.graph_directory,
         ),
     )
 

@@ -187,6 +187,9 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Path | None,
         Meta(description="policy.toml: what its owner allows the fleet's signed tasks; without it all within the ε"),
     ] = None
+    graph_directory: Annotated[
+        Path | None, Meta(description="where the .onnx files are that the fleet's signed tasks name")
+    ] = None
     graphs: Annotated[
         tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],
         Meta(description="sha256:HEX of each .onnx file that learner.model may name, beside the package's own"),

@@ -38,10 +38,17 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
     Raises:
         ConfigError: this device cannot carry it out.
     """
+    if foreign := _foreign(tables):
+        key, why = next(iter(foreign.items()))
+        raise ConfigError(f"task of epoch {epoch}: {'.'.join(key)}: {why}")
     own = msgspec.to_builtins(config, enc_hook=str)
     asked, privacy = dict(tables.get("learner", {})), dict(tables.get("privacy", {}))
     most = [privacy.pop("epsilon", None), epsilon, config.privacy.epsilon]
     kept = {"delta": config.privacy.delta, "allow_unproved": config.privacy.allow_unproved}
+    if (model := _graph(asked)) is not None:
+        if config.vault.graph_directory is None:
+            raise ConfigError(f"vault.graph_directory: missing; say where {model} is, which the task names")
+        asked["model"] = str(config.vault.graph_directory / model)
     merged = {
         **own,
         "data": {**{key: own["data"][key] for key in _OWN_DATA if own["data"][key]}, **tables.get("data", {})},
@@ -109,10 +116,16 @@ def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
             )
             if own:
                 found[(name, key)] = "is each device's own, and no task's: leave it out"
-    model = tables.get("learner", {}).get("model") if isinstance(tables.get("learner"), dict) else None
-    if isinstance(model, str) and model.endswith(GRAPH_SUFFIX):
-        found[("learner", "model")] = "a task names a model that comes with the program; a file is each device's own"
+    learner = tables.get("learner")
+    if isinstance(learner, dict) and (model := _graph(learner)) is not None and Path(model).name != model:
+        found[("learner", "model")] = "name the file without a directory: each device has it in vault.graph_directory"
     return found
+
+
+def _graph(learner: Mapping[str, Any]) -> str | None:
+    """The file that the task's model is, if it is one."""
+    model = learner.get("model")
+    return model if isinstance(model, str) and model.endswith(GRAPH_SUFFIX) else None
 
 
 def _seconds(path: Path, key: str, given: Any) -> int:

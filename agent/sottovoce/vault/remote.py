@@ -76,7 +76,7 @@ class RemoteVault:
         self._closed = threading.Event()
         self._open: set[socket.socket] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
-        self._met = False
+        self._met = self._changing = False
         raw, met = self._exchange(protocol.Introduce(), min(patience, _MEETING_SECONDS))
         if not isinstance(met, Introduction):
             self._unexpected(met)
@@ -130,8 +130,14 @@ class RemoteVault:
         Raises:
             TaskRefused: it does not; nothing changed.
         """
-        reply = self._ask(protocol.TakeUp(self._fingerprint, document))
+        self._changing = True
+        reply = self._exchange(protocol.TakeUp(self._fingerprint, document), self._patience)[1]
+        if isinstance(reply, Failed) and reply.kind == "anew":  # it was asked before, and the answer was lost
+            met = self._exchange(protocol.Introduce(), self._patience)[1]
+            if isinstance(met, Introduction) and met.task == document:
+                return
         if not isinstance(reply, protocol.TakenUp):
+            self._changing = False
             self._unexpected(reply)
 
     async def ask(self, query: Query) -> Answer:
@@ -167,7 +173,11 @@ class RemoteVault:
         self._thread.shutdown(wait=True)
 
     def _ask(self, question: Question) -> Reply:
-        return self._exchange(question, self._patience)[1]
+        reply = self._exchange(question, self._patience)[1]
+        if self._changing and isinstance(reply, Failed) and reply.kind == "anew":
+            self._closed.wait(_ANSWER_SECONDS)  # the agent stops, or it is told that nothing has changed
+            raise asyncio.CancelledError
+        return reply
 
     def _exchange(self, question: Question, patience: float) -> tuple[bytes, Reply]:
         """The reply, as bytes and as a message, as soon as there is a vault to give one."""
@@ -236,7 +246,7 @@ class RemoteVault:
                 raise VaultAway(f"{self._path}: {reply.explanation}")
             case "DataError":
                 raise DataError(f"{self._path}: {reply.explanation}")
-            case "PrivacyError" | "user":
+            case "PrivacyError" | "user" | "anew":
                 raise PrivacyError(f"{self._path}: {reply.explanation}")
             case _:
                 raise InternalError(f"{self._path}: {reply.explanation}")

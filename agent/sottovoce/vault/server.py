@@ -169,7 +169,7 @@ class VaultServer:
         if isinstance(question, protocol.Introduce):
             return self._introduction
         if question.vault != self._fingerprint:
-            return Failed("PrivacyError", "the vault was started again with other settings; start the agent again too")
+            return Failed("anew", "the vault was started again with other settings; start the agent again too")
         match question:
             case protocol.AskSpending():
                 return protocol.Spent(vault.spending())
