@@ -93,7 +93,7 @@ def devices(authority: Path, tmp_path: Path) -> list[Device]:
     ]
     for device in made:
         policy = tmp_path / "policy.toml"
-        policy.write_text('purposes = ["research"]\n')
+        policy.write_text('approve = "auto"\npurposes = ["research"]\n')
         careful = {"policy": str(policy)} if device is made[3] else {}
         peers = [other.entry() for other in made if other is not device]
         device.configure(peers, privacy={"epsilon": LIFE, **RELATION}, vault={"tasks": "signed", **careful, **graphs})
@@ -167,3 +167,21 @@ def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, 
         shown = document(sottovoce("agent", "tasks", "--config", device.config, "--json").stdout)
         assert (shown["epoch"], shown["newest"], shown["consent"]) == (1, 1, "withdrawn")
         assert (agent.end(), vault.end()) == (0, 0)
+
+
+def test_a_promise_is_told_of_the_task_and_of_all_of_them(authority: Path, tmp_path: Path) -> None:
+    device = new_device(open_fleet(authority), tmp_path / "a", epsilon=LIFE, neighbouring="replace-one")
+    device.configure(privacy={"epsilon": LIFE, **RELATION}, vault={"tasks": "signed"})
+    propose(tmp_path, authority, CLIPD2P, device)
+    with running(device) as (agent,):
+        until(lambda: at(agent, 1, "clipd2p") and agent.status()["steps_done"] == 6, "it has learnt")
+    told = document(sottovoce("privacy", "explain", "--config", device.config, "--json").stdout)
+    assert (told["statement"]["epsilon"], told["left"]["epsilon"]) == (30.0, pytest.approx(0.0, abs=0.1))
+    assert told["all_tasks"]["epsilon"] == LIFE
+    assert told["all_tasks"]["spent_epsilon"] == pytest.approx(30.0, abs=0.1)
+    assert "all tasks     up to epoch 1: ε = 30 of 300, record level, replace-one" in (
+        sottovoce("privacy", "explain", "--config", device.config).stdout
+    )
+    assert sottovoce("privacy", "dossier", "--config", device.config, "--out", tmp_path / "dossier").returncode == 0
+    assert "for all its tasks together ε = 300 at most" in (tmp_path / "dossier" / "dossier.md").read_text()
+    assert sottovoce("doctor", "--config", device.config).returncode == 0

@@ -8,16 +8,18 @@ below, or not at all.
 - What is added or removed under one relation is one change. Replacing is removing and adding: two changes, by group
   privacy (Dong, Roth & Su 2022, Theorem 2.14, for Gaussian differential privacy; Dwork & Roth 2014, Theorem 2.2, for
   pure ε). From one of a device's data sets to another leads the way over none at all: two changes again.
-- A clipped sum moves by two clips when a unit is replaced, for which it is charged, and by one when it is added.
+
+What hides only which record is there says nothing of whether one is: a chain over blocks of records, or records
+released one by one, show how many there are. So nothing that was made for replacing pays for adding.
 
 Nothing is said of units that are larger than those that the release hides: how many of them one device has is private.
 """
 
 from dataclasses import dataclass
 
-from sottovoce.accounting.events import Event, GaussianSum, Moved, Unproved, over
+from sottovoce.accounting.events import Event, Moved, Unproved, over
 from sottovoce.accounting.units import EVERY
-from sottovoce.errors import PrivacyError
+from sottovoce.errors import TaskRefused
 
 REPLACE, ADD = "replace-one", "add-remove"
 
@@ -48,23 +50,24 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
         other: 1 or 2.
 
     Raises:
-        PrivacyError: no number of changes does, as far as is proved here.
+        TaskRefused: no number of changes does, as far as is proved here.
     """
     if made == kept or isinstance(event, Moved | Unproved):
         return event, 1
     larger = made.unit == "device" and kept.unit in ("record", "window")
     if made.unit != kept.unit and not larger:
-        raise PrivacyError(
+        raise TaskRefused(
             f"a release that hides one {made.unit} promises nothing for a {kept.unit}, which is what this device's "
             f"ledger is kept for: a task for it has privacy.unit = {_or_device(kept.unit)}"
         )
     event = over(event, EVERY) if larger else event
     if made.neighbouring == REPLACE:
-        if kept.neighbouring == REPLACE or larger or isinstance(event, GaussianSum):
+        if kept.neighbouring == REPLACE or larger:
             return event, 1
-        raise PrivacyError(
-            "this release shows how many records there are, and this device's ledger promises that nobody can tell "
-            "whether one is there (add-remove): let a device join with --neighbouring replace-one for such tasks"
+        raise TaskRefused(
+            "a release that hides which record is there (replace-one) may show how many there are, and this device's "
+            "ledger promises that nobody can tell whether one is there (add-remove): let a device join with "
+            "--neighbouring replace-one for such tasks"
         )
     return event, 1 if kept.neighbouring == ADD and not larger else 2
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from sottovoce.accounting.events import Event, Moved, over
 from sottovoce.accounting.gaussian import composed, gaussian_epsilon
 from sottovoce.accounting.units import EVERY, LAST, Units
-from sottovoce.errors import PrivacyError
+from sottovoce.errors import TaskRefused
 
 if TYPE_CHECKING:
     from sottovoce.accounting.sampled import SampledGaussian
@@ -48,7 +48,7 @@ class Tally:
         """Charge an event to the units it touches, as often changed as `charged_as` says.
 
         Raises:
-            PrivacyError: it was not calibrated for so many changes, and what they cost is unknown.
+            TaskRefused: it was not calibrated for so many changes, and what they cost is unknown.
         """
         part = part_of(event, changes)
         for first, last in event.units.spans:
@@ -71,7 +71,7 @@ class Tally:
         An event that touches every unit is paid for by all of them or not at all.
 
         Raises:
-            PrivacyError: see `add`.
+            TaskRefused: see `add`.
         """
         part = part_of(event, changes)
 
@@ -148,11 +148,11 @@ def part_of(event: Event, changes: int = 1) -> Part:
     """What composition needs to know of an event, for data sets that are so many changes apart.
 
     Raises:
-        PrivacyError: it is of a random sample, whose closed form no group has here.
+        TaskRefused: it is of a random sample, whose closed form no group has here.
     """
     closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
     if not closed and changes > 1:
-        raise PrivacyError(
+        raise TaskRefused(
             "what a sampled release costs a pair of changes is not known here: give the task the ledger's own relation"
         )
     sampled = None if closed else cast("SampledGaussian", over(event, EVERY))

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 IDENTITY = "identity"
+_A_BOOK = re.compile(r"records(\.[0-9]+)?\.db(-wal|-shm)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +199,8 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
 def _book(state: Path, epoch: int) -> "RecordBook":
     from sottovoce.agent.record_book import NAME, RecordBook, named  # which only learners of published records have
 
-    for old in state.glob(f"{Path(NAME).stem}*"):  # of a task that is over
-        if not old.name.startswith(named(epoch)):
+    for old in state.glob(f"{Path(NAME).stem}*.db*"):  # of a task that is over
+        if _A_BOOK.fullmatch(old.name) and not old.name.startswith(named(epoch)):
             old.unlink()
     return RecordBook(state / named(epoch))
 

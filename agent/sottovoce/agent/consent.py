@@ -1,4 +1,4 @@
-"""What a device's owner says to a task of the fleet's: kept beside the ledger, for one document and no other."""
+"""What a device's owner says to tasks of the fleet's: kept beside the ledger, to each document its own word."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -6,18 +6,18 @@ from typing import Literal, TypeAlias
 
 from msgspec import DecodeError, Struct, ValidationError, json
 
-from sottovoce.errors import IdentityError
+from sottovoce.errors import IdentityError, TaskRefused
 from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
+_MOST = 63  # words kept beside a new one
 Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
 class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
     """To the document of this digest."""
 
-    epoch: int
     document: str
     said: Said
 
@@ -28,23 +28,32 @@ def consent_in(directory: Path, task: SignedTask) -> Said | None:
     Raises:
         IdentityError: it cannot be read.
     """
-    path = directory / NAME
-    try:
-        consent = json.decode(path.read_bytes(), type=_Consent)
-    except FileNotFoundError:
-        return None
-    except (OSError, DecodeError, ValidationError) as error:
-        raise IdentityError(f"{path}: cannot be read ({error}); remove it, and say again what you want") from error
-    return consent.said if consent.document == _digest(task) else None
+    digest = _digest(task)
+    return next((one.said for one in reversed(_all(directory)) if one.document == digest), None)
 
 
 def consent(directory: Path, task: SignedTask, said: Said) -> None:
-    """Say it, durably. What was said to other tasks before counts no more.
+    """Say it, durably. To a task that one has withdrawn from nothing else can be said.
 
     Raises:
-        IdentityError: it cannot be written.
+        IdentityError: it cannot be written, or what is there cannot be read.
+        TaskRefused: its owner has withdrawn.
     """
-    replace(directory / NAME, json.encode(_Consent(task.epoch, _digest(task), said)) + b"\n")
+    before, digest = _all(directory), _digest(task)
+    if consent_in(directory, task) == "withdrawn":
+        raise TaskRefused(f"epoch {task.epoch}: its owner has withdrawn, which is for good")
+    others = [one for one in before if one.document != digest][-_MOST:]
+    replace(directory / NAME, json.encode([*others, _Consent(digest, said)]) + b"\n")
+
+
+def _all(directory: Path) -> list[_Consent]:
+    path = directory / NAME
+    try:
+        return json.decode(path.read_bytes(), type=list[_Consent])
+    except FileNotFoundError:
+        return []
+    except (OSError, DecodeError, ValidationError) as error:
+        raise IdentityError(f"{path}: cannot be read ({error}); remove it, and say again what you want") from error
 
 
 def _digest(task: SignedTask) -> str:

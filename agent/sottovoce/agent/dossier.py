@@ -6,6 +6,7 @@ guessed: it is marked open, for whoever runs the device to answer.
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from sottovoce.agent.explain import Spent, explanation, person_words
@@ -41,7 +42,8 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
     """
     account = account_of(ledger)
     spending, head = audited(account)
-    told = explanation(config, Spent(spending, where))
+    present = replace(spending, of_task=ledger.spending().of_task)
+    told = explanation(config, Spent(present, where, ledger.own_budget))
     facts = {
         "schema": SCHEMA,
         "program": f"sottovoce {version}",
@@ -55,6 +57,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
             "releases": spending.releases,
             "by_kind": _kinds(ledger),
         },
+        "fleet_task": told["all_tasks"],
         "unit": {"name": account.unit, "means": told["unit"], "hidden": told["hidden"], "one_person": told["person"]},
         "released": {"what": told["leaves_the_device"], "total": told["total"], "renews": told["renews"]},
         "public": {
@@ -92,13 +95,25 @@ def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
     ]
 
 
+def _lasting(task: dict[str, Any] | None) -> str:
+    """For how long a promise is."""
+    life = "for the whole life of the ledger"
+    if task is None:
+        return life
+    total = "nothing is promised" if task["epsilon"] is None else f"ε = {task['epsilon']:g} at most"
+    return (
+        f"for the fleet's task of epoch {task['epoch']}; for all its tasks together {total}, δ = {task['delta']}, "
+        f"{task['unit']} level, {task['neighbouring']}, {life}"
+    )
+
+
 def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
     """What NIST SP 800-226 would have an evaluator ask, in our words; its sections in brackets."""
     statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
     answers = [
         ("How strong is the guarantee? [privacy parameters]",
-         f"{epsilon}, δ = {statement['delta']}, for the whole life of the ledger; status {statement['status']}: "
+         f"{epsilon}, δ = {statement['delta']}, {_lasting(facts['fleet_task'])}; status {statement['status']}: "
          f"{statement['reason']}"),
         ("What is protected: one contribution, or a person? [unit of privacy]", f"{unit['name']}: {unit['means']}"),
         ("What if one person stands behind several units? [unit of privacy]",

@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.groups import apart, together
+from sottovoce.agent.stated import stated
 from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records, width
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, build
+from sottovoce.vault import Budget, Spending
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.records import RecordTerms
 
@@ -46,10 +44,12 @@ class Spent:
     Attributes:
         spending: so far.
         where: the ledger's file.
+        life: what all tasks together may cost, where the fleet has signed the present one.
     """
 
     spending: Spending
     where: str
+    life: Budget | None = None
 
 
 def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         PrivacyError: the configuration has no guarantee; the reason says why.
     """
     budget, family = budget_of(config), family_of(config)
-    statement, lifetime = _stated(config, budget, family)
+    statement, lifetime = stated(config, budget, family)
     return {
         "schema": SCHEMA,
         "learner": config.learner.name,
@@ -82,6 +82,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "heard": _heard(family),
         "not_covered": list(_NOT_COVERED),
         "left": _left(budget, spent),
+        "all_tasks": _all_tasks(spent),
         "renews": _renews(budget, follows=config.follows),
     }
 
@@ -93,25 +94,7 @@ def person(config: AgentConfig) -> list[dict[str, Any]]:
         PrivacyError: the configuration has no guarantee.
     """
     budget = budget_of(config)
-    return _person(budget, _stated(config, budget, family_of(config))[1])
-
-
-def _stated(config: AgentConfig, budget: Budget, family: Family) -> tuple[PrivacyStatement, Mapping[Event, int]]:
-    """What the vault itself states, and what one unit is charged in all; it is asked about no records at all."""
-    features = width(config.data.transform, config.data.features)
-    empty = np.empty(0, dtype=np.int64)
-    ledger = Ledger.in_memory("nobody", budget)
-    try:
-        vault = build(
-            records=Records(np.empty((0, features)), empty, empty),
-            kernel=family.kernel,
-            terms=family.terms,
-            ledger=ledger,
-            noise=OperatingSystemNoise(),
-        )
-        return vault.statement, vault.lifetime
-    finally:
-        ledger.close()
+    return _person(budget, stated(config, budget, family_of(config))[1])
 
 
 def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
@@ -171,12 +154,28 @@ def _total(family: Family, statement: PrivacyStatement) -> str:
 def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
     if spent is None:
         return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
-    left = None if budget.epsilon is None else max(0.0, budget.epsilon - spent.spending.epsilon)
+    present = spent.spending.of_task or spent.spending
+    left = None if budget.epsilon is None else max(0.0, budget.epsilon - present.epsilon)
     return {
         "ledger": spent.where,
         "epsilon": left,
-        "spent_epsilon": spent.spending.promised_epsilon,
+        "spent_epsilon": present.promised_epsilon,
         "charges": spent.spending.charges,
+    }
+
+
+def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
+    """What all tasks of the fleet have cost together; null where there are none."""
+    if spent is None or spent.life is None or spent.spending.of_task is None:
+        return None
+    life = spent.life
+    return {
+        "epoch": spent.spending.of_task.epoch,
+        "epsilon": life.epsilon,
+        "spent_epsilon": spent.spending.promised_epsilon,
+        "delta": life.delta,
+        "unit": life.unit,
+        "neighbouring": life.neighbouring,
     }
 
 

@@ -104,9 +104,6 @@ class FleetTasks:
         epoch: of the task that this device has taken up; 0 before any.
         take_up: takes up another, in the vault; see sottovoce.agent.taking_up.
 
-    Raises:
-        IdentityError: what is kept is damaged, or not of this fleet.
-
     Attributes:
         held: the newest task known.
         because: why it is not taken up, in words; None where it is, or nobody has tried yet.
@@ -119,7 +116,7 @@ class FleetTasks:
         self.epoch = epoch
         self._take_up = take_up
         self._signed = trust.identity.mode == "fleet-ca"
-        self.held = kept_task(state, trust.identity.authority) if self._signed else None
+        self.held = self._installed() if self._signed else None
         self.because: str | None = None
         self._peers: Callable[[], Collection[Peer]] = list
         self._disk: Executor | None = None
@@ -156,11 +153,11 @@ class FleetTasks:
     async def run(self, stopping: asyncio.Event) -> None:
         """Pass on what is new, and take it up when its time has come, until told to stop."""
         while self._signed and not stopping.is_set():
-            await self._tell_all()
             self._awake.clear()
             if await self._taken_up():
                 self._change()
                 return
+            await self._tell_all()
             self._voice.waits.begin(_WAIT, "a task of the fleet's", _LOOK_SECONDS, repeats=True)
             stop = asyncio.ensure_future(stopping.wait())
             woken = asyncio.ensure_future(self._awake.wait())
@@ -208,8 +205,8 @@ class FleetTasks:
             await asyncio.get_running_loop().run_in_executor(None, lambda: self._take_up(task.encoded))
         except TaskRefused as refused:
             self._note(task, str(refused))
-        except SottovoceError as error:
-            self._note(task, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a task brings with it, the present one goes on
+            self._note(task, str(error) if isinstance(error, SottovoceError) else f"it failed ({type(error).__name__})")
             self._again = time.monotonic() + _AGAIN_SECONDS
         else:
             _log.info("task-taken-up epoch=%d before=%d", task.epoch, self.epoch)
@@ -224,16 +221,21 @@ class FleetTasks:
             _log.error("task-not-read %s", error)
             return None
 
+    def _keep(self, task: SignedTask) -> None:
+        try:
+            keep_task(self._state, task, self._trust.identity.authority)
+        except IdentityError as error:  # peers tell it again
+            _log.error("task-not-kept %s", error)
+
     def _note(self, task: SignedTask, why: str) -> None:
         if why != self.because:
             _log.warning("task-not-taken-up epoch=%d: %s; this device goes on with what it does", task.epoch, why)
         self.because = why
 
     async def _tell_all(self) -> None:
-        """Those who are not known to hold the newest task, one after the other."""
-        for peer in list(self._peers()):
-            if self._known.get(peer.id, 0) < self.newest:
-                await self._tell(peer)
+        """Those who are not known to hold the newest task."""
+        news = [peer for peer in self._peers() if self._known.get(peer.id, 0) < self.newest]
+        await asyncio.gather(*(self._tell(peer) for peer in news))
 
     async def _tell(self, peer: Peer) -> None:
         """Say which task this device holds, and give it to whom it is news."""
@@ -262,7 +264,7 @@ class FleetTasks:
             task.verify(authority)
         except IdentityError as error:
             raise MessageRefused("signature", f"{peer} told of a task that does not hold: {error}") from error
-        await asyncio.get_running_loop().run_in_executor(self._disk, lambda: keep_task(self._state, task, authority))
+        await asyncio.get_running_loop().run_in_executor(self._disk, lambda: self._keep(task))
         if task.epoch > self.newest:
             self.held, self.because = task, None
             self.look()

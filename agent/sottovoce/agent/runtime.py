@@ -207,7 +207,7 @@ class Agent:
 
     def stop(self, *, changing: bool = False) -> None:
         """Stop cleanly."""
-        self.changing = changing
+        self.changing = changing and not (self._stopping.is_set() or self._departure.begun)
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class SqliteStore:
                 self._create(incarnation, state, epoch)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             self.incarnation = self._open()
-            self._begin(learner, epoch)
+            self._begin(learner, released, epoch)
             if _counted(counter) != self.incarnation:
                 _write(counter, str(self.incarnation))
         except (sqlite3.DatabaseError, ValueError) as error:
@@ -152,15 +152,16 @@ class SqliteStore:
         """Close the file."""
         self._connection.close()
 
-    def _begin(self, learner: Learner[Any], epoch: int) -> None:
+    def _begin(self, learner: Learner[Any], released: int, epoch: int) -> None:
         """Another life for another task: what was on its way is lost with the task that it was for."""
         execute = self._connection.execute
         if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
             return
+        state = self._codec.encode(learner.bereft(released) if released else learner.fresh())
         execute("BEGIN IMMEDIATE")
         execute("DELETE FROM outbox")
         execute("DELETE FROM sequence")
-        execute("UPDATE learner SET state = ?", (self._codec.encode(learner.fresh()),))
+        execute("UPDATE learner SET state = ?", (state,))
         execute("UPDATE life SET incarnation = incarnation + 1, epoch = ?", (epoch,))
         execute("COMMIT")
         self.incarnation += 1

@@ -2,7 +2,7 @@
 
 Nothing here, nor below, imports a network. Whoever asks may be an agent that somebody else has taken over: the
 signature, the epoch, the calendar, the owner's policy and consent are all checked here, and it is the ledger that
-remembers.
+remembers. Whether a task is taken up depends on no record.
 """
 
 import time
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.agent.consent import consent_in
-from sottovoce.agent.vault_here import vault_here
+from sottovoce.agent.stated import stated
+from sottovoce.agent.vault_here import closed_before_any
 from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import AgentConfig, under
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
@@ -64,16 +65,16 @@ class TakingUp:
         if task.ends is not None and self.clock() >= task.ends:
             raise TaskRefused("it has ended")
         config, mandate = self._allowed(task)
-        with self.ledger.trying(mandate):
-            family = family_of(config)
-            family.check()
-            vault_here(config, family, self.ledger, clock=self.clock)
+        family = family_of(config)
+        family.check()
+        self.ledger.check(stated(config, mandate.budget, family)[1], mandate)
         self.ledger.take_up(mandate)
 
     def _allowed(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:
         try:
             policy = read_policy(self.config.vault.policy)
             config = under(self.config, task.tables, task.epoch, policy.epsilon)
+            _check_shape(self.config, config)
         except ConfigError as error:
             raise TaskRefused(f"this device cannot carry it out: {error}") from error
         policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose)
@@ -83,6 +84,18 @@ class TakingUp:
         if policy.approve == "ask" and said != "approved":
             raise TaskRefused(f"it waits for its owner: sottovoce agent task approve {task.epoch}")
         return config, Mandate(task.epoch, budget_of(config), task.encoded)
+
+
+def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
+    """By what is public of the records, and without a look at them: who takes up a task is seen by all.
+
+    Raises:
+        ConfigError: the task is for other records than the owner has declared.
+    """
+    for key in ("features", "classes"):
+        declared, wanted = getattr(own.data, key), getattr(config.data, key)
+        if declared != wanted:
+            raise ConfigError(f"data.{key}: the task's is {wanted}, and this device has declared {declared}")
 
 
 def closed_by(
@@ -101,8 +114,7 @@ def closed_by(
     """
     mandate = ledger.mandate()
     if mandate is None:
-        waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
-        return lambda: waits
+        return closed_before_any(config)
     task, forbidden = read_task(mandate.document, "the task in the ledger"), None
     try:
         read_policy(config.vault.policy).check(
@@ -116,7 +128,11 @@ def closed_by(
     def closed() -> str | None:
         if task.ends is not None and clock() >= task.ends:
             return f"the task of epoch {task.epoch} has ended"
-        if consent_in(directory, task) in ("refused", "withdrawn"):
+        try:
+            said = consent_in(directory, task)
+        except IdentityError as error:
+            return str(error)
+        if said in ("refused", "withdrawn"):
             return f"the owner takes no part any more in the task of epoch {task.epoch}"
         return forbidden
 

@@ -16,6 +16,12 @@ from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise,
 LEDGER = "ledger.db"
 
 
+def closed_before_any(config: AgentConfig) -> Callable[[], str | None]:
+    """Says why nothing is released before the fleet has signed a task, as Room.closed wants it."""
+    waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
+    return lambda: waits
+
+
 def vault_here(
     config: AgentConfig,
     family: Family,

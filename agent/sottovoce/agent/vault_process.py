@@ -14,17 +14,12 @@ from pathlib import Path
 from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.own_task import declared_ranges
-from sottovoce.agent.taking_up import TakingUp, closed_by, in_force
-from sottovoce.agent.vault_here import LEDGER, vault_here
+from sottovoce.agent.vault_here import LEDGER, closed_before_any, vault_here
 from sottovoce.algorithms.family import budget_of, family_of, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.durable import read_only
-from sottovoce.errors import ConfigError, ExitCode, SottovoceError
-from sottovoce.identity.authority import FleetAuthority
-from sottovoce.identity.files import read
-from sottovoce.identity.identity import FLEET_CERTIFICATE as CA
-from sottovoce.identity.verification import decode_fleet_certificate
+from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
 from sottovoce.vault.server import Served, VaultServer, listening
@@ -84,15 +79,24 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         if user != os.getuid():
             _check_writers(file, user)
             _check_writers(ledger_file, user)
+            if config.vault.policy is not None:
+                _check_writers(config.vault.policy, user)
             if (records := parse(config.data.source).path) is not None:
                 _check_readers(records, user)
         owner = _owner(ledger_file)
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
-        own, config = config, in_force(config, ledger)
+        own, mandate, closed = config, ledger.mandate(), closed_before_any(config)
+        if mandate is not None:
+            from sottovoce.agent.taking_up import (
+                closed_by,
+                in_force,
+            )  # memory that a vault without tasks has no use for
+
+            config, closed = in_force(own, ledger), closed_by(own, ledger, directory, time.time)
         try_graph(config)
-        family, mandate = family_of(config), ledger.mandate()
-        vault = vault_here(config, family, ledger, closed=closed_by(own, ledger, directory, time.time))
+        family = family_of(config)
+        vault = vault_here(config, family, ledger, closed=closed)
         served = Served(
             vault,
             owner,
@@ -101,7 +105,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
             family.model.size,
             declared_ranges(config),
             b"" if mandate is None else mandate.document,
-            None if not (directory / CA).exists() else TakingUp(own, ledger, directory, lambda: _fleet(directory)),
+            lambda document: _take_up(own, ledger, directory, document),
         )
         server = VaultServer(served)
         listener = stack.enter_context(listening(path, shared=user != os.getuid()))
@@ -114,9 +118,18 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         return ExitCode.INTERRUPTED if stop.recv(1)[0] == signal.SIGINT else ExitCode.DONE
 
 
-def _fleet(directory: Path) -> FleetAuthority:
-    path = directory / CA
-    return FleetAuthority(decode_fleet_certificate(read(path), path))
+def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
+    """See sottovoce.agent.taking_up; whose word is taken, the certificate in the vault's directory says."""
+    from sottovoce.agent.taking_up import TakingUp
+    from sottovoce.identity.authority import FleetAuthority
+    from sottovoce.identity.files import read
+    from sottovoce.identity.identity import FLEET_CERTIFICATE
+    from sottovoce.identity.verification import decode_fleet_certificate
+
+    path = directory / FLEET_CERTIFICATE
+    if not path.exists():
+        raise TaskRefused("the vault has no certificate of the fleet: put its ca.pem into vault.directory")
+    TakingUp(config, ledger, directory, lambda: FleetAuthority(decode_fleet_certificate(read(path), path)))(document)
 
 
 def _check_readers(path: Path, user: int) -> None:

@@ -13,6 +13,7 @@ from sottovoce.errors import NetworkError, UsageError
 if TYPE_CHECKING:
     from sottovoce.agent.consent import Said
     from sottovoce.config import AgentConfig
+    from sottovoce.identity.signed_task import SignedTask
 
 app = typer.Typer(help="Say what you want of a task that the fleet has signed.", no_args_is_help=True)
 
@@ -54,22 +55,38 @@ def withdraw(epoch: Epoch, config: Config) -> None:
 
 
 def _say(epoch: int, path: Path, said: "Said") -> None:
-    from sottovoce.agent.assemble import IDENTITY
     from sottovoce.agent.consent import consent
     from sottovoce.agent.control import ask
-    from sottovoce.agent.fleet_tasks import kept_task
     from sottovoce.config import load
-    from sottovoce.identity import load as load_identity
 
     settings = load(path)
-    task = kept_task(settings.agent.state, load_identity(settings.agent.state / IDENTITY, dated=False).authority)
-    if task is None or task.epoch != epoch:
-        newest = "the fleet has signed none yet" if task is None else f"its newest is of epoch {task.epoch}"
-        raise UsageError(f"this device knows no task of epoch {epoch} that could be {said}: {newest}")
+    task = next((one for one in _known(settings) if one.epoch == epoch), None)
+    if task is None:
+        known = " and ".join(f"epoch {one.epoch}" for one in _known(settings)) or "none"
+        raise UsageError(f"this device knows no task of epoch {epoch} that could be {said}: it knows {known}")
     consent(_directory(settings), task, said)
     with contextlib.suppress(NetworkError):  # it looks by itself when it is at work again
         ask(settings.agent.state, "look")
     typer.echo(f"epoch {epoch}: {said}")
+
+
+def _known(settings: "AgentConfig") -> "list[SignedTask]":
+    """The fleet's newest task, and the one that was taken up, as far as this user may look."""
+    from sottovoce.agent.assemble import IDENTITY, LEDGER
+    from sottovoce.agent.fleet_tasks import kept_task
+    from sottovoce.identity import load
+    from sottovoce.identity.signed_task import read_task
+    from sottovoce.vault import Ledger
+
+    newest = kept_task(settings.agent.state, load(settings.agent.state / IDENTITY, dated=False).authority)
+    ledger = Ledger.read(_directory(settings) / LEDGER)
+    try:
+        mandate = ledger.mandate()
+    finally:
+        ledger.close()
+    present = None if mandate is None else read_task(mandate.document, "the task in the ledger")
+    found = {task.epoch: task for task in (present, newest) if task is not None}
+    return list(found.values())
 
 
 def _facts(path: Path) -> dict[str, Any]:

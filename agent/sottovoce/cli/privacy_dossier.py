@@ -17,12 +17,13 @@ def dossier(
     """Write one document for an auditor or a data-protection officer, from a device's ledger and configuration."""
     from sottovoce.agent.dossier import dossier as made
     from sottovoce.agent.dossier import written
+    from sottovoce.agent.taking_up import in_force
     from sottovoce.cli.privacy_explain import ledger_of
     from sottovoce.config import load
 
     settings = load(config)
     with ledger_of(settings) as (ledger, path):
-        found = made(settings, ledger, str(path), __version__)
+        found = made(in_force(settings, ledger), ledger, str(path), __version__)
     files = {"dossier.md": written(found), "dossier.json": json.dumps(found, indent=1, ensure_ascii=False) + "\n"}
     try:
         out.mkdir(parents=True, exist_ok=True)

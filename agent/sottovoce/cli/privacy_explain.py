@@ -38,8 +38,7 @@ def explain(
     if config is not None:
         from sottovoce.config import load
 
-        settings = load(config)
-        found = explanation(settings, _spent(settings))
+        found = explanation(*_present(load(config)))
     else:
         from sottovoce.config import checked
 
@@ -58,11 +57,13 @@ def explain(
         typer.echo(line)
 
 
-def _spent(settings: "AgentConfig") -> "Spent":
+def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
+    """What the device does at present, and what it has spent."""
     from sottovoce.agent.explain import Spent
+    from sottovoce.agent.taking_up import in_force
 
     with ledger_of(settings) as (ledger, path):
-        return Spent(ledger.spending(), str(path))
+        return in_force(settings, ledger), Spent(ledger.spending(), str(path), ledger.own_budget)
 
 
 @contextmanager
@@ -114,4 +115,14 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append("left          there is no budget: nothing is promised")
     else:
         lines.append(f"left          ε = {left['epsilon']:.4g} after {left['charges']} charges, by {left['ledger']}")
+    if found["all_tasks"] is not None:
+        lines.append(f"all tasks     {_together(found['all_tasks'])}")
     return [*lines, f"renews        {found['renews']}"]
+
+
+def _together(tasks: dict[str, Any]) -> str:
+    """What all tasks of the fleet have cost together."""
+    if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
+        return f"up to epoch {tasks['epoch']}: nothing is promised"
+    spent = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"
+    return f"up to epoch {tasks['epoch']}: {spent}, {tasks['unit']} level, {tasks['neighbouring']}"

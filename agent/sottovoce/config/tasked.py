@@ -44,6 +44,8 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
     own = msgspec.to_builtins(config, enc_hook=str)
     asked, privacy = dict(tables.get("learner", {})), dict(tables.get("privacy", {}))
     most = [privacy.pop("epsilon", None), epsilon, config.privacy.epsilon]
+    if any(isinstance(number, bool) or not isinstance(number, int | float | None) for number in most):
+        raise ConfigError(f"task of epoch {epoch}: privacy.epsilon: is no number")
     kept = {"delta": config.privacy.delta, "allow_unproved": config.privacy.allow_unproved}
     if (model := _graph(asked)) is not None:
         if config.vault.graph_directory is None:
@@ -61,7 +63,8 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
 
 def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
     """What the device has chosen for itself, as far as the task's learner has it too."""
-    known = ALGORITHMS[name].own_keys if (name := asked.get("name", DEFAULT)) in ALGORITHMS else ()
+    name = asked.get("name", DEFAULT)
+    known = ALGORITHMS[name].own_keys if isinstance(name, str) and name in ALGORITHMS else ()
     chosen = {key: getattr(own, key) for key in own.device_keys if key in known and hasattr(own, key)}
     usual = type(own)()
     return {key: value for key, value in chosen.items() if value != getattr(usual, key)}

@@ -12,6 +12,7 @@ from sottovoce.identity.framing import framed
 LARGEST = 2**15
 """Bytes of the largest document."""
 
+_DEEPEST = 5  # tables of tables of lists of lists of numbers
 _DOMAIN = b"sottovoce/fleet-task/v1"
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
 
@@ -39,6 +40,10 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tables: dict[str, dict[str, Any]]
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
+    def __post_init__(self) -> None:
+        """Its tables are as deep as a configuration's."""
+        _check_depth(self.tables, _DEEPEST)
+
     @property
     def encoded(self) -> bytes:
         """Its one form: JSON, names in order, no blanks."""
@@ -63,6 +68,15 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def _signed_bytes(self) -> bytes:
         return framed(_DOMAIN, (structs.replace(self, signature="").encoded,))
+
+
+def _check_depth(value: Any, left: int) -> None:
+    """Raises ValueError for what is nested deeper."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if left == 0 and inside:
+        raise ValueError("a task's tables are not so deep")
+    for one in inside:
+        _check_depth(one, left - 1)
 
 
 def read_task(raw: bytes, source: object) -> SignedTask:

@@ -7,7 +7,7 @@ one identity and one budget; opening never creates it.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -216,7 +216,7 @@ class Ledger:
         """Those units of `event` that can pay for it; None when there is none.
 
         Raises:
-            PrivacyError: nothing says what it costs in this ledger's terms.
+            TaskRefused: nothing says what it costs in this ledger's terms.
         """
         self._catch_up()
         return self._spent.payable(event)
@@ -354,14 +354,14 @@ class Ledger:
             row = self._connection.execute(query).fetchone()
         return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5])
 
-    @contextmanager
-    def trying(self, mandate: Mandate) -> Iterator[None]:
-        """Speak of the budget of a task that is not taken up; charge nothing meanwhile."""
-        before, self._mandate = self._mandate, mandate
-        try:
-            yield
-        finally:
-            self._mandate = before
+    def check(self, events: Iterable[Event], mandate: Mandate) -> None:
+        """Refuse a task whose releases nobody can charge to this ledger.
+
+        Raises:
+            TaskRefused: it is one.
+        """
+        for event in events:
+            self._spent.check(event, mandate.budget)
 
     def take_up(self, mandate: Mandate) -> None:
         """Charge for this task from now on, and for no earlier one ever again; durably.

@@ -16,14 +16,14 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`policy.toml`. Without it, whatever keeps to the ledger's own budget is allowed.
 
     Attributes:
-        approve: `ask`: a task waits until the owner approves it.
+        approve: `ask`: a task waits until the owner approves it. It must be there: half a file is no policy.
         algorithms: names of those allowed.
         units: those that a task may promise something for.
         purposes: those allowed, word for word; with them a task that names none is refused.
         epsilon: the most that one task may spend; a task that asks for more gets this much.
     """
 
-    approve: Literal["auto", "ask"] = "auto"
+    approve: Literal["auto", "ask"]
     algorithms: tuple[str, ...] | None = None
     units: tuple[Unit, ...] | None = None
     purposes: tuple[str, ...] | None = None
@@ -54,7 +54,7 @@ def read_policy(path: Path | None) -> Policy:
         ConfigError: it cannot be read, or says what no policy says.
     """
     if path is None:
-        return Policy()
+        return Policy(approve="auto")
     try:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Policy)
     except OSError as error:

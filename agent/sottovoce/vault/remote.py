@@ -175,8 +175,7 @@ class RemoteVault:
     def _ask(self, question: Question) -> Reply:
         reply = self._exchange(question, self._patience)[1]
         if self._changing and isinstance(reply, Failed) and reply.kind == "anew":
-            self._closed.wait(_ANSWER_SECONDS)  # the agent stops, or it is told that nothing has changed
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError  # another task has begun, for which the agent is about to stop
         return reply
 
     def _exchange(self, question: Question, patience: float) -> tuple[bytes, Reply]:

@@ -55,7 +55,7 @@ class Served:
         numbers: how many numbers a point may have.
         ranges: which are declared for the features, in words.
         task: the document of the task that was taken up last.
-        take_up: takes up another, after which the vault is made anew; None where there is nobody whose word is taken.
+        take_up: takes up another, after which the vault is made anew; None where it takes up none.
     """
 
     vault: Vault
@@ -191,7 +191,7 @@ class VaultServer:
     def _taken_up(self, document: bytes) -> Reply:
         take_up = self._served.take_up
         if take_up is None:
-            raise TaskRefused("the vault has no certificate of the fleet: put its ca.pem into vault.directory")
+            raise TaskRefused("this vault takes up no tasks")
         self._served.vault.end(lambda: take_up(document), "another task has begun")
         self._over = True
         return protocol.TakenUp()

@@ -2,7 +2,7 @@
 
 from sottovoce.accounting.events import Event, Moved
 from sottovoce.accounting.relations import charged_as
-from sottovoce.accounting.tally import Tally
+from sottovoce.accounting.tally import Tally, part_of
 from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.budget import Budget
@@ -59,11 +59,21 @@ class Spent:
         if self._task is not None:
             self._task.add(event)
 
+    def check(self, event: Event, budget: Budget) -> None:
+        """Whether anything says what an event under this budget costs in the ledger's own terms.
+
+        Raises:
+            TaskRefused: nothing does.
+        """
+        if self._own.epsilon is not None:
+            charged, changes = charged_as(event, promise_of(budget), self._promise)
+            part_of(charged, changes)
+
     def payable(self, event: Event) -> Units | None:
         """Those units of `event` that can pay for it; None when there is none.
 
         Raises:
-            PrivacyError: nothing says what it costs.
+            TaskRefused: nothing says what it costs.
         """
         units: Units | None = event.units
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget

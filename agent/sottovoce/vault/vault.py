@@ -14,7 +14,7 @@ from sottovoce.accounting.events import Event, over, same_but_units
 from sottovoce.accounting.units import EVERY, Units, overlap, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
-from sottovoce.errors import InternalError
+from sottovoce.errors import InternalError, TaskRefused
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.followed import Followed
@@ -144,7 +144,10 @@ class Vault:
             charged, stored = room.ledger.charged(query_id), room.ledger.stored(query_id)
             as_before = charged is not None and same_but_units(charged, plan.event)
             if stored is None:
-                new = self._affordable(plan.event) if charged is None else plan.event  # other terms cannot pay for it
+                try:
+                    new = self._affordable(plan.event) if charged is None else plan.event  # not by other terms
+                except TaskRefused as refused:
+                    return Refused(query_id, "task", str(refused))
                 event = charged if as_before else new
                 records = room.records if event is None or room.followed is None else room.followed.read()
                 if event is None or not room.ledger.charge(query_id, event):
@@ -188,7 +191,11 @@ class Vault:
         return None if windows is None else over(event, windows)
 
     def _affordable(self, event: Event) -> Event | None:
-        """The event over those of its units that can still pay: which they are depends on the ledger alone."""
+        """The event over those of its units that can still pay: which they are depends on the ledger alone.
+
+        Raises:
+            TaskRefused: nothing says what it costs.
+        """
         units = self._room.ledger.payable(event)
         return None if units is None else over(event, units)
 

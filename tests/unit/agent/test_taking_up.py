@@ -63,9 +63,7 @@ class Bench:
 
 
 def configured(directory: Path, vault: dict[str, Any]) -> AgentConfig:
-    return checked(
-        {"agent": {"state": str(directory)}, "data": {"source": "digits", **DATA}, "vault": vault}, "test"
-    )
+    return checked({"agent": {"state": str(directory)}, "data": {"source": "digits", **DATA}, "vault": vault}, "test")
 
 
 @pytest.fixture
@@ -119,13 +117,14 @@ def test_a_task_has_its_time(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "policy, words",
     [
-        ('algorithms = ["average"]', "allows the algorithms average, and this task's is clipd2p"),
-        ('units = ["device"]', "allows the units device, and this task's is record"),
-        ('purposes = ["research"]', "allows the purposes research, and this task's is not named"),
-        ("purposes = []", "allows the purposes none"),
+        ('approve = "auto"\nalgorithms = ["average"]', "allows the algorithms average, and this task's is clipd2p"),
+        ('approve = "auto"\nunits = ["device"]', "allows the units device, and this task's is record"),
+        ('approve = "auto"\npurposes = ["research"]', "allows the purposes research, and this task's is not named"),
+        ('approve = "auto"\npurposes = []', "allows the purposes none"),
         ('approve = "ask"', "waits for its owner: sottovoce agent task approve 1"),
         ('aprove = "ask"', "unknown field `aprove`"),
-        ("epsilon = 0", "Expected `float` > 0"),
+        ("", "missing required field `approve`"),
+        ('approve = "auto"\nepsilon = 0', "Expected `float` > 0"),
         ("approve = ", "Invalid value"),
     ],
 )
@@ -137,16 +136,16 @@ def test_the_owner_s_policy_is_kept(fleet: Fleet, tmp_path: Path, policy: str, w
 
 
 def test_less_is_allowed_than_the_task_asks_for(fleet: Fleet, tmp_path: Path) -> None:
-    bench = Bench(fleet, tmp_path, "epsilon = 0.125")
+    bench = Bench(fleet, tmp_path, 'approve = "auto"\nepsilon = 0.125')
     bench.take_up(bench.signed())
     assert bench.ledger.budget.epsilon == 0.125
     assert in_force(bench.config, bench.ledger).privacy.epsilon == 0.125
 
 
 def test_a_policy_that_has_become_stricter_ends_the_task(fleet: Fleet, tmp_path: Path) -> None:
-    bench = Bench(fleet, tmp_path, 'algorithms = ["clipd2p"]')
+    bench = Bench(fleet, tmp_path, 'approve = "auto"\nalgorithms = ["clipd2p"]')
     bench.take_up(bench.signed())
-    (tmp_path / "policy.toml").write_text('algorithms = ["golf"]')
+    (tmp_path / "policy.toml").write_text('approve = "auto"\nalgorithms = ["golf"]')
     assert "allows the algorithms golf" in bench.vault().answer(query()).explanation
 
 
@@ -163,13 +162,27 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     bench.take_up(task)
     vault = bench.vault()
     consent(tmp_path, task, "withdrawn")
-    assert "takes no part any more" in vault.answer(query()).explanation
+    consent(tmp_path, bench.signed(2), "refused")
+    assert "takes no part any more" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
+    with pytest.raises(TaskRefused, match="withdrawn, which is for good"):
+        consent(tmp_path, task, "approved")
+
+
+def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody sees it. So nothing is read before."""
+    monkeypatch.setattr("sottovoce.agent.vault_here.records_here", lambda data: pytest.fail("the records were read"))
+    bench.take_up(bench.signed())
 
 
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"data": {**DATA, "features": 65}}, "features"),
+        ({"data": {**DATA, "features": 65}}, "data.features: the task's is 65, and this device has declared 64"),
+        ({"data": {**DATA, "classes": 9}}, "data.classes: the task's is 9, and this device has declared 10"),
+        ({"learner": {"name": "golf"}}, "join with --neighbouring replace-one"),
+        ({"learner": {"name": ["x"]}}, "learner.name"),
+        ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: is no number"),
+        ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "not so deep"),
         ({"data": {**DATA, "source": "npz:/etc/shadow"}}, "data.source: is each device's own"),
         ({"data": {**DATA, "public": "digits"}}, "data.public: is each device's own"),
         ({"data": {**DATA, "ranges": "training"}}, "data.ranges: is each device's own"),
@@ -187,7 +200,7 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     ],
 )
 def test_what_a_device_cannot_do_changes_nothing(bench: Bench, changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(SottovoceError, match=words):
+    with pytest.raises((SottovoceError, ValueError), match=words):
         bench.take_up(bench.signed(tables={**TABLES, **changes}))
     assert bench.ledger.mandate() is None
     assert bench.ledger.budget == budget_of(bench.config)

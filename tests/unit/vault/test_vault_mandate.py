@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.accounting.events import GaussianSum, RecordReleased
-from sottovoce.accounting.units import EVERY
-from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.account import account_of, audited, course
 from sottovoce.vault.budget import Stored
@@ -103,14 +102,8 @@ def test_what_a_ledger_cannot_promise_of_is_refused_by_name(path: Path, tmp_path
     Ledger.create(tmp_path / "other.db", OWNER, other)
     ledger = Ledger.open(tmp_path / "other.db", OWNER, other)
     ledger.take_up(Mandate(1, TASK))
-    with pytest.raises(PrivacyError, match="join with --neighbouring replace-one"):
-        ledger.charge(QUERY, RecordReleased(7, "laplace", 4, 2, 0.5))
-    assert ledger.charge(QUERY, SUM)
-
-
-def test_a_trial_charges_nothing_and_is_forgotten(path: Path) -> None:
-    ledger = Ledger.open(path, OWNER, LIFE)
-    with ledger.trying(Mandate(1, TASK)):
-        assert ledger.budget == TASK
-    assert ledger.budget == LIFE
-    assert ledger.payable(SUM) == EVERY
+    for event in (RecordReleased(7, "laplace", 4, 2, 0.5), SUM):
+        with pytest.raises(TaskRefused, match="join with --neighbouring replace-one"):
+            ledger.check([event], Mandate(2, TASK))
+        with pytest.raises(TaskRefused, match="join with --neighbouring replace-one"):
+            ledger.charge(QUERY, event)

@@ -1,0 +1,161 @@
+"""What devices tell one another of the fleet's tasks: only what the fleet has signed is kept, and passed on."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import json
+from sottovoce.agent.fleet_tasks import FLEET_TASK, FleetTasks, kept_task, propose
+from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.waits import Waits
+from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
+from sottovoce.identity import Fleet, Trust, create_fleet, enrol
+from sottovoce.identity.signed_task import LARGEST, SignedTask, read_task
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed, Peer
+
+
+class Node:
+    """One device's part, and the others that it reaches."""
+
+    def __init__(self, fleet: Fleet, directory: Path, name: str) -> None:
+        self.name, self.others, self.sent = name, {}, 0  # type: ignore[var-annotated]
+        state = directory / name
+        self.taken: list[bytes] = []
+        self.why: Exception | None = None
+        self.changes = 0
+        identity = enrol(fleet, state / "identity")
+        voice = Voice(lambda recipient, kind, payload: payload, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
+        self.state = state
+        self.part = FleetTasks(trust=Trust(identity), state=state, voice=voice, epoch=0, take_up=self._take_up)
+        self.running: set[asyncio.Task[None]] = set()
+        self.stopping = asyncio.Event()
+        self.part.attend(None, self._peers, self._spawn, self._change)  # type: ignore[arg-type]
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        del timeout
+        self.sent += 1
+        if peer.id not in self.others:
+            raise DeliveryFailed("unreachable", "it is off")
+        answer: bytes = await self.others[peer.id].part.receive(self.name, message)
+        return answer
+
+    def _take_up(self, document: bytes) -> None:
+        if self.why is not None:
+            raise self.why
+        self.taken.append(document)
+
+    def _change(self) -> None:
+        self.changes += 1
+
+    def _peers(self) -> list[Peer]:
+        return [Peer(name, "x:1", "name") for name in self.others]
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.running.add(task)
+        task.add_done_callback(self.running.discard)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return create_fleet(tmp_path / "authority", "street")
+
+
+@pytest.fixture
+def nodes(fleet: Fleet, tmp_path: Path) -> list[Node]:
+    made = [Node(fleet, tmp_path, name) for name in "abc"]
+    for one, other in ((0, 1), (1, 2)):
+        made[one].others[made[other].name] = made[other]
+        made[other].others[made[one].name] = made[one]
+    return made
+
+
+def told(task: SignedTask) -> bytes:
+    return json.encode({"epoch": task.epoch, "task": task}, order="sorted")
+
+
+async def test_a_task_travels_and_is_taken_up(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
+    task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
+    (nodes[0].state / "task").write_bytes(task.encoded)
+    runs = [asyncio.ensure_future(node.part.run(node.stopping)) for node in nodes[1:]]
+    await nodes[0].part.run(nodes[0].stopping)  # takes it up, and ends to be put together anew
+    nodes[0].part.epoch = 1
+    again = asyncio.ensure_future(nodes[0].part.run(nodes[0].stopping))
+    async with asyncio.timeout(20):
+        await asyncio.gather(runs[0])
+        nodes[1].part.epoch = 1
+        runs[0] = asyncio.ensure_future(nodes[1].part.run(nodes[1].stopping))
+        await asyncio.gather(runs[1])
+    assert [node.taken for node in nodes] == [[task.encoded]] * 3
+    for node in nodes:
+        assert kept_task(node.state, fleet.authority) == task
+        node.stopping.set()
+        node.part.look()
+    await asyncio.gather(runs[0], again)
+
+
+async def test_what_the_fleet_has_not_signed_is_refused_and_not_kept(nodes: list[Node], tmp_path: Path) -> None:
+    stranger = create_fleet(tmp_path / "other", "street")
+    forged = propose(tmp_path / "other", stranger, {"learner": {"name": "clipd2p"}}, {})
+    with pytest.raises(MessageRefused, match="not signed by fleet"):
+        await nodes[0].part.receive("b", told(forged))
+    assert nodes[0].part.held is None
+    assert not (nodes[0].state / "task").exists()
+
+
+async def test_an_older_task_is_answered_by_the_newer(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
+    first = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
+    second = propose(tmp_path / "authority", fleet, {"learner": {"name": "golf"}}, {})
+    assert (first.epoch, second.epoch) == (1, 2)
+    await nodes[0].part.receive("b", told(second))
+    assert await nodes[0].part.receive("b", told(first)) == told(second)
+    assert nodes[0].part.held == second
+
+
+async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
+    fleet: Fleet, nodes: list[Node], tmp_path: Path
+) -> None:
+    node = nodes[0]
+    await node.part.receive("b", told(propose(tmp_path / "authority", fleet, {"learner": {"name": "golf"}}, {})))
+    for why, words in (
+        (TaskRefused("its owner has refused it"), "its owner has refused it"),
+        (MemoryError(), "it failed (MemoryError)"),
+        (TypeError("row 17"), "it failed (TypeError)"),
+    ):
+        node.why = why
+        node.part.look()
+        assert not await node.part._taken_up()
+        assert node.part.because == words
+    assert node.changes == 0
+    assert node.part.document()["next"]["because"] == "it failed (TypeError)"
+
+
+@pytest.mark.parametrize("depth", range(3, 1200, 7))
+async def test_nothing_that_is_nested_ends_a_device(nodes: list[Node], depth: int) -> None:
+    deep = b"[" * depth + b"]" * depth
+    raw = (
+        b'{"epoch":1,"task":{"begins":0,"ends":null,"epoch":1,"fleet":"street","issued":0,"purpose":"","signature":"",'
+        b'"tables":{"data":{"a":' + deep + b"}}}}"
+    )
+    with pytest.raises(MessageRefused):
+        await nodes[0].part.receive("b", raw)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{}", b"[]", b"\xff", b'{"epoch":-1}', b'{"epoch":1,"task":null,"x":1}', b"x" * (LARGEST + 2000)]
+)
+async def test_what_is_malformed_is_refused(nodes: list[Node], raw: bytes) -> None:
+    with pytest.raises(MessageRefused):
+        await nodes[0].part.receive("b", raw)
+
+
+async def test_a_damaged_file_is_said_and_peers_tell_it_again(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
+    (nodes[0].state / "task").write_bytes(b"half of one")
+    with pytest.raises(IdentityError, match="no task"):
+        read_task(b"half of one", "it")
+    task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
+    await nodes[0].part.receive("b", told(task))
+    assert nodes[0].part.held == task
+    assert FLEET_TASK == "fleet-task/1"
