@@ -3,12 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sottovoce.accounting.events import GaussianSum, RecordReleased
+from sottovoce.accounting.relations import Promise, charged_as
+from sottovoce.accounting.units import EVERY
 from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.account import account_of, audited, course
 from sottovoce.vault.budget import Stored
+from sottovoce.vault.clipped_sum import _sum, calibrate
 from sottovoce.vault.mandate import Mandate
 
 OWNER, QUERY = "meter-17", bytes(32)
@@ -107,3 +111,30 @@ def test_what_a_ledger_cannot_promise_of_is_refused_by_name(path: Path, tmp_path
             ledger.check([event], Mandate(2, TASK))
         with pytest.raises(TaskRefused, match="join with --neighbouring replace-one"):
             ledger.charge(QUERY, event)
+
+
+def _pair(dice: np.random.Generator, neighbouring: str, clip: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two data sets of a device, one record apart, some of them as far from one another as can be."""
+    rows = dice.normal(size=(int(dice.integers(1, 6)), 4)) * clip * dice.choice([0.1, 1.0, 100.0])
+    other = rows.copy()
+    other[0] = -other[0] * dice.choice([1.0, 1000.0])
+    return (rows, other) if neighbouring == "replace-one" else (rows, rows[1:])
+
+
+@pytest.mark.parametrize("kept", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("unit", ["record", "device"])
+def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str, kept: str) -> None:
+    """Releases made for adding and removing, in a ledger of records; exact, in squared units of the grid."""
+    dice, clip = np.random.default_rng(3), 2.0
+    mechanism = calibrate(clip=clip, size=4, releases=1, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
+    event, changes = charged_as(mechanism.event, Promise(unit, "add-remove"), Promise("record", kept))
+    assert event.units == EVERY
+    farthest = 0
+    for _ in range(60):
+        sums = [
+            _sum(mechanism, iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows]))
+            for rows in _pair(dice, kept, clip)
+        ]
+        farthest = max(farthest, int(((sums[0] - sums[1]) ** 2).sum()))
+    paid = changes**2 * mechanism.sensitivity_squared
+    assert 0.9 * paid < farthest <= paid or (changes == 2 and kept == "add-remove" and farthest <= paid)
