@@ -158,7 +158,7 @@ class FleetTasks:
                 self._change()
                 return
             await self._tell_all()
-            self._voice.waits.begin(_WAIT, "a task of the fleet's", _LOOK_SECONDS, repeats=True)
+            self._voice.waits.begin(_WAIT, "the next look for a task of the fleet", _LOOK_SECONDS)
             stop = asyncio.ensure_future(stopping.wait())
             woken = asyncio.ensure_future(self._awake.wait())
             await asyncio.wait({stop, woken}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
