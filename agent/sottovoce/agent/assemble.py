@@ -20,7 +20,7 @@ from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
 from sottovoce.agent.links import Outgoing, Parcel
-from sottovoce.agent.own_task import task_of
+from sottovoce.agent.opened import Opened, opened_here, opened_there
 from sottovoce.agent.pace import Pace
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
@@ -29,28 +29,24 @@ from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation_gossip import NAME as REVOKED
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.rollback_detector import RollbackDetector
-from sottovoce.agent.runnable import check_mode, check_socket, check_state, family_here
+from sottovoce.agent.runnable import check_mode, check_socket, check_state
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.taking_up import TakingUp, closed_by, in_force
 from sottovoce.agent.tasks import Tasks
 from sottovoce.agent.vault_here import LEDGER as LEDGER
-from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
 from sottovoce.agent.ways import carrier_of
-from sottovoce.algorithms.family import Family, budget_of
-from sottovoce.config import AgentConfig, under
-from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError, SottovoceError, TaskRefused
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError, InternalError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
 from sottovoce.identity.clock import ClockFloor
-from sottovoce.identity.signed_task import read_task
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.task import Task
 from sottovoce.transport import Peer, Transport
-from sottovoce.vault import Ledger, VaultFront
+from sottovoce.vault import VaultFront
 from sottovoce.wire import decode, encode, parcel_content, parcel_task, seal
 
 if TYPE_CHECKING:
@@ -85,33 +81,12 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_socket(state)
     identity = _identity(config)
     waits, variant = Waits(), variant or Variant()
-    opened = (_vault_here if config.vault.socket is None else _vault_there)(config, identity, waits, variant.clock)
+    opened = (opened_here if config.vault.socket is None else opened_there)(config, identity, waits, variant.clock)
     try:
         return _with_vault(opened, identity, waits, variant)
     except BaseException:
         opened.vault.close()
         raise
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A vault, and what this device does with it.
-
-    Attributes:
-        vault: the vault.
-        config: the device's, under the task that it has taken up.
-        family: of the learner.
-        task: what is learnt, as others must mean it too.
-        epoch: of the fleet's task; 0 for none.
-        take_up: takes up another; see sottovoce.agent.taking_up.
-    """
-
-    vault: VaultFront
-    config: AgentConfig
-    family: Family
-    task: Task
-    epoch: int
-    take_up: Callable[[bytes], None]
 
 
 def _identity(config: AgentConfig) -> Identity:
@@ -121,79 +96,6 @@ def _identity(config: AgentConfig) -> Identity:
     identity = load_identity(state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
     check_mode(config, identity)
     return identity
-
-
-def _vault_here(config: AgentConfig, identity: Identity, waits: Waits, clock: Callable[[], float]) -> Opened:
-    """The vault in this process."""
-    del waits
-    state, own = config.agent.state, config
-    ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
-    try:
-        config, mandate = in_force(own, ledger), ledger.mandate()
-        family = family_here(config)
-        vault = vault_here(config, family, ledger, clock=clock, closed=closed_by(own, ledger, state, clock))
-        taking_up = TakingUp(own, ledger, state, lambda: identity.authority, clock)
-
-        def take_up(document: bytes) -> None:
-            _check_runnable(own, document)
-            vault.end(lambda: taking_up(document), "another task has begun")
-
-        return Opened(vault, config, family, task_of(config), 0 if mandate is None else mandate.epoch, take_up)
-    except BaseException:
-        ledger.close()
-        raise
-
-
-def _vault_there(config: AgentConfig, identity: Identity, waits: Waits, clock: Callable[[], float]) -> Opened:
-    """The way to the vault that has been given a process of its own."""
-    from sottovoce.vault.remote import RemoteVault  # memory that an agent without one has no use for
-
-    del clock
-    path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
-    if path.exists():
-        raise LedgerError(
-            f"{path}: a ledger beside the agent, although vault.socket is set: there must be one. Move it, with the "
-            "files beside it of the same name, into vault.directory if it is this device's; see "
-            "docs/explanation/separate-vault.md"
-        )
-    family_here(config)
-    budget = budget_of(config)
-    vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
-    try:
-        own, epoch = config, 0
-        if vault.task:
-            task = read_task(vault.task, socket)
-            config, epoch = under(config, task.tables, task.epoch, vault.statement.epsilon), task.epoch
-        if vault.follows != config.follows:
-            does = "follows a feed" if vault.follows else "follows no feed"
-            raise PrivacyError(
-                f"{socket}: the vault {does}, and the agent's configuration says otherwise: give both the same [data] "
-                "and [privacy] tables, and start the vault again"
-            )
-
-        def take_up(document: bytes) -> None:
-            _check_runnable(own, document)
-            vault.take_up(document)
-
-        return Opened(vault, config, family_here(config), task_of(config, vault.ranges), epoch, take_up)
-    except BaseException:
-        vault.close()
-        raise
-
-
-def _check_runnable(own: AgentConfig, document: bytes) -> None:
-    """Refuse a task under which this agent could not begin, before its vault takes it up for good.
-
-    Raises:
-        TaskRefused: it is one.
-    """
-    task = read_task(document, "this document")
-    try:
-        config = under(own, task.tables, task.epoch)
-        family_here(config).check()
-        task_of(config)
-    except SottovoceError as error:
-        raise TaskRefused(f"this device cannot carry it out: {error}") from error
 
 
 def _book(state: Path, epoch: int) -> "RecordBook":

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sottovoce.agent.assemble import _vault_there
+from sottovoce.agent.opened import opened_there
 from sottovoce.agent.own_task import task_of
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.waits import Waits
@@ -59,8 +59,8 @@ def test_a_vault_that_follows_and_an_agent_that_does_not_are_no_pair(
     with serving(served(vault, "meter-17", budget), tmp_path / "v.sock"):
         does = "follows a feed" if turned else "follows no feed"
         with pytest.raises(PrivacyError, match=f"the vault {does}, and the agent's configuration says otherwise"):
-            _vault_there(here, identity, Waits(), time.time)
-        _vault_there(there, identity, Waits(), time.time).vault.close()
+            opened_there(here, identity, Waits(), time.time)
+        opened_there(there, identity, Waits(), time.time).vault.close()
 
 
 def test_devices_that_follow_and_those_that_do_not_have_different_tasks(
