@@ -15,6 +15,9 @@ from msgspec import DecodeError, json
 LARGEST = 2**14
 """Bytes of the largest document."""
 
+LARGEST_SIGNED = 2**15
+"""Bytes of the largest task that a fleet signs: tables of a configuration, from which documents are made."""
+
 _SHOWN = 60  # characters of a value, for people
 _BEFORE = 10  # of these, before the first that differs
 _MOST_DIFFERENCES = 10

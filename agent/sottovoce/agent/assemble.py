@@ -2,7 +2,6 @@
 
 import logging
 import random
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from sottovoce_bootstrap.sources.invitation import invitation_contacts
 from sottovoce.agent.core import Core
 from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.discovery import Discovery, sources_of
+from sottovoce.agent.fleet_tasks import NAME as TASK
 from sottovoce.agent.fleet_tasks import FleetTasks
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 IDENTITY = "identity"
-_A_BOOK = re.compile(r"records(\.[0-9]+)?\.db(-wal|-shm)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,8 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_socket(state)
     identity = _identity(config)
     waits, variant = Waits(), variant or Variant()
-    opened = (opened_here if config.vault.socket is None else opened_there)(config, identity, waits, variant.clock)
+    separate = config.vault.socket is not None
+    opened = opened_there(config, identity, waits) if separate else opened_here(config, identity, variant.clock)
     try:
         return _with_vault(opened, identity, waits, variant)
     except BaseException:
@@ -99,12 +99,9 @@ def _identity(config: AgentConfig) -> Identity:
 
 
 def _book(state: Path, epoch: int) -> "RecordBook":
-    from sottovoce.agent.record_book import NAME, RecordBook, named  # which only learners of published records have
+    from sottovoce.agent.record_book import NAME, RecordBook  # which only learners of published records have
 
-    for old in state.glob(f"{Path(NAME).stem}*.db*"):  # of a task that is over
-        if _A_BOOK.fullmatch(old.name) and not old.name.startswith(named(epoch)):
-            old.unlink()
-    return RecordBook(state / named(epoch))
+    return RecordBook(state / NAME, epoch)
 
 
 def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Variant) -> Agent:
@@ -116,9 +113,7 @@ def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Varia
     provenance = FleetProvenance(identity, task.digest, trust.refuses)
     trust.subscribe(lambda: provenance.renew(trust.identity))
     learner, codec = family.learner(identity.node_id, provenance, kept)
-    spending = vault.spending()
-    released = spending.releases if spending.of_task is None else spending.of_task.releases
-    store = SqliteStore(config.agent.state, learner, codec, released, epoch)
+    store = SqliteStore(config.agent.state, learner, codec, vault.spending().present.releases, epoch)
     counters = Counters()
     pace = Pace(config.learner.longest_pause)
     sealer = _sealer(identity, store.incarnation, task, counters)
@@ -147,7 +142,7 @@ def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Varia
         sealed=sealed,
         head_gossip=_head_gossip(config, identity, vault, voice),
         revocations=revocations,
-        renewal=_renewal(config, trust, revocations, waits),
+        renewal=_renewal(config, trust, revocations, fleets, waits),
         quota=quota,
         tasks=Tasks(task, voice, fleets),
         book=book,
@@ -184,13 +179,14 @@ def _has_contacts(config: AgentConfig) -> bool:
     return found or bool(invitation_contacts(config.agent.state))
 
 
-def _renewal(config: AgentConfig, trust: Trust, revocations: RevocationGossip, waits: Waits) -> Renewal:
+def _renewal(
+    config: AgentConfig, trust: Trust, revocations: RevocationGossip, fleets: FleetTasks, waits: Waits
+) -> Renewal:
     state = config.agent.state
     return Renewal(
         trust=trust,
         directory=state / IDENTITY,
-        revoked=state / REVOKED,
-        reload=revocations.reload,
+        watched={state / REVOKED: revocations.reload, state / TASK: fleets.reload},
         floor=ClockFloor(state / CLOCK),
         enroller=config.identity.enroller,
         pinned=tuple(peer.id for peer in config.transport.peers),

@@ -154,7 +154,7 @@ def _total(family: Family, statement: PrivacyStatement) -> str:
 def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
     if spent is None:
         return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
-    present = spent.spending.of_task or spent.spending
+    present = spent.spending.present
     left = None if budget.epsilon is None else max(0.0, budget.epsilon - present.epsilon)
     return {
         "ledger": spent.where,

@@ -17,12 +17,15 @@ from typing import Annotated, Any
 from msgspec import DecodeError, Meta, Struct, ValidationError, json
 
 from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.spread import Spread
 from sottovoce.errors import IdentityError, MessageRefused, SottovoceError, TaskRefused
 from sottovoce.identity import Fleet, Trust
 from sottovoce.identity.authority import Authority
 from sottovoce.identity.files import replace
-from sottovoce.identity.signed_task import LARGEST, SignedTask, read_task
-from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.task import LARGEST_SIGNED
+from sottovoce.transport import Peer
+from sottovoce.wire.told import Told
 
 _log = logging.getLogger(__name__)
 NAME = "task"
@@ -36,7 +39,7 @@ _ASK_EVERY_SECONDS = 30.0  # one peer
 _MOST_REMEMBERED = 1024
 
 
-class _Held(Struct, frozen=True, forbid_unknown_fields=True):
+class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
     """What a device holds: the epoch, 0 for none; and the task, for whom it is news."""
 
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
@@ -124,7 +127,7 @@ class FleetTasks:
         self._change: Callable[[], None]
         self._awake = asyncio.Event()
         self._again = 0.0
-        self._known: OrderedDict[str, int] = OrderedDict()
+        self._spread = Spread(voice, FLEET_TASK, _encoded, _decoded, self._held, self._take)
         self._asked: OrderedDict[str, float] = OrderedDict()
 
     def attend(
@@ -166,17 +169,25 @@ class FleetTasks:
             woken.cancel()
         self._voice.waits.end(_WAIT)
 
+    async def reload(self) -> None:
+        """The file may have changed: an operator has installed a task."""
+        if self._signed:
+            self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._installed))
+
     def look(self) -> None:
-        """Something may be otherwise: its owner has spoken, or a file was put there."""
+        """Something may be otherwise: its owner has spoken, or there is a newer task."""
         self._again = 0.0
         self._awake.set()
 
     def heard_another(self, peer: Peer) -> None:
         """A peer has another task than this device: it may hold one that is news here, or the other way round."""
-        now, alike = time.monotonic(), self._known.get(peer.id) == self.newest
+        now, alike = time.monotonic(), self._spread.known(peer.id) == self.newest
         pause = _AGAIN_SECONDS if alike else _ASK_EVERY_SECONDS
         if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
-            _remember(self._asked, peer.id, now)
+            self._asked[peer.id] = now
+            self._asked.move_to_end(peer.id)
+            if len(self._asked) > _MOST_REMEMBERED:
+                self._asked.popitem(last=False)
             self._spawn(self._tell(peer))
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
@@ -185,17 +196,11 @@ class FleetTasks:
         Raises:
             MessageRefused: it is malformed, or not signed by the fleet.
         """
-        told = _decoded(payload)
-        await self._take(sender, told)
-        _remember(self._known, sender, max(told.epoch, self._known.get(sender, 0)))
-        answer = json.encode(_Held(self.newest, self.held if told.epoch < self.newest else None), order="sorted")
-        self._voice.counters.wire_bytes += len(answer)
-        return answer
+        return await self._spread.answer(sender, _decoded(payload))
 
     async def _taken_up(self) -> bool:
         """Whether another task was taken up just now."""
-        found = await asyncio.get_running_loop().run_in_executor(self._disk, self._installed)
-        task = self.held = found if found is not None and found.epoch > self.newest else self.held
+        task = self.held
         if task is None or task.epoch <= self.epoch or time.monotonic() < self._again:
             return False
         if (left := task.begins - time.time()) > 0:
@@ -214,7 +219,7 @@ class FleetTasks:
         return False
 
     def _installed(self) -> SignedTask | None:
-        """What an operator has put into the state directory meanwhile."""
+        """What is in the state directory."""
         try:
             return kept_task(self._state, self._trust.identity.authority)
         except IdentityError as error:
@@ -234,30 +239,19 @@ class FleetTasks:
 
     async def _tell_all(self) -> None:
         """Those who are not known to hold the newest task."""
-        news = [peer for peer in self._peers() if self._known.get(peer.id, 0) < self.newest]
+        news = [peer for peer in self._peers() if self._spread.known(peer.id) < self.newest]
         await asyncio.gather(*(self._tell(peer) for peer in news))
 
     async def _tell(self, peer: Peer) -> None:
-        """Say which task this device holds, and give it to whom it is news."""
-        voice = self._voice
-        for task in (None, self.held):
-            epoch = self.newest
-            try:
-                raw = voice.seal(peer.id, FLEET_TASK, json.encode(_Held(epoch, task), order="sorted"))
-                voice.counters.wire_bytes += len(raw)
-                answer = _decoded(await voice.transport.deliver(peer, raw, voice.timeout))
-                await self._take(peer.id, answer)
-            except (DeliveryFailed, MessageRefused) as failure:
-                _log.debug("task-not-told %s", failure)
-                return
-            _remember(self._known, peer.id, max(answer.epoch, epoch if task is not None else 0))
-            if answer.epoch >= epoch:
-                return
+        if (failure := await self._spread.tell(peer)) is not None:
+            _log.debug("task-not-told %s", failure)
 
-    async def _take(self, peer: str, told: _Held) -> None:
+    def _held(self) -> Told[SignedTask]:
+        return Told(self.newest, self.held)
+
+    async def _take(self, peer: str, task: SignedTask) -> None:
         """Keep a newer task than the one that is held."""
-        task = told.task
-        if task is None or task.epoch <= self.newest or not self._signed:
+        if task.epoch <= self.newest or not self._signed:
             return
         authority = self._trust.identity.authority
         try:
@@ -265,30 +259,31 @@ class FleetTasks:
         except IdentityError as error:
             raise MessageRefused("signature", f"{peer} told of a task that does not hold: {error}") from error
         await asyncio.get_running_loop().run_in_executor(self._disk, lambda: self._keep(task))
-        if task.epoch > self.newest:
+        self._adopt(task)
+
+    def _adopt(self, task: SignedTask | None) -> None:
+        if task is not None and task.epoch > self.newest:
             self.held, self.because = task, None
             self.look()
 
 
-def _remember(table: OrderedDict[str, Any], peer: str, value: Any) -> None:
-    table[peer] = value
-    table.move_to_end(peer)
-    if len(table) > _MOST_REMEMBERED:
-        table.popitem(last=False)
+def _encoded(told: Told[SignedTask]) -> bytes:
+    return json.encode(_Payload(told.version, told.document), order="sorted")
 
 
-def _decoded(payload: bytes) -> _Held:
+def _decoded(payload: bytes) -> Told[SignedTask]:
     """What a peer has told, not verified yet.
 
     Raises:
         MessageRefused: it is malformed, or too large.
     """
-    if len(payload) > LARGEST + 1024:
-        raise MessageRefused("size", f"a task of {len(payload)} bytes is over the limit of {LARGEST}")
+    if len(payload) > LARGEST_SIGNED + 1024:
+        raise MessageRefused("size", f"a task of {len(payload)} bytes is over the limit of {LARGEST_SIGNED}")
     try:
-        told = json.decode(payload, type=_Held)
+        read = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise MessageRefused("malformed", f"this is no task that this version knows: {error}") from error
-    if json.encode(told, order="sorted") != payload:
+    told = Told(read.epoch, read.task)
+    if _encoded(told) != payload:
         raise MessageRefused("malformed", "a task of the fleet is not in its one form")
     return told

@@ -40,12 +40,11 @@ class Opened:
     take_up: Callable[[bytes], None]
 
 
-def opened_here(config: AgentConfig, identity: Identity, waits: Waits, clock: Callable[[], float]) -> Opened:
+def opened_here(config: AgentConfig, identity: Identity, clock: Callable[[], float]) -> Opened:
     """The vault in this process.
 
     A task under which nothing can begin, because the records do not fit to it, gives way to the next one that does.
     """
-    del waits
     state = config.agent.state
     ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
     taking_up = TakingUp(config, ledger, state, lambda: identity.authority, clock)
@@ -53,7 +52,7 @@ def opened_here(config: AgentConfig, identity: Identity, waits: Waits, clock: Ca
         try:
             return _under_task(config, ledger, taking_up)
         except SottovoceError:
-            if ledger.mandate() is None or not _next_taken_up(config, identity, taking_up):
+            if ledger.mandate is None or not _next_taken_up(config, identity, taking_up):
                 raise
             return _under_task(config, ledger, taking_up)
     except BaseException:
@@ -62,7 +61,7 @@ def opened_here(config: AgentConfig, identity: Identity, waits: Waits, clock: Ca
 
 
 def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TakingUp) -> Opened:
-    config, mandate, clock = in_force(own, ledger), ledger.mandate(), taking_up.clock
+    config, mandate, clock = in_force(own, ledger), ledger.mandate, taking_up.clock
     family, closed = family_here(config), closed_by(own, ledger, taking_up.directory, taking_up.clock)
     vault = vault_here(config, family, ledger, clock=clock, closed=closed)
 
@@ -86,11 +85,10 @@ def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TakingUp) ->
     return True
 
 
-def opened_there(config: AgentConfig, identity: Identity, waits: Waits, clock: Callable[[], float]) -> Opened:
+def opened_there(config: AgentConfig, identity: Identity, waits: Waits) -> Opened:
     """The way to the vault that has been given a process of its own."""
     from sottovoce.vault.remote import RemoteVault  # memory that an agent without one has no use for
 
-    del clock
     path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
     if path.exists():
         raise LedgerError(
@@ -98,14 +96,14 @@ def opened_there(config: AgentConfig, identity: Identity, waits: Waits, clock: C
             "files beside it of the same name, into vault.directory if it is this device's; see "
             "docs/explanation/separate-vault.md"
         )
-    family_here(config)
-    budget = budget_of(config)
+    family, budget = family_here(config), budget_of(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
     try:
         own, epoch = config, 0
         if vault.task:
             task = read_task(vault.task, socket)
-            config, epoch = under(config, task.tables, task.epoch, vault.statement.epsilon), task.epoch
+            config, epoch = under(own, task.tables, task.epoch, vault.statement.epsilon), task.epoch
+            family = family_here(config)
         if vault.follows != config.follows:
             does = "follows a feed" if vault.follows else "follows no feed"
             raise PrivacyError(
@@ -117,7 +115,7 @@ def opened_there(config: AgentConfig, identity: Identity, waits: Waits, clock: C
             _check_runnable(own, document)
             vault.take_up(document)
 
-        return Opened(vault, config, family_here(config), task_of(config, vault.ranges), epoch, take_up)
+        return Opened(vault, config, family, task_of(config, vault.ranges), epoch, take_up)
     except BaseException:
         vault.close()
         raise

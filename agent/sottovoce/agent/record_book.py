@@ -15,20 +15,17 @@ from sottovoce.wire.v1 import golf_pb2
 
 _log = logging.getLogger(__name__)
 NAME = "records.db"
-
-
-def named(epoch: int) -> str:
-    """The file of the records that were published for the fleet's task of this epoch, 0 for none."""
-    return NAME if epoch == 0 else f"{Path(NAME).stem}.{epoch}.db"
-
-
 _VERSION_1 = """
 CREATE TABLE record (owner TEXT NOT NULL, slot INTEGER NOT NULL, published BLOB NOT NULL, PRIMARY KEY (owner, slot));
+"""
+_VERSION_2 = """
+CREATE TABLE task (epoch INTEGER NOT NULL);
+INSERT INTO task VALUES (0);
 """
 SCHEMA = Schema(
     0x50FF4EC0,
     "a book of published records",
-    (_VERSION_1,),
+    (_VERSION_1, _VERSION_2),
     f"move {NAME}, {NAME}-wal and {NAME}-shm away: the records come again",
 )
 
@@ -38,15 +35,16 @@ class RecordBook:
 
     Args:
         path: of the file; made if it is missing.
+        epoch: of the fleet's task that the records are published for, 0 for none; those of an earlier one go.
 
     Raises:
         DataError: it cannot be made.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, epoch: int = 0) -> None:
+        self._path, self._epoch = path, epoch
         try:
-            self._connection = _opened(path)
+            self._connection = _opened(path, epoch)
         except (sqlite3.DatabaseError, ValueError) as error:
             _log.warning("records-lost %s: begun anew, because it could not be read (%s)", path, error)
             self._connection = self._anew()
@@ -88,7 +86,7 @@ class RecordBook:
     def _anew(self) -> sqlite3.Connection:
         try:
             SCHEMA.begin(self._path)
-            return _opened(self._path)
+            return _opened(self._path, self._epoch)
         except (sqlite3.DatabaseError, OSError) as error:
             raise DataError(f"{self._path}: cannot be made ({error}); make room and check its permissions") from error
 
@@ -112,7 +110,7 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
         raise DataError(f"{path}: the published records are damaged ({error}); name another agent's") from error
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _opened(path: Path, epoch: int) -> sqlite3.Connection:
     fresh = not path.exists()
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     try:
@@ -122,6 +120,11 @@ def _opened(path: Path) -> sqlite3.Connection:
         SCHEMA.upgrade(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # a record lost with the last second comes again
+        if connection.execute("SELECT epoch FROM task").fetchone()[0] < epoch:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM record")
+            connection.execute("UPDATE task SET epoch = ?", (epoch,))
+            connection.execute("COMMIT")
     except BaseException:
         connection.close()
         raise

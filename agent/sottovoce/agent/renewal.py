@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -29,8 +29,7 @@ class Renewal:
     Args:
         trust: given each new identity.
         directory: the identity's files.
-        revoked: the file of the revocation list.
-        reload: called when that has changed.
+        watched: other files, and what to call when one has changed.
         floor: told the time, hourly.
         enroller: host:port, asked for a new certificate in time; None when an operator brings it.
         pinned: the node ids that a pinned device trusts.
@@ -43,8 +42,7 @@ class Renewal:
         *,
         trust: Trust,
         directory: Path,
-        revoked: Path,
-        reload: Callable[[], Awaitable[None]],
+        watched: Mapping[Path, Callable[[], Awaitable[None]]],
         floor: ClockFloor,
         enroller: str | None,
         pinned: tuple[str, ...],
@@ -53,8 +51,7 @@ class Renewal:
     ) -> None:
         self._trust = trust
         self._directory = directory
-        self._revoked = revoked
-        self._reload = reload
+        self._watched = watched
         self._floor = floor
         self._enroller = enroller
         self._pinned = pinned
@@ -62,7 +59,8 @@ class Renewal:
         self._waits = waits
         self._stopping = asyncio.Event()
         self._noted = self._warned = self._asked = datetime.min.replace(tzinfo=UTC)
-        self._identity_stamp = self._list_stamp = _NEVER  # so the first look sees what changed since they were read
+        # So that the first look sees what changed since they were read.
+        self._identity_stamp, self._file_stamps = _NEVER, dict.fromkeys(watched, _NEVER)
 
     async def run(self) -> None:
         """Look, again and again, until stopped.
@@ -88,13 +86,14 @@ class Renewal:
             await self._renew(now)
         else:
             self._waits.end(_WAIT)
-        identity, revoked = await loop.run_in_executor(None, self._stamps)
+        identity, files = await loop.run_in_executor(None, self._stamps)
         if identity != self._identity_stamp:
             self._identity_stamp = identity
             await self._take()
-        if revoked != self._list_stamp:
-            self._list_stamp = revoked
-            await self._reload()
+        for file, stamp in files.items():
+            if stamp != self._file_stamps[file]:
+                self._file_stamps[file] = stamp
+                await self._watched[file]()
 
     async def _take(self) -> None:
         """The identity's files have changed."""
@@ -139,8 +138,8 @@ class Renewal:
         except IdentityError as error:
             _log.warning("clock-behind %s", error)
 
-    def _stamps(self) -> tuple[Stamp, Stamp]:
-        return _stamp(self._directory), _stamp(self._revoked)
+    def _stamps(self) -> tuple[Stamp, dict[Path, Stamp]]:
+        return _stamp(self._directory), {file: _stamp(file) for file in self._watched}
 
     @staticmethod
     def _between(identity: Identity) -> timedelta:

@@ -15,11 +15,12 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.spread import Spread
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, Trust
 from sottovoce.identity.authority import Authority
 from sottovoce.identity.files import replace
-from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.transport import Peer
 from sottovoce.wire.revocation import (
     REVOCATIONS,
     RevocationList,
@@ -130,7 +131,7 @@ class RevocationGossip:
         self._disk: Executor | None = None
         self._awake = asyncio.Event()
         self._stopping = False
-        self._holds: OrderedDict[str, int] = OrderedDict()
+        self._spread = Spread(voice, REVOCATIONS, encode_revocations, decode_revocations, self._held, self._take)
         self._told_revoked: OrderedDict[str, float] = OrderedDict()
         self.list = None if trust.identity.mode != "fleet-ca" else kept_list(state, trust.identity.authority)
         self._obey()
@@ -196,12 +197,7 @@ class RevocationGossip:
         told = decode_revocations(payload)
         if self._trust.refuses(sender):
             self._admit_revoked(sender)
-        await self._take(sender, told)
-        newer = self.list if told.version < self.version else None
-        self._note(sender, max(told.version, self.version))
-        answer = encode_revocations(Revocations(self.version, newer))
-        self._voice.counters.wire_bytes += len(answer)
-        return answer
+        return await self._spread.answer(sender, told)
 
     async def _ask(self) -> None:
         """One of the peers, drawn at random."""
@@ -212,36 +208,19 @@ class RevocationGossip:
     async def _tell_all(self) -> None:
         """Those who are not known to hold this list, one after the other; who does not answer is asked with others."""
         for peer in list(self._peers()):
-            if self._stopping or self._holds.get(peer.id, 0) >= self.version:
-                continue
-            self._note(peer.id, self.version)  # who answers and does not take it is not given it again and again
-            await self._tell(peer)
+            if not self._stopping and self._spread.known(peer.id) < self.version:
+                await self._tell(peer)
 
     async def _tell(self, peer: Peer) -> None:
-        """Say which list this device holds, and give it to whom it is new."""
-        for revoked in (None, self.list):
-            version = self.version
-            try:
-                answer = decode_revocations(await self._deliver(peer, Revocations(version, revoked)))
-                await self._take(peer.id, answer)
-            except (DeliveryFailed, MessageRefused) as failure:
-                _log.debug("revocations-not-told %s", failure)
-                self._holds.pop(peer.id, None)
-                return
-            self._note(peer.id, answer.version)
-            if answer.version >= version:
-                return
+        if (failure := await self._spread.tell(peer)) is not None:
+            _log.debug("revocations-not-told %s", failure)
 
-    async def _deliver(self, peer: Peer, revocations: Revocations) -> bytes:
-        voice = self._voice
-        raw = voice.seal(peer.id, REVOCATIONS, encode_revocations(revocations))
-        voice.counters.wire_bytes += len(raw)
-        return await voice.transport.deliver(peer, raw, voice.timeout)
+    def _held(self) -> Revocations:
+        return Revocations(self.version, self.list)
 
-    async def _take(self, peer: str, told: Revocations) -> None:
+    async def _take(self, peer: str, revoked: RevocationList) -> None:
         """Keep a newer list than the one that is held."""
-        revoked = told.list
-        if revoked is None or revoked.version <= self.version:
+        if revoked.version <= self.version:
             return
         authority = self._trust.identity.authority
         try:
@@ -290,9 +269,3 @@ class RevocationGossip:
         self._told_revoked[sender] = loop.time()
         if len(self._told_revoked) > _MOST_REMEMBERED:
             self._told_revoked.popitem(last=False)
-
-    def _note(self, peer: str, version: int) -> None:
-        """A peer is known to hold a list of at least this version."""
-        self._holds[peer] = max(version, self._holds.pop(peer, 0))
-        if len(self._holds) > _MOST_REMEMBERED:
-            self._holds.popitem(last=False)

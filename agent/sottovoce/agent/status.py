@@ -69,7 +69,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
         **progress.details,
         "privacy": {
             **agent.vault.statement.as_dict(),
-            "spent_epsilon": (agent.spending.of_task or agent.spending).promised_epsilon,
+            "spent_epsilon": agent.spending.present.promised_epsilon,
             "charges": agent.spending.charges,
             "releases": agent.spending.releases,
             "exhausted": progress.exhausted,

@@ -57,7 +57,7 @@ class TakingUp:
             task.verify(self.authority())
         except IdentityError as error:
             raise TaskRefused(str(error)) from error
-        present = self.ledger.mandate()
+        present = self.ledger.mandate
         if present is not None and task.epoch <= present.epoch:
             raise TaskRefused(f"epoch {task.epoch} is over: this device is in epoch {present.epoch}")
         if self.clock() < task.begins - _EARLY_SECONDS:
@@ -112,7 +112,7 @@ def closed_by(
     Raises:
         ConfigError: the policy cannot be read. It is read once: after a change the device is started again.
     """
-    mandate = ledger.mandate()
+    mandate = ledger.mandate
     if mandate is None:
         return closed_before_any(config)
     task, forbidden = read_task(mandate.document, "the task in the ledger"), None
@@ -141,7 +141,7 @@ def closed_by(
 
 def in_force(config: AgentConfig, ledger: Ledger) -> AgentConfig:
     """The configuration under the task that was taken up last; the device's own before any."""
-    mandate = ledger.mandate()
+    mandate = ledger.mandate
     if mandate is None:
         return config
     task = read_task(mandate.document, "the task in the ledger")

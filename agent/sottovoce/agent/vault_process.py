@@ -86,7 +86,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         owner = _owner(ledger_file)
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
-        own, mandate, closed = config, ledger.mandate(), closed_before_any(config)
+        own, mandate, closed = config, ledger.mandate, closed_before_any(config)
         if mandate is not None:
             from sottovoce.agent.taking_up import (
                 closed_by,

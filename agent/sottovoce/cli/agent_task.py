@@ -72,16 +72,14 @@ def _say(epoch: int, path: Path, said: "Said") -> None:
 
 def _known(settings: "AgentConfig") -> "list[SignedTask]":
     """The fleet's newest task, and the one that was taken up, as far as this user may look."""
-    from sottovoce.agent.assemble import IDENTITY, LEDGER
-    from sottovoce.agent.fleet_tasks import kept_task
-    from sottovoce.identity import load
+    from sottovoce.agent.assemble import LEDGER
     from sottovoce.identity.signed_task import read_task
     from sottovoce.vault import Ledger
 
-    newest = kept_task(settings.agent.state, load(settings.agent.state / IDENTITY, dated=False).authority)
+    newest = _newest(settings)
     ledger = Ledger.read(_directory(settings) / LEDGER)
     try:
-        mandate = ledger.mandate()
+        mandate = ledger.mandate
     finally:
         ledger.close()
     present = None if mandate is None else read_task(mandate.document, "the task in the ledger")
@@ -89,19 +87,24 @@ def _known(settings: "AgentConfig") -> "list[SignedTask]":
     return list(found.values())
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _newest(settings: "AgentConfig") -> "SignedTask | None":
     from sottovoce.agent.assemble import IDENTITY
+    from sottovoce.agent.fleet_tasks import kept_task
+    from sottovoce.identity import load
+
+    state = settings.agent.state
+    return kept_task(state, load(state / IDENTITY, dated=False).authority)
+
+
+def _facts(path: Path) -> dict[str, Any]:
     from sottovoce.agent.consent import consent_in
     from sottovoce.agent.control import ask
-    from sottovoce.agent.fleet_tasks import kept_task
     from sottovoce.config import load
-    from sottovoce.identity import load as load_identity
 
     settings = load(path)
-    state = settings.agent.state
-    task = kept_task(state, load_identity(state / IDENTITY, dated=False).authority)
+    task = _newest(settings)
     try:
-        at_work: dict[str, Any] = ask(state, "status")["task"]
+        at_work: dict[str, Any] = ask(settings.agent.state, "status")["task"]
     except NetworkError:
         at_work = {}
     waiting = at_work.get("next") or {}

@@ -59,6 +59,28 @@ class Authority(Protocol):
         ...
 
 
+def check_signed(authority: Authority, fleet: str, message: bytes, signature: bytes, what: str, which: str) -> None:
+    """Check whose a document is that the fleet itself signs.
+
+    Args:
+        authority: whose word is taken.
+        fleet: that the document names.
+        message: what was signed.
+        signature: of it.
+        what: the document, in the error.
+        which: of its kind, in the error.
+
+    Raises:
+        IdentityError: it is of another fleet, or was not signed by this one.
+    """
+    if fleet != authority.fleet:
+        raise IdentityError(f"{what} is of fleet {fleet!r}, not of {authority.fleet!r}")
+    try:
+        authority.verify_signature(message, signature)
+    except IdentityError as error:
+        raise IdentityError(f"{what} of {which} is not taken: {error}") from error
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetAuthority:
     """A fleet's own certificate, which `sottovoce fleet init` made."""

@@ -6,11 +6,9 @@ from typing import Annotated, Any
 from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import Authority
+from sottovoce.identity.authority import Authority, check_signed
 from sottovoce.identity.framing import framed
-
-LARGEST = 2**15
-"""Bytes of the largest document."""
+from sottovoce.task import LARGEST_SIGNED
 
 _DEEPEST = 5  # tables of tables of lists of lists of numbers
 _DOMAIN = b"sottovoce/fleet-task/v1"
@@ -59,12 +57,14 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Raises:
             IdentityError: it is of another fleet, or was not signed by this one.
         """
-        if self.fleet != authority.fleet:
-            raise IdentityError(f"the task is of fleet {self.fleet!r}, not of {authority.fleet!r}")
-        try:
-            authority.verify_signature(self._signed_bytes(), bytes.fromhex(self.signature))
-        except IdentityError as error:
-            raise IdentityError(f"the task of epoch {self.epoch} is not taken: {error}") from error
+        check_signed(
+            authority,
+            self.fleet,
+            self._signed_bytes(),
+            bytes.fromhex(self.signature),
+            "the task",
+            f"epoch {self.epoch}",
+        )
 
     def _signed_bytes(self) -> bytes:
         return framed(_DOMAIN, (structs.replace(self, signature="").encoded,))
@@ -85,8 +85,10 @@ def read_task(raw: bytes, source: object) -> SignedTask:
     Raises:
         IdentityError: it is none, too large, or not in its one form.
     """
-    if len(raw) > LARGEST:
-        raise IdentityError(f"{source} is no task of a fleet: it has {len(raw)} bytes, and {LARGEST} are the most")
+    if len(raw) > LARGEST_SIGNED:
+        raise IdentityError(
+            f"{source} is no task of a fleet: it has {len(raw)} bytes, and {LARGEST_SIGNED} are the most"
+        )
     try:
         task = json.decode(raw, type=SignedTask)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:

@@ -78,6 +78,11 @@ class Spending:
     of_task: TaskSpending | None = None
 
     @property
+    def present(self) -> "Spending | TaskSpending":
+        """Of the present task, if there is one; of everything, otherwise."""
+        return self.of_task or self
+
+    @property
     def promised_epsilon(self) -> float | None:
         """The same ε; None when it is infinite, because nothing is promised then."""
         return self.epsilon if math.isfinite(self.epsilon) else None

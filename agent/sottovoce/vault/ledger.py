@@ -48,6 +48,9 @@ class Ledger:
         lock: an open descriptor that holds the lock of the file, or None for a ledger in memory or only read.
         path: of the file; None for a ledger in memory.
 
+    Attributes:
+        mandate: the task that was taken up last; None before any.
+
     Raises:
         LedgerError: the chain of charges is broken.
     """
@@ -61,10 +64,10 @@ class Ledger:
         self.numbers = RecordNumbers(self._reading, self._transaction)
         self.keepers = KeeperList(self._reading, self._transaction)
         self._head = Head(0, first_link(self.own_budget.made_for(self.owner), self.nonce))
-        self._mandate = self.mandate()
-        self._spent = Spent(self.own_budget, self._mandate)
+        self.mandate = self._taken_up()
+        self._spent = Spent(self.own_budget, self.mandate)
         self._check_releases()
-        self._spent.begin(self._mandate)
+        self._spent.begin(self.mandate)
 
     @classmethod
     def create(cls, path: Path, owner: str, budget: Budget) -> None:
@@ -205,7 +208,7 @@ class Ledger:
                 return True
             if self.payable(event) != event.units:
                 return False
-            head, known, stamp = self.head(), self._known(query), "" if self._mandate is None else self._mandate.stamp
+            head, known, stamp = self.head(), self._known(query), "" if self.mandate is None else self.mandate.stamp
             connection.execute(
                 "INSERT INTO charge VALUES (?, ?, ?, ?, ?)",
                 (head.charges + 1, known, event.terms, next_link(head.link, known, event.terms + stamp), stamp),
@@ -250,18 +253,16 @@ class Ledger:
 
     def charged(self, query: bytes) -> Event | None:
         """The charge made for this query, if there is one."""
-        terms = self._terms(query)
-        return None if terms is None else event_of(terms)
+        return None if (terms := self._terms(query)) is None else event_of(terms)
 
     def spending(self) -> Spending:
         """What has been spent. Asking changes nothing."""
         with named(self._path):
-            count, since = "SELECT count(*) FROM release", self._spent.before
-            releases = self._connection.execute(count).fetchone()[0]
-            of_task = self._connection.execute(f"{count} WHERE number > ?", (since,)).fetchone()[0]
+            count = "SELECT count(*) FROM release WHERE number > ?"
+            releases, of_task = (self._connection.execute(count, (n,)).fetchone()[0] for n in (0, self._spent.before))
             # Read after the releases: the agent may be at work.
             charges = self.head().charges
-        task = None if self._mandate is None else TaskSpending(self._mandate.epoch, self._spent.of_task(), of_task)
+        task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.of_task(), of_task)
         return Spending(self._spent.epsilon(), charges, releases, self._wear.today if self._wear else 0, task)
 
     def spent(self, units: Units) -> float:
@@ -312,7 +313,7 @@ class Ledger:
         return None if row is None else str(row[0])
 
     def _known(self, query: bytes) -> bytes:
-        return query if self._mandate is None else self._mandate.query(query)
+        return query if self.mandate is None else self.mandate.query(query)
 
     def _catch_up(self) -> None:
         """Follow the chain over charges not yet tallied. Only what the file holds is ever tallied."""
@@ -345,10 +346,9 @@ class Ledger:
     @property
     def budget(self) -> Budget:
         """What one unit may cost: of the present task, if there is one; of the device's life, otherwise."""
-        return self.own_budget if self._mandate is None else self._mandate.budget
+        return self.own_budget if self.mandate is None else self.mandate.budget
 
-    def mandate(self) -> Mandate | None:
-        """The task that was taken up last; None before any."""
+    def _taken_up(self) -> Mandate | None:
         with named(self._path):
             query = "SELECT epoch, epsilon, delta, unit, neighbouring, document FROM task ORDER BY epoch DESC LIMIT 1"
             row = self._connection.execute(query).fetchone()
@@ -376,7 +376,7 @@ class Ledger:
             budget = mandate.budget
             terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)
             connection.execute("INSERT INTO task VALUES (?, ?, ?, ?, ?, ?)", (mandate.epoch, *terms, mandate.document))
-        self._mandate = mandate
+        self.mandate = mandate
         self._spent.begin(mandate)
 
     @contextmanager

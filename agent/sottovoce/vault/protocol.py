@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.door import PrivacyStatement, Refused
+from sottovoce.task import LARGEST_SIGNED
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
@@ -49,7 +50,7 @@ class Introduction(Message, frozen=True):
     statement: PrivacyStatement
     ranges: Annotated[str, Meta(max_length=4096)] = "unknown"
     follows: bool = False
-    task: Annotated[bytes, Meta(max_length=2**15)] = b""
+    task: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)] = b""
 
 
 class Ask(Message, frozen=True):
@@ -99,7 +100,7 @@ class TakeUp(Message, frozen=True):
     """Take up this task, which the fleet has signed, and answer for it from now on."""
 
     vault: Link
-    document: Annotated[bytes, Meta(max_length=2**15)]
+    document: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)]
 
 
 class TakenUp(Message, frozen=True):

@@ -29,6 +29,7 @@ from sottovoce.errors import (
     SottovoceError,
     TaskRefused,
 )
+from sottovoce.task import LARGEST_SIGNED
 from sottovoce.vault import protocol
 from sottovoce.vault.admission import Admission
 from sottovoce.vault.budget import Budget
@@ -40,7 +41,6 @@ _PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole 
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
 _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError)
-LARGEST_TASK = 2**15  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class VaultServer:
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))
-        self._most = max(8 * served.numbers, LARGEST_TASK) + protocol.SLACK
+        self._most = max(8 * served.numbers, LARGEST_SIGNED) + protocol.SLACK
         self._over = False
         self._logged: dict[str, float] = {}
 

@@ -3,13 +3,14 @@
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity.authority import Authority
+from sottovoce.errors import MessageRefused
+from sottovoce.identity.authority import Authority, check_signed
 from sottovoce.identity.framing import framed
+from sottovoce.wire.told import Told
 from sottovoce.wire.v1 import revocation_pb2
 
 REVOCATIONS = "revocations/1"
@@ -69,12 +70,14 @@ class RevocationList:
         Raises:
             IdentityError: it is of another fleet, or was not signed by this one.
         """
-        if self.fleet != authority.fleet:
-            raise IdentityError(f"the revocation list is of fleet {self.fleet!r}, not of {authority.fleet!r}")
-        try:
-            authority.verify_signature(self._signed_bytes(), self.signature)
-        except IdentityError as error:
-            raise IdentityError(f"the revocation list of version {self.version} is not taken: {error}") from error
+        check_signed(
+            authority,
+            self.fleet,
+            self._signed_bytes(),
+            self.signature,
+            "the revocation list",
+            f"version {self.version}",
+        )
 
     def _signed_bytes(self) -> bytes:
         numbers = (self.version.to_bytes(8, "big"), self.issued.to_bytes(8, "big"))
@@ -82,17 +85,8 @@ class RevocationList:
         return framed(_DOMAIN, fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Revocations:
-    """A question, or the answer to it.
-
-    Attributes:
-        version: of the list that the sender holds; 0 for none.
-        list: that list, if the sender believes that the recipient has an older one.
-    """
-
-    version: int
-    list: RevocationList | None
+Revocations: TypeAlias = Told[RevocationList]
+"""What a device says of the revocation list that it holds."""
 
 
 def encode_list(revoked: RevocationList) -> bytes:
@@ -113,8 +107,8 @@ def decode_list(raw: bytes) -> RevocationList:
 def encode_revocations(revocations: Revocations) -> bytes:
     """Encodes a question as the payload of type `REVOCATIONS`, or an answer."""
     message = revocation_pb2.Revocations(version=revocations.version)
-    if revocations.list is not None:
-        message.list.CopyFrom(_encoded(revocations.list))
+    if revocations.document is not None:
+        message.list.CopyFrom(_encoded(revocations.document))
     return message.SerializeToString(deterministic=True)
 
 

@@ -1,6 +1,5 @@
 """Whether records are followed is the same for an agent, its vault and those with whom it mixes."""
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,8 +58,8 @@ def test_a_vault_that_follows_and_an_agent_that_does_not_are_no_pair(
     with serving(served(vault, "meter-17", budget), tmp_path / "v.sock"):
         does = "follows a feed" if turned else "follows no feed"
         with pytest.raises(PrivacyError, match=f"the vault {does}, and the agent's configuration says otherwise"):
-            opened_there(here, identity, Waits(), time.time)
-        opened_there(there, identity, Waits(), time.time).vault.close()
+            opened_there(here, identity, Waits())
+        opened_there(there, identity, Waits()).vault.close()
 
 
 def test_devices_that_follow_and_those_that_do_not_have_different_tasks(

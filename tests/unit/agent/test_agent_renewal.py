@@ -28,7 +28,7 @@ def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
     enrol(fleet, directory, validity=ending_in(seconds))
     trust, waits = Trust(load(directory, dated=False)), Waits()
     renewal = Renewal(
-        trust=trust, directory=directory, revoked=tmp_path / "list", reload=_nothing, floor=ClockFloor(tmp_path / "c"),
+        trust=trust, directory=directory, watched={tmp_path / "list": _nothing}, floor=ClockFloor(tmp_path / "c"),
         enroller="h:1", pinned=(), pause=5.0, waits=waits,
     )  # fmt: skip
 

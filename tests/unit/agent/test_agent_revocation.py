@@ -125,7 +125,7 @@ async def test_a_new_list_runs_through_the_links_and_each_is_given_it_once(
     for node in others:
         assert node.trust.refuses(gone.id)
         assert node.shunned == 1
-        assert sum(question.list is not None for question in node.asked) <= 1
+        assert sum(question.document is not None for question in node.asked) <= 1
         kept = kept_list(node.state, fleet.authority)
         assert kept is not None
         assert kept.version == 1

@@ -11,8 +11,9 @@ from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
 from sottovoce.identity import Fleet, Trust, create_fleet, enrol
-from sottovoce.identity.signed_task import LARGEST, SignedTask, read_task
+from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.observe import Counters
+from sottovoce.task import LARGEST_SIGNED
 from sottovoce.transport import DeliveryFailed, Peer
 
 
@@ -79,6 +80,7 @@ def told(task: SignedTask) -> bytes:
 async def test_a_task_travels_and_is_taken_up(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
     task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
     (nodes[0].state / "task").write_bytes(task.encoded)
+    await nodes[0].part.reload()
     runs = [asyncio.ensure_future(node.part.run(node.stopping)) for node in nodes[1:]]
     await nodes[0].part.run(nodes[0].stopping)  # takes it up, and ends to be put together anew
     nodes[0].part.epoch = 1
@@ -144,7 +146,8 @@ async def test_nothing_that_is_nested_ends_a_device(nodes: list[Node], depth: in
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{}", b"[]", b"\xff", b'{"epoch":-1}', b'{"epoch":1,"task":null,"x":1}', b"x" * (LARGEST + 2000)]
+    "raw",
+    [b"", b"{}", b"[]", b"\xff", b'{"epoch":-1}', b'{"epoch":1,"task":null,"x":1}', b"x" * (2 * LARGEST_SIGNED)],
 )
 async def test_what_is_malformed_is_refused(nodes: list[Node], raw: bytes) -> None:
     with pytest.raises(MessageRefused):

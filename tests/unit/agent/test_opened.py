@@ -8,7 +8,6 @@ import pytest
 from sottovoce.agent.fleet_tasks import keep_task
 from sottovoce.agent.join import join
 from sottovoce.agent.opened import opened_here
-from sottovoce.agent.waits import Waits
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import checked
 from sottovoce.errors import SottovoceError
@@ -32,8 +31,8 @@ def test_what_nothing_can_begin_under_gives_way_to_the_next(tmp_path: Path) -> N
     ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "record", "add-remove"), task(1, 65).encoded))
     ledger.close()
     with pytest.raises(SottovoceError):
-        opened_here(config, identity, Waits(), time.time)
+        opened_here(config, identity, time.time)
     keep_task(tmp_path / "a", task(2, 64), fleet.authority)
-    opened = opened_here(config, identity, Waits(), time.time)
+    opened = opened_here(config, identity, time.time)
     assert opened.epoch == 2
     opened.vault.close()

@@ -90,7 +90,7 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
     ):
         with pytest.raises(TaskRefused, match=words):
             bench.take_up(task)
-    assert bench.ledger.mandate() is None
+    assert bench.ledger.mandate is None
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
@@ -132,7 +132,7 @@ def test_the_owner_s_policy_is_kept(fleet: Fleet, tmp_path: Path, policy: str, w
     bench = Bench(fleet, tmp_path, policy)
     with pytest.raises(TaskRefused, match=words):
         bench.take_up(bench.signed())
-    assert bench.ledger.mandate() is None
+    assert bench.ledger.mandate is None
 
 
 def test_less_is_allowed_than_the_task_asks_for(fleet: Fleet, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
 def test_what_a_device_cannot_do_changes_nothing(bench: Bench, changes: dict[str, Any], words: str) -> None:
     with pytest.raises((SottovoceError, ValueError), match=words):
         bench.take_up(bench.signed(tables={**TABLES, **changes}))
-    assert bench.ledger.mandate() is None
+    assert bench.ledger.mandate is None
     assert bench.ledger.budget == budget_of(bench.config)
 
 

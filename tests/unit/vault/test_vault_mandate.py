@@ -44,7 +44,7 @@ def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -
     ledger.close()
     again = Ledger.open(path, OWNER, LIFE)
     assert again.spending() == spending
-    assert again.mandate() == Mandate(3, TASK, b"signed")
+    assert again.mandate == Mandate(3, TASK, b"signed")
     assert not again.charge(bytes([1]) * 32, SUM)
     again.take_up(Mandate(4, TASK))
     assert again.charge(bytes([1]) * 32, SUM)
@@ -79,7 +79,7 @@ def test_an_epoch_that_is_over_is_refused(path: Path, epoch: int) -> None:
     ledger.take_up(Mandate(2, TASK))
     with pytest.raises(LedgerError, match=f"epoch {epoch} is over"):
         ledger.take_up(Mandate(epoch, TASK))
-    assert ledger.mandate() == Mandate(2, TASK)
+    assert ledger.mandate == Mandate(2, TASK)
 
 
 def test_a_device_s_release_costs_each_of_its_records_two_changes(path: Path) -> None:
