@@ -73,7 +73,7 @@ class LedgerError(PrivacyError):
 
 
 class LedgerUnwritable(LedgerError):
-    """The ledger's disk is full, fails, or may only be read: nothing was released, and nothing is wrong with it."""
+    """The ledger's disk is full, fails, or may only be read, or memory is short: nothing was released."""
 
 
 class TaskRefused(PrivacyError):

@@ -11,7 +11,8 @@ from sottovoce.agent.stated import stated
 from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import Budget, Spending
+from sottovoce.vault import Budget, Spending, read_policy
+from sottovoce.vault.periods import LEAST_DAYS, Renews
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.records import RecordTerms
 
@@ -83,7 +84,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "not_covered": list(_NOT_COVERED),
         "left": _left(budget, spent),
         "all_tasks": _all_tasks(spent),
-        "renews": _renews(budget, follows=config.follows),
+        "renews": _renews(budget, read_policy(config.vault.policy).renews, follows=config.follows),
     }
 
 
@@ -187,7 +188,13 @@ def _heard(family: Family) -> dict[str, Any] | None:
     return {"signal": found.signal, "noise": found.noise, "devices": found.devices, "words": found.words}
 
 
-def _renews(budget: Budget, *, follows: bool) -> str:
+def _renews(budget: Budget, renews: Renews, *, follows: bool) -> str:
+    if renews != "never":
+        return (
+            f"each {renews} at most: when the fleet signs a task of a later period, and the vault has been at work for "
+            f"{LEAST_DAYS[renews]} days since the last; what was released is never forgotten, so that ε over several "
+            "periods is higher, and stands beside this one"
+        )
     if follows:
         return (
             "every day: a day is charged for itself, when it is over; of a new device half of its releases at once, "

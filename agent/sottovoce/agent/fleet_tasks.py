@@ -84,14 +84,17 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
         directory: the fleet's.
         fleet: opened with its key.
         tables: see SignedTask.
-        when: of begins, ends and purpose those that are given.
+        when: of begins, ends, purpose and period those that are given; the period is that of the task before otherwise.
 
     Raises:
         IdentityError: what is beside the key is damaged or cannot be written, or the task is too large.
     """
     kept = kept_task(directory, fleet.authority)
-    epoch = 1 if kept is None else kept.epoch + 1
-    task = SignedTask(fleet=fleet.name, epoch=epoch, issued=int(time.time()), tables=tables, **when).signed(fleet.sign)
+    epoch, period = (1, 0) if kept is None else (kept.epoch + 1, kept.period)
+    if (wanted := when.get("period", period)) < period:
+        raise IdentityError(f"task.period: {wanted} is over: the task before is of period {period}")
+    said = {"fleet": fleet.name, "epoch": epoch, "issued": int(time.time()), "period": period, **when}
+    task = SignedTask(tables=tables, **said).signed(fleet.sign)
     read_task(task.encoded, "this task")
     keep_task(directory, task, fleet.authority)
     return task

@@ -1,5 +1,6 @@
 """What `agent status --json` shows: public state, counts and the ledger's totals; nothing of a record."""
 
+import math
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from sottovoce.identity.renewal import renewal_due
 from sottovoce.observe import Counters
 from sottovoce.observe.machine import resident_bytes
 from sottovoce.transport import Transport
-from sottovoce.vault import Spending, VaultFront
+from sottovoce.vault import PeriodSpending, Spending, VaultFront
 
 SCHEMA = "sottovoce.status/1"
 
@@ -80,6 +81,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             "echoes": agent.head_gossip.detector.agreeing,
             "echoes_needed": agent.head_gossip.detector.needed,
             "keepers": sorted(agent.head_gossip.keeping.nodes),
+            "period": _period(agent.spending.of_period),
             "written_bytes_today": agent.spending.written_today,
             "bytes_per_day": agent.config.ledger.bytes_per_day,
         },
@@ -157,4 +159,17 @@ def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
         "period_s": round(membership.period, 3),
         "duplicates": peer_sampling.duplicates,
         "sources": {name: asdict(looks) for name, looks in peer_sampling.discovery.looks.items()},
+    }
+
+
+def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
+    """Of the ledger's budget; null where it is for the device's life."""
+    if spent is None:
+        return None
+    return {
+        "number": spent.period.number,
+        "spent_epsilon": spent.epsilon if math.isfinite(spent.epsilon) else None,
+        "lived_days": spent.period.lived / 86_400,
+        "least_days": spent.period.least / 86_400 if math.isfinite(spent.period.least) else None,
+        "next_is_signed": spent.period.waiting,
     }

@@ -83,7 +83,7 @@ class TakingUp:
             raise TaskRefused("its owner has refused it")
         if policy.approve == "ask" and said != "approved":
             raise TaskRefused(f"it waits for its owner: sottovoce agent task approve {task.epoch}")
-        return config, Mandate(task.epoch, budget_of(config), task.encoded)
+        return config, Mandate(task.epoch, budget_of(config), task.encoded, task.period)
 
 
 def _check_shape(own: AgentConfig, config: AgentConfig) -> None:

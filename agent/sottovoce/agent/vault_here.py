@@ -10,8 +10,8 @@ from sottovoce.algorithms.family import Family, records_of
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.days import last_day_over
-from sottovoce.errors import DataError
-from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
+from sottovoce.errors import ConfigError, DataError
+from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, Vault, build, read_policy
 
 LEDGER = "ledger.db"
 
@@ -44,6 +44,7 @@ def vault_here(
     Raises:
         SottovoceError: the records cannot be read, or the terms have no guarantee.
     """
+    _count(config, ledger)
     followed = Followed(lambda: records_here(config.data), lambda: last_day_over(clock())) if config.follows else None
     return build(
         records=records_here(config.data),
@@ -54,6 +55,18 @@ def vault_here(
         noise=OperatingSystemNoise() if noise is None else noise,
         closed=closed,
     )
+
+
+def _count(config: AgentConfig, ledger: Ledger) -> None:
+    """Begin to count towards the next period of the ledger's budget, if the owner's policy allows any."""
+    renews, unit = read_policy(config.vault.policy).renews, ledger.own_budget.unit
+    if renews != "never" and unit != "device":
+        raise ConfigError(
+            f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} is not there anew, since each "
+            f"{unit} pays for itself, once: leave it out"
+        )
+    ledger.periods.count(renews)
+    ledger.live()
 
 
 def records_here(data: DataSection) -> Records:

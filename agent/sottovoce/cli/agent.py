@@ -138,6 +138,18 @@ def _tasks(task: dict[str, Any]) -> list[str]:
     return [*done, f"task     epoch {waiting['epoch']} {waiting['name']!r} is not taken up: {why}"]
 
 
+def _period(period: dict[str, Any] | None) -> list[str]:
+    """Of a budget that is there anew now and then."""
+    if period is None or period["spent_epsilon"] is None:
+        return []
+    least = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
+    signed = ", and the fleet has signed the next" if period["next_is_signed"] else ""
+    return [
+        f"period   {period['number']} of the budget: ε {period['spent_epsilon']:.3f} spent, "
+        f"{period['lived_days']:.0f}{least} days at work{signed}"
+    ]
+
+
 def _lines(answer: dict[str, Any]) -> list[str]:
     from sottovoce.agent.explain import person_words
 
@@ -161,6 +173,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
+        *_period(answer["ledger"]["period"]),
         *_tasks(answer["task"]),
         *person,
         *days,

@@ -16,10 +16,10 @@ from sottovoce.model_names import GRAPH_SUFFIX
 from sottovoce.registry import ALGORITHMS, DEFAULT
 
 _OWN_DATA = ("source", "public")
-_OF_TASK = {"name", "steps", "purpose", "begins", "ends"}
+_OF_TASK = {"name", "steps", "purpose", "begins", "ends", "period"}
 _OF_PRIVACY = {"epsilon", "unit", "neighbouring"}
 _TABLES = ("task", "data", "learner", "privacy")
-_WHEN = ("purpose", "begins", "ends")
+_WHEN = ("purpose", "begins", "ends", "period")
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -77,7 +77,7 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         path: a TOML file with `[task]`, `[data]`, `[learner]` and `[privacy]`.
 
     Returns:
-        The tables, and of purpose, begins and ends those that are given; times in seconds of Unix time.
+        The tables, and of purpose, begins, ends and period those that are given; times in seconds of Unix time.
 
     Raises:
         ConfigError: it cannot be read, or each thing that is wrong, with line, key and remedy.
@@ -92,6 +92,8 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         raise ConfigError("\n".join(problems))
     task = dict(tables.get("task", {}))
     when = {key: task.pop(key) for key in _WHEN if key in task}
+    if "period" in when and (isinstance(when["period"], bool) or not isinstance(when["period"], int)):
+        raise ConfigError(f"{path}: task.period: write the number of a period, such as 1")
     for key in ("begins", "ends"):
         if key in when:
             when[key] = _seconds(path, key, when[key])

@@ -82,9 +82,9 @@ def _left(budget: Budget, spending: Spending) -> Finding:
             "nothing is promised: it was made for, or has paid for, releases without a proved ε",
             "let a new device join, with a finite ε and a sound learner, if something is to be promised",
         )
-    left = max(0.0, budget.epsilon - spending.epsilon)
+    left = max(0.0, budget.epsilon - spending.of_budget)
     words = f"ε = {left:.3f} of {budget.epsilon:g} left at δ = {budget.delta:g}, {budget.unit} level"
-    if spending.epsilon > 0 and left < 0.01 * budget.epsilon:
+    if spending.of_budget > 0 and left < 0.01 * budget.epsilon:
         return warning(
             f"{words}: it is spent, so that the device mixes and says nothing new of its records",
             "nothing needs to be done, and a budget cannot be raised; new windows bring their own (privacy.unit)",

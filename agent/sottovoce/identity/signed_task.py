@@ -25,6 +25,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         begins: at which devices change over; in the past: at once.
         ends: after which nothing more is released for it; None: it has no end.
         purpose: what the result is for, by which a device's owner may refuse it.
+        period: of the devices' budgets that it opens, where that is time; 0: of the first. See sottovoce.vault.periods.
         tables: `[task]`, `[data]`, `[learner]` and `[privacy]` of a configuration, without what is each device's own.
         signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits, by the fleet's key over all of the above.
     """
@@ -35,6 +36,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     begins: _Time = 0
     ends: _Time | None = None
     purpose: Annotated[str, Meta(max_length=200)] = ""
+    period: Annotated[int, Meta(ge=0, le=2**53)] = 0
     tables: dict[str, dict[str, Any]]
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
@@ -44,8 +46,9 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def encoded(self) -> bytes:
-        """Its one form: JSON, names in order, no blanks."""
-        return json.encode(self, order="sorted")
+        """Its one form: JSON, names in order, no blanks; the first period is not named."""
+        named = {key: value for key, value in structs.asdict(self).items() if key != "period" or value}
+        return json.encode(named, order="sorted")
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
         """The same, signed with the fleet's key."""

@@ -90,8 +90,8 @@ def audited(account: Account) -> tuple[Spending, Head]:
     if not 0 <= account.releases <= len(account.charges):
         raise LedgerError("this account says that more was released than was charged")
     spending = Spending(spent.epsilon(), len(account.charges), account.releases)
-    if budget.epsilon is not None and spending.epsilon > budget.epsilon:
-        raise LedgerError(f"this account spent ε = {spending.epsilon:g} of a budget of {budget.epsilon:g}")
+    if budget.epsilon is not None and (most := spent.of_any_period()) > budget.epsilon:
+        raise LedgerError(f"this account spent ε = {most:g} of a budget of {budget.epsilon:g}")
     return spending, Head(len(account.charges), link)
 
 

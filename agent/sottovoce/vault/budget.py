@@ -59,6 +59,36 @@ class TaskSpending:
 
 
 @dataclass(frozen=True, slots=True)
+class Period:
+    """The present period of a ledger's budget.
+
+    Attributes:
+        number: as the fleet's task has numbered it; 0 is the first.
+        lived: seconds that the vault has been at work in it.
+        least: seconds after which the next may open; infinite where none does.
+        waiting: the fleet's task is of a later one.
+    """
+
+    number: int
+    lived: float
+    least: float
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodSpending:
+    """What was spent in the present period of a budget that is there anew now and then.
+
+    Attributes:
+        period: which, and how long it has gone on.
+        epsilon: charged in it to the unit charged most.
+    """
+
+    period: Period
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
 class Spending:
     """What the ledger says has been spent.
 
@@ -69,6 +99,7 @@ class Spending:
         releases: releases made; never more than charges.
         written_today: bytes that the ledger has written at most since midnight UTC, or since it was opened.
         of_task: what of it the present task has, if the fleet has signed one.
+        of_period: what of it the present period has, if the budget is for one.
     """
 
     epsilon: float
@@ -76,6 +107,12 @@ class Spending:
     releases: int
     written_today: int = field(default=0, compare=False)
     of_task: TaskSpending | None = None
+    of_period: PeriodSpending | None = field(default=None, compare=False)
+
+    @property
+    def of_budget(self) -> float:
+        """ε that the ledger's own budget, or its present period, has paid."""
+        return self.epsilon if self.of_period is None else self.of_period.epsilon
 
     @property
     def present(self) -> "Spending | TaskSpending":

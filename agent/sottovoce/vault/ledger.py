@@ -8,7 +8,7 @@ one identity and one budget; opening never creates it.
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
@@ -20,11 +20,12 @@ from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault.belonging import check_budget, check_owner, check_there
-from sottovoce.vault.budget import Budget, Spending, Stored, TaskSpending
+from sottovoce.vault.budget import Budget, PeriodSpending, Spending, Stored, TaskSpending
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
 from sottovoce.vault.keeper_list import KeeperList
 from sottovoce.vault.ledger_file import (
     KEY_BYTES,
+    check_releases,
     checked,
     connect,
     fill,
@@ -35,6 +36,8 @@ from sottovoce.vault.ledger_file import (
     upgrade,
 )
 from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.mandate_list import MandateList
+from sottovoce.vault.periods import Periods
 from sottovoce.vault.record_numbers import RecordNumbers
 from sottovoce.vault.spent import Spent
 from sottovoce.vault.wear import Wear
@@ -64,10 +67,13 @@ class Ledger:
         self.numbers = RecordNumbers(self._reading, self._transaction)
         self.keepers = KeeperList(self._reading, self._transaction)
         self._head = Head(0, first_link(self.own_budget.made_for(self.owner), self.nonce))
-        self.mandate = self._taken_up()
+        self._mandates = MandateList(self._reading, self._transaction)
+        self.mandate, self.periods = self._mandates.newest(), Periods(self._reading, self._transaction)
         self._spent = Spent(self.own_budget, self.mandate)
-        self._check_releases()
+        self._catch_up()
+        check_releases(connection)
         self._spent.begin(self.mandate)
+        self._spent.open(self.periods.number)
 
     @classmethod
     def create(cls, path: Path, owner: str, budget: Budget) -> None:
@@ -153,6 +159,8 @@ class Ledger:
 
     def close(self) -> None:
         """Close and unlock."""
+        with suppress(LedgerError):
+            self.live(ending=True)
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -208,7 +216,8 @@ class Ledger:
                 return True
             if self.payable(event) != event.units:
                 return False
-            head, known, stamp = self.head(), self._known(query), "" if self.mandate is None else self.mandate.stamp
+            head, known = self.head(), self._known(query)
+            stamp = "" if self.mandate is None else self.mandate.stamp(self.periods.number)
             connection.execute(
                 "INSERT INTO charge VALUES (?, ?, ?, ?, ?)",
                 (head.charges + 1, known, event.terms, next_link(head.link, known, event.terms + stamp), stamp),
@@ -263,7 +272,11 @@ class Ledger:
             # Read after the releases: the agent may be at work.
             charges = self.head().charges
         task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.of_task(), of_task)
-        return Spending(self._spent.epsilon(), charges, releases, self._wear.today if self._wear else 0, task)
+        period = self.periods.present(self.mandate)
+        of_period = None if period is None else PeriodSpending(period, self._spent.of_period())
+        return Spending(
+            self._spent.epsilon(), charges, releases, self._wear.today if self._wear else 0, task, of_period
+        )
 
     def spent(self, units: Units) -> float:
         """ε charged so far to the unit charged most among these, in the ledger's own terms."""
@@ -332,27 +345,10 @@ class Ledger:
                     raise sqlite3.DatabaseError(f"it holds {error}") from error
                 self._head = expected
 
-    def _check_releases(self) -> None:
-        """Every release is what was stored, for a charge that was made."""
-        self._catch_up()
-        rows = self._connection.execute(
-            "SELECT release.number, link, exponent, value, simulated, digest "
-            "FROM release LEFT JOIN charge USING (number)"
-        )
-        for number, link, exponent, value, simulated, digest in rows:
-            if link is None or release_digest(link, exponent, value, bool(simulated)) != digest:
-                raise sqlite3.DatabaseError(f"its release {number} is not what was stored")
-
     @property
     def budget(self) -> Budget:
         """What one unit may cost: of the present task, if there is one; of the device's life, otherwise."""
         return self.own_budget if self.mandate is None else self.mandate.budget
-
-    def _taken_up(self) -> Mandate | None:
-        with named(self._path):
-            query = "SELECT epoch, epsilon, delta, unit, neighbouring, document FROM task ORDER BY epoch DESC LIMIT 1"
-            row = self._connection.execute(query).fetchone()
-        return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5])
 
     def check(self, events: Iterable[Event], mandate: Mandate) -> None:
         """Refuse a task whose releases nobody can charge to this ledger.
@@ -369,15 +365,19 @@ class Ledger:
         Raises:
             LedgerError: its epoch is not above all before, or the disk or the file failed.
         """
-        with self._transaction() as connection:
-            self._catch_up()
-            if mandate.epoch <= self._spent.epoch:
-                raise LedgerError(f"epoch {mandate.epoch} is over: this device has been in {self._spent.epoch}")
-            budget = mandate.budget
-            terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)
-            connection.execute("INSERT INTO task VALUES (?, ?, ?, ?, ?, ?)", (mandate.epoch, *terms, mandate.document))
+        self._catch_up()
+        if mandate.epoch <= self._spent.epoch:
+            raise LedgerError(f"epoch {mandate.epoch} is over: this device has been in {self._spent.epoch}")
+        self._mandates.add(mandate)
         self.mandate = mandate
         self._spent.begin(mandate)
+        self.live()
+
+    def live(self, *, ending: bool = False) -> None:
+        """Note how long the vault has lived; open the period that the task is in, if its time has come. See Periods."""
+        if self.periods.live(self.mandate, ending=ending):
+            self._catch_up()
+            self._spent.open(self.periods.number)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

@@ -15,12 +15,13 @@ from sottovoce.accounting.units import EVERY
 from sottovoce.durable import sqlite_code
 from sottovoce.errors import LedgerError, LedgerUnwritable, PrivacyError
 from sottovoce.vault.budget import Budget
+from sottovoce.vault.chain import release_digest
 
 _APPLICATION_ID = 0x50FF0CE1
-_SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 6
 _VERSION_0_1 = 3  # which numbered records by their place
 KEY_BYTES = 32
-_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "task", "charge", "release")
+_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "task", "period", "charge", "release")
 _OLD_TABLES = """
 CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
                      neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
@@ -41,14 +42,19 @@ CREATE TABLE task (epoch INTEGER PRIMARY KEY, epsilon REAL, delta REAL NOT NULL,
                    neighbouring TEXT NOT NULL, document BLOB NOT NULL) STRICT;
 ALTER TABLE charge ADD COLUMN stamp TEXT NOT NULL DEFAULT '';
 """
+_PERIOD_TABLES = """
+ALTER TABLE task ADD COLUMN period INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE period (number INTEGER PRIMARY KEY, opened REAL NOT NULL) STRICT;
+CREATE TABLE lived (number INTEGER PRIMARY KEY, seconds REAL NOT NULL) STRICT;
+"""
 _TRIGGERS = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table} "
     "BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
     for table in _TABLES
     for verb in ("UPDATE", "DELETE")
 )
-_STEPS = {3: _NEW_TABLES, 4: _TASK_TABLES}  # from the schema of this number to the next
-_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TASK_TABLES + _TRIGGERS
+_STEPS = {3: _NEW_TABLES, 4: _TASK_TABLES, 5: _PERIOD_TABLES}  # from the schema of this number to the next
+_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TASK_TABLES + _PERIOD_TABLES + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
@@ -79,7 +85,13 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != _SCHEMA_VERSION:
         raise LedgerError(_of_another_version(version))
-    verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    try:
+        verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    except MemoryError as error:  # damaged, it can ask for any amount
+        raise LedgerUnwritable(
+            "there is not enough memory to check the privacy ledger: nothing was released. Remedy: free some; "
+            "if there is plenty, the file is damaged: restore it from the device itself or retire this identity"
+        ) from error
     if verdict != "ok":
         raise sqlite3.DatabaseError(str(verdict))
     rows = connection.execute("SELECT owner, epsilon, delta, unit, neighbouring, nonce FROM budget").fetchall()
@@ -90,6 +102,16 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
         return owner, Budget(epsilon, delta, unit, neighbouring), nonce
     except PrivacyError as error:
         raise sqlite3.DatabaseError("its budget is none") from error
+
+
+def check_releases(connection: sqlite3.Connection) -> None:
+    """Every release is what was stored, for a charge that was made."""
+    rows = connection.execute(
+        "SELECT release.number, link, exponent, value, simulated, digest FROM release LEFT JOIN charge USING (number)"
+    )
+    for number, link, exponent, value, simulated, digest in rows:
+        if link is None or release_digest(link, exponent, value, bool(simulated)) != digest:
+            raise sqlite3.DatabaseError(f"its release {number} is not what was stored")
 
 
 def upgrade(path: Path) -> None:

@@ -18,16 +18,17 @@ class Mandate:
         budget: what one of its units may cost in this task; less than the ledger's own, which holds for all of them
             together.
         document: as the fleet has signed it; empty in a trial.
+        period: of the ledger's budget that it is in, at the earliest; see sottovoce.vault.periods.
     """
 
     epoch: int
     budget: Budget
     document: bytes = b""
+    period: int = 0
 
-    @property
-    def stamp(self) -> str:
-        """What stands with each charge, and in its link: canonical JSON."""
-        return stamped(self.epoch, promise_of(self.budget))
+    def stamp(self, period: int) -> str:
+        """What stands with each charge of the ledger's present period, and in its link: canonical JSON."""
+        return Stamp(self.epoch, promise_of(self.budget), period).text
 
     def query(self, query: bytes) -> bytes:
         """By what the ledger knows a query of this task: another task asks the same ones anew."""
@@ -39,26 +40,43 @@ def promise_of(budget: Budget) -> Promise:
     return Promise(budget.unit, budget.neighbouring)
 
 
-def stamped(epoch: int, promise: Promise) -> str:
-    """The stamp of a charge."""
-    found = {"epoch": epoch, "neighbouring": promise.neighbouring, "unit": promise.unit}
-    return json.dumps(found, sort_keys=True, separators=(",", ":"))
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Of a charge.
+
+    Attributes:
+        epoch: of the fleet's task that it was made for; 0 before any.
+        promise: what its release hides.
+        period: of the ledger's budget that pays for it.
+    """
+
+    epoch: int
+    promise: Promise
+    period: int = 0
+
+    @property
+    def text(self) -> str:
+        """Canonical JSON; the first period is not named."""
+        found = {"epoch": self.epoch, "neighbouring": self.promise.neighbouring, "unit": self.promise.unit}
+        later = {"period": self.period} if self.period else {}
+        return json.dumps({**found, **later}, sort_keys=True, separators=(",", ":"))
 
 
-def read_stamp(stamp: str, own: Promise) -> tuple[int, Promise]:
-    """Of which epoch a charge is, and what its release hides; `own` and epoch 0 where it has no stamp.
+def read_stamp(stamp: str, own: Promise) -> Stamp:
+    """What stands with a charge; `own` and epoch 0 where nothing does.
 
     Raises:
-        PrivacyError: it is none.
+        PrivacyError: it is no stamp.
     """
     if not stamp:
-        return 0, own
+        return Stamp(0, own)
     try:
         found = json.loads(stamp)
-        epoch, promise = int(found["epoch"]), Promise(str(found["unit"]), str(found["neighbouring"]))
+        promise = Promise(str(found["unit"]), str(found["neighbouring"]))
+        read = Stamp(int(found["epoch"]), promise, int(found.get("period", 0)))
         known = promise.unit in ("record", "window", "device") and promise.neighbouring in ("add-remove", "replace-one")
-        if epoch < 1 or not known or stamped(epoch, promise) != stamp:
+        if read.epoch < 1 or read.period < 0 or not known or read.text != stamp:
             raise ValueError("not canonical")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise PrivacyError(f"a charge with an unknown stamp, `{stamp[:80]}`: use the program that wrote it") from error
-    return epoch, promise
+    return read

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.errors import ConfigError, TaskRefused
+from sottovoce.vault.periods import Renews
 
 Unit = Literal["record", "window", "device"]
 
@@ -21,6 +22,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         units: those that a task may promise something for.
         purposes: those allowed, word for word; with them a task that names none is refused.
         epsilon: the most that one task may spend; a task that asks for more gets this much.
+        renews: `year`: the ledger's budget is there anew in each period that the fleet's tasks open, a year apart.
     """
 
     approve: Literal["auto", "ask"]
@@ -28,6 +30,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     units: tuple[Unit, ...] | None = None
     purposes: tuple[str, ...] | None = None
     epsilon: Annotated[float, Meta(gt=0)] | None = None
+    renews: Renews = "never"
 
     def check(self, *, algorithm: str, unit: str, purpose: str) -> None:
         """Refuse what the owner does not allow.

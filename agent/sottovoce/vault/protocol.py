@@ -20,7 +20,7 @@ from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
 
-VERSION = 5
+VERSION = 6
 SLACK = 8192  # bytes of a message beside its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")

@@ -1,4 +1,4 @@
-"""What a ledger's charges come to: all together in its own terms, and those of the present task in the task's."""
+"""What a ledger's charges come to, in its own terms: all, and of the present period; in a task's: those of it."""
 
 from sottovoce.accounting.events import Event, Moved
 from sottovoce.accounting.relations import charged_as
@@ -27,6 +27,9 @@ class Spent:
         self._own, self._promise = own, promise_of(own)
         self._all = Tally(own.delta)
         self._mandate = mandate
+        self._period: Tally | None = None  # None in the first period, where it is all
+        self._number = 0
+        self._earlier = 0.0
         self._task: Tally | None = None
         self._epoch = self._charges = 0
         self.before = 0
@@ -42,19 +45,31 @@ class Spent:
         if mandate is not None and mandate.epoch > self._epoch:
             self._turn(mandate.epoch)
 
+    def open(self, period: int) -> None:
+        """This period of the ledger's budget has begun, if it has not long since."""
+        if period > self._number:
+            self._earlier = self.of_any_period()
+            self._number, self._period = period, Tally(self._own.delta)
+
     def add(self, event: Event, stamp: str) -> None:
         """Charge an event that was made durable with this stamp.
 
         Raises:
-            PrivacyError: nothing says what it costs, or its epoch is over.
+            PrivacyError: nothing says what it costs, or its epoch or its period is over.
         """
-        epoch, made = read_stamp(stamp, self._promise)
+        read = read_stamp(stamp, self._promise)
+        epoch, made = read.epoch, read.promise
         if epoch < self._epoch and not isinstance(event, Moved):
             raise PrivacyError(f"a charge of epoch {epoch} behind one of epoch {self._epoch}")
+        if read.period < self._number and not isinstance(event, Moved):
+            raise PrivacyError(f"a charge of period {read.period} behind one of period {self._number}")
         if epoch > self._epoch:
             self._turn(epoch)
+        self.open(read.period)
         charged, changes = charged_as(event, made, self._promise)
-        self._all.add(charged, changes)
+        for tally in (self._all, self._period):
+            if tally is not None:
+                tally.add(charged, changes)
         self._charges += 1
         if self._task is not None:
             self._task.add(event)
@@ -82,7 +97,7 @@ class Spent:
         if units is None or self._own.epsilon is None:
             return units
         charged, changes = charged_as(event, promise_of(budget), self._promise)
-        paying = self._all.payable(charged, self._own.epsilon, changes)
+        paying = (self._period or self._all).payable(charged, self._own.epsilon, changes)
         if charged.units == EVERY != event.units:  # all of the ledger's units, for whichever these are
             return None if paying is None else units
         return None if paying is None else overlap(units, paying)
@@ -90,6 +105,14 @@ class Spent:
     def epsilon(self, units: Units = EVERY) -> float:
         """ε of the unit charged most among these, by all charges, in the ledger's own terms."""
         return self._all.epsilon(units)
+
+    def of_period(self) -> float:
+        """The same of the present period of the ledger's budget."""
+        return (self._period or self._all).epsilon()
+
+    def of_any_period(self) -> float:
+        """The same of the period that was charged most."""
+        return max(self._earlier, self.of_period())
 
     def of_task(self) -> float:
         """ε of the unit charged most in the present task, in the task's terms; 0 outside of one."""

@@ -1,6 +1,8 @@
 """The vault: records and ledger inside, queries in, releases out. The order of its six steps is the guarantee."""
 
 import asyncio
+import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,7 @@ from sottovoce.accounting.events import Event, over, same_but_units
 from sottovoce.accounting.units import EVERY, Units, overlap, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
-from sottovoce.errors import InternalError, TaskRefused
+from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.followed import Followed
@@ -22,8 +24,11 @@ from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
+from sottovoce.vault.periods import NOTED_SECONDS
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,9 @@ class Vault:
         self._thread: ThreadPoolExecutor | None = None
         self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
         self._over_for_good: str | None = None
+        self._closing = threading.Event()
+        if room.ledger.periods.counting:
+            threading.Thread(target=self._live, name="periods", daemon=True).start()
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -151,7 +159,7 @@ class Vault:
                 event = charged if as_before else new
                 records = room.records if event is None or room.followed is None else room.followed.read()
                 if event is None or not room.ledger.charge(query_id, event):
-                    return Refused(query_id, "budget", "the privacy budget is spent")
+                    return self._unpaid(query_id)
                 if records.units is None and event.units != plan.event.units:
                     return Refused(query_id, "terms", "this was charged for other records, under another sampling")
                 places = self._read(records, plan, event)
@@ -169,10 +177,30 @@ class Vault:
 
     def close(self) -> None:
         """Finish what is being answered, then close the ledger."""
+        self._closing.set()
         if self._thread is not None:
             self._thread.shutdown(wait=True)
         with self._turn:
             self._room.ledger.close()
+
+    def _live(self) -> None:
+        """Note as time goes by how long the vault has lived, and open the next period of its budget; see Periods."""
+        while not self._closing.wait(NOTED_SECONDS):
+            with self._turn:
+                if self._closing.is_set():
+                    return
+                try:
+                    self._room.ledger.live()
+                except LedgerError as error:
+                    _log.warning("life-not-noted %s", error)
+
+    def _unpaid(self, query: bytes) -> Refused:
+        """The budget is spent: for good, or until its next period."""
+        period = self._room.ledger.periods.present(self._room.ledger.mandate)
+        if period is None or not period.waiting:
+            return Refused(query, "budget", "the privacy budget is spent")
+        days = math.ceil((period.least - period.lived) / 86_400)
+        return Refused(query, "task", f"the privacy budget is spent until its next period, which opens in {days} days")
 
     def _show(
         self, query: Query, places: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer

@@ -1,5 +1,6 @@
 """What the vault's process checks before a task of the fleet's is taken up: whoever asks may be anybody."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sottovoce.config import AgentConfig, checked
 from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError, TaskRefused
 from sottovoce.identity import Fleet, create_fleet
-from sottovoce.identity.signed_task import SignedTask
+from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger
 
 NOW = 1_800_000_000.0
@@ -211,3 +212,70 @@ def test_no_document_is_refused(bench: Bench, raw: bytes) -> None:
     authority = bench.fleet.authority
     with pytest.raises(SottovoceError, match="no task"):
         TakingUp(bench.config, bench.ledger, bench.directory, lambda: authority)(raw)
+
+
+RENEWS = 'approve = "auto"\nrenews = "year"\n'
+YEARLY: dict[str, dict[str, Any]] = {**TABLES, "privacy": {"epsilon": 2.0, "unit": "device"}}
+
+
+def spent(vault: Any) -> str:
+    """Why a vault answers no more, after it has answered as long as it does."""
+    for slot in range(100):
+        if isinstance(answer := vault.answer(query(slot)), Refused):
+            return str(answer.explanation)
+    raise AssertionError("its budget has no end")
+
+
+def yearly(fleet: Fleet, directory: Path) -> Bench:
+    bench = Bench(fleet, directory, RENEWS)
+    bench.config = checked(
+        {
+            "agent": {"state": str(directory)},
+            "data": {"source": "digits", **DATA},
+            "vault": {"tasks": "signed", "policy": str(directory / "policy.toml")},
+            "privacy": {"unit": "device"},
+        },
+        "test",
+    )
+    bench.ledger = Ledger.in_memory("meter-17", budget_of(bench.config))
+    return bench
+
+
+def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path: Path) -> None:
+    """By any documents that there are, and whatever the calendar says."""
+    bench = yearly(fleet, tmp_path)
+    bench.take_up(bench.signed(1, YEARLY))
+    assert spent(bench.vault()) == "the privacy budget is spent"
+    forged = structs.replace(bench.signed(2, YEARLY), period=1)
+    with pytest.raises(TaskRefused, match="not signed by fleet"):
+        bench.take_up(forged)
+    for days in (400, -800, 400):
+        bench.now += days * 86_400
+        assert spent(bench.vault()) == "the privacy budget is spent"
+    bench.take_up(bench.signed(2, YEARLY, period=1))
+    for days in (400, -800, 400):
+        bench.now += days * 86_400
+        assert spent(bench.vault()) == "the privacy budget is spent until its next period, which opens in 330 days"
+    assert bench.ledger.spending().epsilon <= 2.0
+    uptime = [0.0]
+    bench.ledger.periods.count("year", lambda: uptime[0])
+    uptime[0] = 331 * 86_400.0
+    bench.ledger.live()
+    assert bench.ledger.periods.number == 1
+    assert not isinstance(bench.vault().answer(query(50)), Refused)
+
+
+@pytest.mark.parametrize("unit", ["record", "window"])
+def test_what_pays_for_itself_once_is_not_there_anew(fleet: Fleet, tmp_path: Path, unit: str) -> None:
+    bench = Bench(fleet, tmp_path, RENEWS)
+    bench.ledger = Ledger.in_memory("meter-17", replace(budget_of(bench.config), unit=unit))
+    with pytest.raises(SottovoceError, match=f"renews: a budget for each {unit} is not there anew"):
+        bench.vault()
+
+
+def test_a_task_of_the_first_period_is_written_as_ever(fleet: Fleet, tmp_path: Path) -> None:
+    bench = Bench(fleet, tmp_path)
+    assert b"period" not in bench.signed().encoded
+    later = bench.signed(period=3)
+    assert read_task(later.encoded, "it") == later
+    later.verify(fleet.authority)

@@ -79,7 +79,10 @@ def test_a_ledger_without_tasks_gets_them_and_says_what_it_said(tmp_path: Path) 
     before = said(ledger)
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.executescript("DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;")
+        old.executescript(
+            "DROP TABLE period; DROP TABLE lived; DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; "
+            "PRAGMA user_version = 4;"
+        )
     with pytest.raises(LedgerError, match=r"of an earlier version .* the device's next start upgrades it"):
         Ledger.read(path)
     ledger = Ledger.open(path, OWNER, budget)
@@ -99,7 +102,7 @@ def test_charges_for_single_records_by_their_place_are_refused_and_nothing_chang
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("schema, words", [(6, "of a newer version of the program .*go back"), (2, "before 0.1")])
+@pytest.mark.parametrize("schema, words", [(7, "of a newer version of the program .*go back"), (2, "before 0.1")])
 def test_another_version_is_named_and_not_called_damaged(tmp_path: Path, schema: int, words: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, BUDGETS[0])

@@ -1,0 +1,44 @@
+"""Which tasks of the fleet's a ledger has taken up, in their order, as the ledger itself holds them."""
+
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.keeper_list import Access
+from sottovoce.vault.mandate import Mandate
+
+
+class MandateList:
+    """Of one ledger.
+
+    Args:
+        reading: its file, to be read.
+        writing: the same in one transaction.
+    """
+
+    def __init__(self, reading: Access, writing: Access) -> None:
+        self._reading, self._writing = reading, writing
+
+    def newest(self) -> Mandate | None:
+        """The task that was taken up last; None before any.
+
+        Raises:
+            LedgerError: the file failed.
+        """
+        query = (
+            "SELECT epoch, epsilon, delta, unit, neighbouring, document, period FROM task ORDER BY epoch DESC LIMIT 1"
+        )
+        with self._reading() as connection:
+            row = connection.execute(query).fetchone()
+        return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5], row[6])
+
+    def add(self, mandate: Mandate) -> None:
+        """This one is taken up, durably.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        budget = mandate.budget
+        terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)
+        with self._writing() as connection:
+            connection.execute(
+                "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (mandate.epoch, *terms, mandate.document, mandate.period),
+            )
