@@ -1,6 +1,7 @@
 """A fleet changes what it learns by a document that it signs: devices change over, and their ledgers go on."""
 
 import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from sottovoce.identity import open_fleet
 from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audited
+from sottovoce.vault.ledger_file import connect
 
 from tests.support.devices import CLASSES, FEATURES, Device, new_device
 from tests.support.fleets import new_fleet
 from tests.support.graphs import graph
 from tests.support.processes import AgentProcess, document, running, sottovoce
-from tests.support.vaults import VaultProcess, separate_device, vault_section
+from tests.support.vaults import VaultProcess, separate_device, vault_directory, vault_section
 from tests.support.waiting import until
 
 LIFE = 300.0
@@ -167,6 +169,42 @@ def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, 
         shown = document(sottovoce("agent", "tasks", "--config", device.config, "--json").stdout)
         assert (shown["epoch"], shown["newest"], shown["consent"]) == (1, 1, "withdrawn")
         assert (agent.end(), vault.end()) == (0, 0)
+
+
+@pytest.mark.timeout(300)
+def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_path: Path) -> None:
+    """The fleet's word comes first; that 330 days have gone by is written into the vault's file between two starts."""
+    own = {"epsilon": 20.0, "unit": "device"}
+    device = separate_device(open_fleet(authority), tmp_path / "a", epsilon=20.0, unit="device")
+    (tmp_path / "policy.toml").write_text('approve = "auto"\nrenews = "year"\n')
+    mine = vault_section(device.state, tasks="signed", policy=str(tmp_path / "policy.toml"))
+    device.configure(privacy=own, vault=mine)
+    with VaultProcess(device) as vault, AgentProcess(device) as agent:
+        vault.ready()
+        propose(tmp_path, authority, {**CLIPD2P, "privacy": own}, device)
+        until(lambda: agent.ready_or_ended() == "ready" and at(agent, 1, "clipd2p"), "it is in epoch 1")
+        until(lambda: agent.status()["steps_done"] == 6, "it has learnt")
+        later = {**CLIPD2P, "task": {"name": "next year", "purpose": "research", "period": 1}, "privacy": own}
+        propose(tmp_path, authority, later, device)
+        until(lambda: at(agent, 2, "clipd2p") and "fleet-task" in waits(agent), "it waits in epoch 2")
+        status = agent.status()
+        assert status["steps_done"] == 0
+        assert (status["ledger"]["period"]["number"], status["ledger"]["period"]["next_is_signed"]) == (0, True)
+        told = sottovoce("agent", "status", "--config", device.config).stdout
+        assert "of at least 330 days at work, and the fleet has signed the next" in told
+        assert (agent.end(), vault.end()) == (0, 0)
+    ledger_file = vault_directory(device.state) / "ledger.db"
+    with closing(connect(ledger_file, "rw")) as connection:
+        connection.execute("UPDATE lived SET seconds = seconds + 330 * 86400")
+    with VaultProcess(device) as vault, AgentProcess(device) as agent:
+        vault.ready()
+        until(lambda: agent.ready_or_ended() == "ready" and agent.status()["steps_done"] == 6, "it learns again")
+        period = agent.status()["ledger"]["period"]
+        assert (period["number"], period["spent_epsilon"]) == (1, pytest.approx(20.0, abs=0.1))
+        assert 25 < agent.status()["ledger"]["spent_epsilon"] < 40
+        assert (agent.end(), vault.end()) == (0, 0)
+    with closing(Ledger.read(ledger_file)) as ledger:
+        audited(account_of(ledger))
 
 
 def test_a_promise_is_told_of_the_task_and_of_all_of_them(authority: Path, tmp_path: Path) -> None:

@@ -48,9 +48,10 @@ def separate_device(
     records: int = 60,
     epsilon: float = 2.0,
     neighbouring: str = "add-remove",
+    unit: str = "record",
 ) -> Device:
     """A device with records whose ledger is in the directory of a separate vault; not yet configured."""
-    budget = Budget(epsilon, 1e-5, "record", neighbouring)
+    budget = Budget(epsilon, 1e-5, unit, neighbouring)
     identity = join(fleet, state, budget, vault=vault_directory(state))
     return Device(state, identity, free_port()).hold(*some_records(records, seed))
 
