@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sottovoce import __version__
 from sottovoce.identity import open_fleet
 
 from tests.integration.test_leaving import leave
@@ -51,6 +52,10 @@ def test_who_is_killed_revoked_or_has_left_is_seen_from_any_device(authority: Pa
         expected[devices[3].id] = "revoked"
         for device in devices[:3]:
             until(lambda device=device: states(device) == expected, "everybody has been told", 120.0)  # type: ignore[misc]
+        for one in shown(devices[0])["devices"]:
+            here = one["state"] == "answers"
+            told = (__version__, 0, "well") if here else (None, None, None)
+            assert (one["release"], one["epoch"], one["health"]) == told, one
         words = sottovoce("fleet", "status", "--state", devices[0].state).stdout
         assert words.startswith("fleet revoking: 6 devices known: "), words
         assert "this device" in words

@@ -28,6 +28,7 @@ from sottovoce.agent.quota import Quota
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation_gossip import NAME as REVOKED
 from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.roll_call import RollCall
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.runnable import check_mode, check_socket, check_state
 from sottovoce.agent.runtime import Agent
@@ -145,6 +146,7 @@ def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Varia
         renewal=_renewal(config, trust, revocations, fleets, waits),
         quota=quota,
         tasks=Tasks(task, voice, fleets),
+        roll_call=RollCall(voice, fleets),
         book=book,
         peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,

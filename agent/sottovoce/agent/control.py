@@ -123,7 +123,7 @@ class ControlServer:
             case b"status":
                 return self._agent.status()
             case b"fleet":
-                return self._roster()
+                return await self._roster()
             case b"model":
                 model = self._agent.model
                 encoded = None if model is None else base64.b64encode(model.astype("<f8").tobytes()).decode()
@@ -145,12 +145,12 @@ class ControlServer:
             cast("Listing", self._agent).tasks.fleets.look()
         return {"looking": True}
 
-    def _roster(self) -> dict[str, Any]:
+    async def _roster(self) -> dict[str, Any]:
         from sottovoce.agent.roster import roster
 
         if "fault" in (status := self._agent.status()):
             return status  # it is not at work, and has heard of nobody
-        return roster(cast("Listing", self._agent))
+        return await roster(cast("Listing", self._agent))
 
     def _description(self) -> dict[str, Any]:
         from msgspec import to_builtins

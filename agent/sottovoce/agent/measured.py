@@ -17,7 +17,7 @@ Values = dict[str, float | Mapping[str, float] | None]
 PHASES = ("learning", "mixing")
 WAITS = (
     "broker", "day", "disk-wear", "fleet-task", "leave", "ledger", "membership", "peer", "renewal", "revocations",
-    "source", "task", "timer", "vault-process", "wear",
+    "roll-call", "source", "task", "timer", "vault-process", "wear",
 )  # fmt: skip
 """What an agent may be waiting for, but for its vault: how long that takes depends on the records."""
 

@@ -11,6 +11,7 @@ from sottovoce.agent.links import Outgoing
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.quota import Refusals
 from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.roll_call import ROLL_CALL, RollCall
 from sottovoce.agent.tasks import TASK, Tasks
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.identity import Trust
@@ -18,7 +19,8 @@ from sottovoce.observe import Counters
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
-_OF_NOW = (TASK, FLEET_TASK, PEER_EXCHANGE, LEDGER_HEAD)  # sealed when they are sent: a share may be of an earlier task
+_OF_NOW = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
+"""Sealed when they are sent: a share may be of an earlier task."""
 _NO_SHARE = (*_OF_NOW, REVOCATIONS)
 _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
 
@@ -32,6 +34,7 @@ class Reception:
         head_gossip: answers about ledger heads.
         peer_sampling: answers exchanges of views; None where peers are listed.
         tasks: told which task a sender has.
+        roll_call: says how this device is.
         counters: counts messages and refusals.
         inbox: takes what is for the learner.
         heard: told whom a message is from that was rightly signed.
@@ -46,6 +49,7 @@ class Reception:
         head_gossip: LedgerHeadGossip,
         peer_sampling: PeerSampling | None,
         tasks: Tasks,
+        roll_call: RollCall,
         counters: Counters,
         inbox: Inbox,
         heard: Callable[[str], None],
@@ -56,6 +60,7 @@ class Reception:
         self._head_gossip = head_gossip
         self._peer_sampling = peer_sampling
         self._tasks = tasks
+        self._roll_call = roll_call
         self._counters = counters
         self._inbox = inbox
         self._heard = heard
@@ -77,6 +82,8 @@ class Reception:
                 return self._tasks.own.canonical
             if opened.payload_type == FLEET_TASK:
                 return await self._tasks.fleets.receive(sender, opened.payload)
+            if opened.payload_type == ROLL_CALL:
+                return self._roll_call.answer()
             if opened.payload_type == PEER_EXCHANGE:
                 return self._exchanged(sender, opened.payload)
             if opened.payload_type == LEDGER_HEAD:

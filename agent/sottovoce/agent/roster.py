@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from cryptography import x509
 
 from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.agent.roll_call import Condition, RollCall
 from sottovoce.agent.tasks import Tasks
 from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity, Trust
@@ -22,6 +23,7 @@ class Listing(Protocol):
     trust: Trust
     tasks: Tasks
     peer_sampling: PeerSampling | None
+    roll_call: RollCall
 
     @property
     def identity(self) -> Identity:
@@ -29,7 +31,7 @@ class Listing(Protocol):
         ...
 
 
-def roster(agent: Listing) -> dict[str, Any]:
+async def roster(agent: Listing) -> dict[str, Any]:
     """Every device that this one knows of, itself included, JSON-ready: what they say in public, and nothing else."""
     mine, sampling = agent.identity, agent.peer_sampling
     own = _device(
@@ -38,6 +40,10 @@ def roster(agent: Listing) -> dict[str, Any]:
     listed = [own, *(_configured(agent) if sampling is None else _heard(agent, sampling))]
     known = {device["id"] for device in listed}
     listed += [_device(agent, node) for node in sorted(agent.trust.revoked - known)]
+    asked = [device["id"] for device in listed[1:] if not (device["leaving"] or device["revoked"])]
+    said = {mine.node_id: agent.roll_call.own(), **await agent.roll_call.of(asked)}
+    for device in listed:
+        device.update(_of(said.get(device["id"])))
     return {
         "schema": SCHEMA,
         "fleet": mine.fleet,
@@ -45,6 +51,12 @@ def roster(agent: Listing) -> dict[str, Any]:
         "period_s": agent.config.membership.period,
         "devices": listed,
     }
+
+
+def _of(condition: Condition | None) -> dict[str, Any]:
+    """What a device says of itself; null of one that does not answer."""
+    said = ("release", "epoch", "health")
+    return dict.fromkeys(said) if condition is None else {name: getattr(condition, name) for name in said}
 
 
 def _heard(agent: Listing, sampling: PeerSampling) -> list[dict[str, Any]]:

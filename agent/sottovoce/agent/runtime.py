@@ -35,6 +35,7 @@ from sottovoce.agent.reception import Reception
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.rest import Today, of_all_files, of_the_ledger
 from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.roll_call import RollCall
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
@@ -84,6 +85,7 @@ class Agent:
         renewal: Renewal,
         quota: Quota,
         tasks: Tasks,
+        roll_call: RollCall,
         book: "RecordBook | None" = None,
         peer_sampling: PeerSampling | None = None,
         waits: Waits | None = None,
@@ -95,9 +97,8 @@ class Agent:
         self.vault = vault
         self.transport = transport
         self.counters = counters
-        self.head_gossip = head_gossip
-        self.revocations = revocations
-        self.tasks = tasks
+        self.head_gossip, self.revocations = head_gossip, revocations
+        self.tasks, self.roll_call = tasks, roll_call
         self._renewal = renewal
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
@@ -139,6 +140,7 @@ class Agent:
             head_gossip=head_gossip,
             peer_sampling=peer_sampling,
             tasks=tasks,
+            roll_call=roll_call,
             counters=counters,
             inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, serially=self.serially),
             heard=self._table.heard,
@@ -157,12 +159,13 @@ class Agent:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(unhandled.handle)
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
-        self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
         linked = self._table.linked
         self.head_gossip.attend(self._core_thread, linked, lambda node: self._gone(node) or self.trust.refuses(node))
         self.revocations.attend(self._core_thread, linked, self._shun)
         self.tasks.attend(self._spawn, self._table.find, self._mix)
+        self.roll_call.attend(self.links, self._heard_of)
         self.tasks.fleets.attend(self._core_thread, linked, self._spawn, lambda: self.stop(changing=True))
         try:
             await self.transport.start(self._reception.receive)
@@ -205,8 +208,9 @@ class Agent:
         """What the ledger holds."""
         return self._questions.spending
 
-    def stop(self, *, changing: bool = False) -> None:
+    def stop(self, *, changing: bool = False, interrupted: bool = False) -> None:
         """Stop cleanly."""
+        self._interrupted |= interrupted
         self.changing = changing and not (self._stopping.is_set() or self._departure.begun)
         self._stopping.set()
 
@@ -236,10 +240,6 @@ class Agent:
         """The document of `agent status --json`."""
         return status_document(self)
 
-    def _interrupt(self) -> None:
-        self._interrupted = True
-        self.stop()
-
     def _link(self, peer: Peer) -> Link:
         transport = self.config.transport
         return Link(
@@ -257,8 +257,8 @@ class Agent:
         )
 
     def _peer(self, contact: Contact) -> Peer:
-        first, *others = contact.endpoints
-        return Peer(contact.node_id, first, peer_dns_name(contact.node_id, self.identity.fleet), tuple(others))
+        name = peer_dns_name(contact.node_id, self.identity.fleet)
+        return Peer(contact.node_id, contact.endpoints[0], name, contact.endpoints[1:])
 
     def _heard_of(self, node: str) -> Peer | None:
         if self.peer_sampling is None:

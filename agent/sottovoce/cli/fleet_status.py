@@ -10,9 +10,12 @@ import typer
 from sottovoce.errors import NetworkError
 
 _AT_ONCE = 64
+_PATIENCE_SECONDS = 15.0  # for the device that asks the others
 _HORIZON_PERIODS = 8  # after which nobody passes a record on
+_SAID = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")
-"""answers: to a connection, now; heard: it does not, but a broker leads to it, and it was lately heard of."""
+"""answers: to a question or a connection, now; heard: it does not, but a broker
+leads to it, and it was lately heard of."""
 
 
 def status(
@@ -22,9 +25,12 @@ def status(
     """Show the fleet from a device at work: who answers, who is silent, left or revoked. No server is asked."""
     from sottovoce.agent.control import ask
 
-    found = ask(state, "fleet")
+    found = ask(state, "fleet", _PATIENCE_SECONDS)
     if "error" in found:
         raise NetworkError(f"{state}: the agent there is of an older release, and does not know: start it again")
+    for device in found["devices"]:
+        for name in _SAID:
+            device.setdefault(name, None)  # the agent there may be of an older release
     reached = _reached(state, found)
     now = datetime.now(UTC)
     for device in found["devices"]:
@@ -50,7 +56,7 @@ def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
     asked = {
         device["id"]: direct[0]
         for device in found["devices"]
-        if not (device["leaving"] or device["revoked"])
+        if not (device["leaving"] or device["revoked"] or device["health"])
         and (direct := [one for one in device["endpoints"] if not one.startswith("mqtt:")])
     }
     identity, tls = credentials(state, list(asked))
@@ -70,7 +76,7 @@ def _judged(device: dict[str, Any], found: dict[str, Any], reached: dict[str, st
     if device["leaving"]:
         return "left", None
     why = reached.get(device["id"])
-    if device["id"] == found["id"] or (device["id"] in reached and why is None):
+    if device["health"] is not None or (device["id"] in reached and why is None):
         return "answers", None
     by_broker = any(one.startswith("mqtt:") for one in device["endpoints"])
     if device["heard_s"] is None and by_broker:
@@ -90,6 +96,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
         facts = [
             "this device" if device["id"] == found["id"] else "" if heard is None else f"heard {heard:.0f} s ago",
             "" if days is None else f"certificate {days} d",
+            "" if device["health"] in (None, "well") else printable(device["health"]),
+            "" if not device["epoch"] else f"epoch {device['epoch']}",
+            "" if device["release"] is None else f"release {printable(device['release'])}",
             "another task" if device["same_task"] is False else "",
             printable(device["why"] or ""),
         ]

@@ -30,9 +30,10 @@ def test_who_is_there(endpoints: list[str], heard: float | None, reached: dict[s
         "heard_s": heard,
         "leaving": False,
         "revoked": False,
+        "health": None,
     }
     found = {"id": "this", "period_s": PERIOD}
     assert _judged(device, found, reached)[0] == state
     assert _judged({**device, "leaving": True}, found, reached) == ("left", None)
     assert _judged({**device, "leaving": True, "revoked": True}, found, reached) == ("revoked", None)
-    assert _judged({**device, "id": "this"}, found, {})[0] == "answers"
+    assert _judged({**device, "health": "behind"}, found, reached)[0] == "answers"

@@ -1,0 +1,114 @@
+"""How the devices of a fleet are: each says it of itself, to any other that asks, and asks when its operator does."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Literal
+
+from msgspec import DecodeError, Meta, Struct, ValidationError, json
+
+import sottovoce
+from sottovoce.agent.fleet_tasks import FleetTasks
+from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.link import Link
+from sottovoce.errors import MessageRefused
+from sottovoce.transport import DeliveryFailed, Peer
+
+ROLL_CALL = "roll-call/1"
+
+Health = Literal["well", "behind", "apart"]
+"""behind: it knows a newer task of the fleet's than it works on; apart: none of its peers takes what it sends."""
+
+_WAIT = "roll-call"
+_WHOLE_SECONDS, _EACH_SECONDS = 8.0, 3.0
+_AT_ONCE = 64
+_LONGEST = 1024  # bytes of an answer
+_Word = Annotated[str, Meta(max_length=64)]
+
+
+class Condition(Struct, frozen=True):
+    """What a device says of itself; fields that a later release adds are left unread.
+
+    Attributes:
+        release: of its program.
+        epoch: of the fleet's task that it works on; 0 for none.
+        health: one word.
+    """
+
+    release: _Word
+    epoch: Annotated[int, Meta(ge=0, le=2**53)]
+    health: _Word
+
+
+class RollCall:
+    """One device's part.
+
+    Args:
+        voice: how to reach others.
+        fleets: which task of the fleet's it works on.
+    """
+
+    def __init__(self, voice: Voice, fleets: FleetTasks) -> None:
+        self._voice, self._fleets = voice, fleets
+        self._links: Mapping[str, Link] = {}
+        self._find: Callable[[str], Peer | None] = lambda _: None
+
+    def attend(self, links: Mapping[str, Link], find: Callable[[str], Peer | None]) -> None:
+        """From now on: whom this device has links to, and where any other is."""
+        self._links, self._find = links, find
+
+    def own(self) -> Condition:
+        """How this device is."""
+        return Condition(sottovoce.__version__, self._fleets.epoch, self._health())
+
+    def answer(self) -> bytes:
+        """The same for a device of the fleet that asks."""
+        raw = json.encode(self.own())
+        self._voice.counters.wire_bytes += len(raw)
+        return raw
+
+    async def of(self, nodes: Iterable[str]) -> dict[str, Condition]:
+        """How others are: those that answer within a few seconds."""
+        found: dict[str, Condition] = {}
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def ask(peer: Peer) -> None:
+            async with turn, asyncio.timeout(_EACH_SECONDS):
+                found[peer.id] = await self._asked(peer)
+
+        peers = [peer for node in nodes if (peer := self._find(node)) is not None]
+        asking = [asyncio.ensure_future(ask(peer)) for peer in peers]
+        if asking:
+            self._voice.waits.begin(_WAIT, "the devices of the fleet that somebody wants to see", _WHOLE_SECONDS)
+            _, late = await asyncio.wait(asking, timeout=_WHOLE_SECONDS)
+            for one in late:
+                one.cancel()
+            outcomes = await asyncio.gather(*asking, return_exceptions=True)
+            self._voice.waits.end(_WAIT)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException) and not isinstance(outcome, _SILENT):
+                    raise outcome
+        return found
+
+    async def _asked(self, peer: Peer) -> Condition:
+        voice = self._voice
+        raw = voice.seal(peer.id, ROLL_CALL, b"")
+        voice.counters.wire_bytes += len(raw)
+        return _decoded(await voice.transport.deliver(peer, raw, min(voice.timeout, _EACH_SECONDS)))
+
+    def _health(self) -> Health:
+        if self._links and all(link.failures for link in self._links.values()):
+            return "apart"
+        return "behind" if self._fleets.newest > self._fleets.epoch else "well"
+
+
+_SILENT = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)
+
+
+def _decoded(raw: bytes) -> Condition:
+    """Raises MessageRefused for what is no answer."""
+    try:
+        if len(raw) > _LONGEST:
+            raise ValidationError(f"{len(raw)} bytes")
+        return json.decode(raw, type=Condition)
+    except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
+        raise MessageRefused("malformed", f"this is no answer to a roll call: {error}") from error

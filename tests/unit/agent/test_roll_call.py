@@ -1,0 +1,97 @@
+"""A device says how it is, and sees how others are: whatever they answer, and however long they take."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sottovoce
+from msgspec import json
+from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.roll_call import ROLL_CALL, Condition, RollCall
+from sottovoce.agent.waits import Waits
+from sottovoce.observe import Counters
+from sottovoce.transport import DeliveryFailed, Peer
+
+Said = bytes | Exception | None
+
+
+class Carrier:
+    """Peers that say what the test has them say; None: nothing, ever."""
+
+    def __init__(self, said: dict[str, Said]) -> None:
+        self.said = said
+        self.asked: list[tuple[str, bytes]] = []
+
+    async def deliver(self, peer: Peer, raw: bytes, timeout: float) -> bytes:  # noqa: ASYNC109 - as a transport has it
+        self.asked.append((peer.id, raw))
+        found = self.said[peer.id]
+        if found is None:
+            await asyncio.Event().wait()
+        if isinstance(found, Exception):
+            raise found
+        assert found is not None
+        return found
+
+
+def part(said: dict[str, Said] | None = None, epoch: int = 0, newest: int = 0) -> RollCall:
+    carrier: Any = Carrier(said or {})
+    fleets: Any = SimpleNamespace(epoch=epoch, newest=newest)
+    voice = Voice(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
+    made = RollCall(voice, fleets)
+    made.attend({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
+    return made
+
+
+def links(*failures: int) -> Any:
+    return {str(number): SimpleNamespace(failures=count) for number, count in enumerate(failures)}
+
+
+@pytest.mark.parametrize(
+    "failures, newest, health",
+    [((), 3, "well"), ((0, 5), 3, "well"), ((1, 5), 3, "apart"), ((0,), 4, "behind"), ((2,), 4, "apart")],
+)
+def test_a_device_says_how_it_is(failures: tuple[int, ...], newest: int, health: str) -> None:
+    made = part(epoch=3, newest=newest)
+    made.attend(links(*failures), lambda _: None)
+    assert json.decode(made.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health)
+
+
+async def test_who_says_nothing_or_no_sense_is_not_seen_and_keeps_nobody_else_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 0.05)
+    well = json.encode(Condition("0.1.0", 2, "well"))
+    later = json.encode({"release": "9.9", "epoch": 2, "health": "drowsy", "mood": "blue"})
+    said: dict[str, Said] = {
+        "well": well,
+        "later": later,
+        "silent": None,
+        "refuses": DeliveryFailed("refused", "of an older release"),
+        "rubbish": b"\xff\x00",
+        "negative": b'{"release":"1","epoch":-1,"health":"well"}',
+        "deep": b"[" * 900,
+        "long": b" " * 2000 + well,
+        "wordy": json.encode(Condition("x" * 100, 0, "well")),
+    }
+    made = part(said)
+    found = await made.of([*said, "nowhere"])
+    assert found == {"well": Condition("0.1.0", 2, "well"), "later": Condition("9.9", 2, "drowsy")}
+    carrier: Any = made._voice.transport
+    assert sorted(node for node, _ in carrier.asked) == sorted(said)
+    assert all(raw == ROLL_CALL.encode() for _, raw in carrier.asked)
+    assert made._voice.waits.document() == []
+
+
+async def test_a_large_fleet_that_is_gone_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.agent.roll_call._WHOLE_SECONDS", 0.1)
+    said: dict[str, Said] = dict.fromkeys(map(str, range(300)))
+    made = part(said)
+    assert await made.of(said) == {}
+    carrier: Any = made._voice.transport
+    assert len(carrier.asked) == 64, "so many at once, and no more"
+
+
+async def test_a_defect_is_not_taken_for_silence() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await part({"a": ZeroDivisionError()}).of(["a"])
