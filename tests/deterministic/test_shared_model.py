@@ -65,7 +65,7 @@ def sharing(
 
 def drawn(device: Device) -> list[Records]:
     """The records of each of its blocks."""
-    held = numbered(some(int(device.id[-2:])), device.vault._room.ledger.numbers.key)
+    held = numbered(some(int(device.id[-2:])), device.vault._room.ledger)
     assert held.units is not None
     blocks = np.searchsorted(blocks_of(TURNS), held.units, side="right") - 1
     return [held.at(np.flatnonzero(blocks == block)) for block in range(TURNS)]

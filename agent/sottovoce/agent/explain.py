@@ -11,8 +11,7 @@ from sottovoce.agent.stated import stated
 from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import Budget, Spending, read_policy
-from sottovoce.vault.periods import LEAST_DAYS, Renews
+from sottovoce.vault import LEAST_DAYS, Budget, Renews, Spending, read_policy
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.records import RecordTerms
 

@@ -18,11 +18,13 @@ from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
+from sottovoce.vault.periods import LEAST_DAYS, Renews
 from sottovoce.vault.policy import Policy, read_policy
 from sottovoce.vault.rooms.terms import Terms
 from sottovoce.vault.vault import Vault
 
 __all__ = [
+    "LEAST_DAYS",
     "Budget",
     "Followed",
     "Head",
@@ -33,6 +35,7 @@ __all__ = [
     "OperatingSystemNoise",
     "PeriodSpending",
     "Policy",
+    "Renews",
     "Scaling",
     "SeededNoise",
     "Spending",

@@ -21,7 +21,7 @@ _APPLICATION_ID = 0x50FF0CE1
 _SCHEMA_VERSION = 6
 _VERSION_0_1 = 3  # which numbered records by their place
 KEY_BYTES = 32
-_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "task", "period", "charge", "release")
+_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "task", "period", "numbering", "charge", "release")
 _OLD_TABLES = """
 CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
                      neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
@@ -42,9 +42,10 @@ CREATE TABLE task (epoch INTEGER PRIMARY KEY, epsilon REAL, delta REAL NOT NULL,
                    neighbouring TEXT NOT NULL, document BLOB NOT NULL) STRICT;
 ALTER TABLE charge ADD COLUMN stamp TEXT NOT NULL DEFAULT '';
 """
-_PERIOD_TABLES = """
+_LASTING_TABLES = """
 ALTER TABLE task ADD COLUMN period INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE period (number INTEGER PRIMARY KEY, opened REAL NOT NULL) STRICT;
+CREATE TABLE numbering (number INTEGER PRIMARY KEY, kind TEXT NOT NULL) STRICT;
 CREATE TABLE lived (number INTEGER PRIMARY KEY, seconds REAL NOT NULL) STRICT;
 """
 _TRIGGERS = "".join(
@@ -53,8 +54,8 @@ _TRIGGERS = "".join(
     for table in _TABLES
     for verb in ("UPDATE", "DELETE")
 )
-_STEPS = {3: _NEW_TABLES, 4: _TASK_TABLES, 5: _PERIOD_TABLES}  # from the schema of this number to the next
-_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TASK_TABLES + _PERIOD_TABLES + _TRIGGERS
+_STEPS = {3: _NEW_TABLES, 4: _TASK_TABLES, 5: _LASTING_TABLES}  # from the schema of this number to the next
+_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TASK_TABLES + _LASTING_TABLES + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 

@@ -11,6 +11,9 @@ starts, and nobody else's number changes. An edited record is another one.
   number is its place in the file of the start that first met it, behind the numbers of earlier such files; k equal
   records are k. Only a file with more records than any before it gives numbers: how many there are then follows from
   public sizes, and one record's number from no other record. Who comes in the place of another is not used.
+
+A ledger numbers in one of the two ways. In the other nobody could say which record has paid what: after a learner that
+numbers otherwise it has to be told by a task of the fleet's, from which on each record is taken for the dearest.
 """
 
 from collections import Counter
@@ -27,8 +30,14 @@ SPACE = 2**32
 """Numbers under add-remove. Records that share one by chance, one pair in 2³², pay for each other."""
 
 
-def numbered(records: Records, key: bytes) -> Records:
-    """The records with their hashes under a ledger's key for numbers."""
+def numbered(records: Records, ledger: Ledger) -> Records:
+    """The records with their hashes under the ledger's key for numbers.
+
+    Raises:
+        PrivacyError: the ledger's charges number them otherwise.
+    """
+    ledger.numbers.use("hashed", ledger.mandate)
+    key = ledger.numbers.key
     hashes = (blake2b(row, digest_size=4, key=key).digest() for row in _identities(records))
     units = np.fromiter((int.from_bytes(of, "big") for of in hashes), dtype=np.int64, count=len(records))
     return replace(records, units=units)
@@ -39,7 +48,9 @@ def enrolled(records: Records, ledger: Ledger) -> Records:
 
     Raises:
         LedgerError: new numbers could not be kept.
+        PrivacyError: the ledger's charges number them otherwise.
     """
+    ledger.numbers.use("enrolled", ledger.mandate)
     numbers = ledger.numbers.enrol(_told_apart(_identities(records), ledger.numbers.key))
     return replace(records, units=np.array(numbers, dtype=np.int64))
 

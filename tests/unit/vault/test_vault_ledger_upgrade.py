@@ -80,8 +80,8 @@ def test_a_ledger_without_tasks_gets_them_and_says_what_it_said(tmp_path: Path) 
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(
-            "DROP TABLE period; DROP TABLE lived; DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; "
-            "PRAGMA user_version = 4;"
+            "DROP TABLE period; DROP TABLE lived; DROP TABLE numbering; DROP TABLE task; "
+            "ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;"
         )
     with pytest.raises(LedgerError, match=r"of an earlier version .* the device's next start upgrades it"):
         Ledger.read(path)

@@ -11,12 +11,13 @@ from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, identified
 from sottovoce.door import Query, Refused, Release
-from sottovoce.errors import InternalError
+from sottovoce.errors import InternalError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 from sottovoce.vault.account import account_of
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
+from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.numbering import SPACE, blocks_of, enrolled, numbered
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.records import RecordTerms
@@ -33,7 +34,7 @@ def some(count: int, seed: int = 0) -> Records:
 def numbers(records: Records, ledger: Ledger) -> dict[bytes, int]:
     """The number of each record, by its features."""
     hashed = ledger.budget.neighbouring == "add-remove"
-    units = (numbered(records, ledger.numbers.key) if hashed else enrolled(records, ledger)).units
+    units = (numbered(records, ledger) if hashed else enrolled(records, ledger)).units
     assert units is not None
     return {row.tobytes(): int(unit) for row, unit in zip(records.features, units, strict=True)}
 
@@ -78,16 +79,14 @@ def test_an_edited_record_is_another_one_and_returns_to_its_number(path: Path) -
 
 def test_a_later_transform_changes_no_number(path: Path) -> None:
     ledger, raw = opened(path), some(12)
-    as_it_was = [
-        numbered(records_of(raw, name, None), ledger.numbers.key).units for name in ("none", "centred-unit", "unit")
-    ]
+    as_it_was = [numbered(records_of(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")]
     assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
     ledger.close()
 
 
 def test_equal_records_share_a_number_or_are_told_apart() -> None:
     twins = joined(some(2), some(2))
-    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE).numbers.key).units
+    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE)).units
     assert hashed is not None
     assert hashed[:2].tolist() == hashed[2:].tolist()
     counted = enrolled(twins, Ledger.in_memory("meter-17", REPLACE_ONE)).units
@@ -123,7 +122,7 @@ def test_numbers_follow_from_the_ledgers_own_key(tmp_path: Path) -> None:
 def test_a_record_is_in_each_block_as_often_as_in_another() -> None:
     """Over ledgers' keys: within 6 standard deviations in every block."""
     held, edges = some(4000), blocks_of(7)
-    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE).numbers.key).units
+    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE)).units
     assert units is not None
     assert 0 <= units.min() <= units.max() < SPACE
     counts = np.histogram(units, bins=edges)[0]
@@ -266,3 +265,47 @@ def test_the_record_of_a_number_may_be_gone_and_others_follow() -> None:
     enrolled(held, ledger)
     assert published(held.at(np.array([0, 2, 3]))) == [None, "gone", None, None, "record"]
     assert published(held) == [None, None, None, None, "record"]
+
+
+def learners(records: Records, ledger: Ledger, *order: str) -> None:
+    """One learner after another at the same ledger, by hand, each as long as it is answered."""
+    terms = {
+        "golf": RecordTerms("golf", scheme("laplace", FEATURES, 2, 1.0), "public"),
+        "blocks": GradientTerms("without-replacement", 2, 1.0, sampling="blocks", batch=10, of=40),
+    }
+    for name in order:
+        kernel = Softmax(FEATURES, 2)
+        vault = build(records=records, kernel=kernel, terms=terms[name], ledger=ledger, noise=OperatingSystemNoise())
+        kind, point = ("record", np.zeros(0)) if name == "golf" else ("gradient", np.zeros(kernel.size))
+        for slot in range(8):
+            vault.answer(Query(terms[name].learner, kind, slot, point))
+
+
+@pytest.mark.parametrize("before, then", [("golf", "blocks"), ("blocks", "golf")])
+def test_no_learner_follows_one_that_numbers_records_otherwise(tmp_path: Path, before: str, then: str) -> None:
+    """Or the budget of each record would be spent twice, under two numbers."""
+    path = tmp_path / "ledger.db"
+    Ledger.create(path, "meter-17", REPLACE_ONE)
+    ledger = opened(path)
+    learners(some(40), ledger, before)
+    spent = ledger.spending()
+    assert spent.charges > 0
+    with pytest.raises(PrivacyError, match=r"put learner\.name back, or let the fleet sign a task"):
+        learners(some(40), ledger, then)
+    assert ledger.spending() == spent
+    learners(some(40), ledger, before)
+    ledger.close()
+    again = opened(path)
+    with pytest.raises(PrivacyError, match="numbers them otherwise"):
+        learners(some(40), again, then)
+    again.take_up(Mandate(1, REPLACE_ONE))
+    learners(some(40), again, then)
+    assert again.spending().epsilon <= 1.0, "each is taken for the dearest, and all have paid"
+
+
+def test_a_learner_that_has_charged_nothing_is_followed_by_any() -> None:
+    ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
+    for number in (enrolled, numbered, enrolled):
+        number(some(40), ledger)
+    learners(some(40), ledger, "golf")
+    assert ledger.spending().charges == 8

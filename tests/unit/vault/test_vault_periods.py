@@ -186,7 +186,8 @@ def test_a_ledger_of_the_schema_before_counts_as_the_first_period(tmp_path: Path
     ledger.close()
     with closing(connect(path, "rw")) as older:
         older.executescript(
-            "DROP TABLE period; DROP TABLE lived; ALTER TABLE task DROP COLUMN period; PRAGMA user_version = 5;"
+            "DROP TABLE period; DROP TABLE lived; DROP TABLE numbering; ALTER TABLE task DROP COLUMN period; "
+            "PRAGMA user_version = 5;"
         )
     again = Ledger.open(path, OWNER, LIFE)
     again.periods.count("year", lambda: 0.0)

@@ -54,7 +54,7 @@ class GradientTerms:
         statement = guarantee(budget, mechanism, self.clip, self.sampling)
         held = unit_records(records, budget.unit)
         if self.sampling == "blocks":
-            held = numbered(held, ledger.numbers.key)
+            held = numbered(held, ledger)
         return Room(held, program, ledger, noise, statement, self.lifetime(program, budget))
 
     def lifetime(self, program: GradientSum, budget: Budget) -> dict[Event, int]:
