@@ -269,8 +269,8 @@ def test_the_record_of_a_number_may_be_gone_and_others_follow() -> None:
 
 def learners(records: Records, ledger: Ledger, *order: str) -> None:
     """One learner after another at the same ledger, by hand, each as long as it is answered."""
-    terms = {
-        "golf": RecordTerms("golf", scheme("laplace", FEATURES, 2, 1.0), "public"),
+    terms: dict[str, RecordTerms | GradientTerms] = {
+        "golf": RecordTerms("golf", scheme("laplace", FEATURES, 2, 1.0), "declared"),
         "blocks": GradientTerms("without-replacement", 2, 1.0, sampling="blocks", batch=10, of=40),
     }
     for name in order:
