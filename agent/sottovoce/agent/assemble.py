@@ -131,6 +131,7 @@ def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Varia
     voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
     revocations = RevocationGossip(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
     fleets = FleetTasks(trust=trust, state=config.agent.state, voice=voice, epoch=epoch, take_up=opened.take_up)
+    tasks = Tasks(task, voice, fleets)
     return Agent(
         config=config,
         trust=trust,
@@ -145,8 +146,8 @@ def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Varia
         revocations=revocations,
         renewal=_renewal(config, trust, revocations, fleets, waits),
         quota=quota,
-        tasks=Tasks(task, voice, fleets),
-        roll_call=RollCall(voice, fleets),
+        tasks=tasks,
+        roll_call=RollCall(voice, tasks),
         book=book,
         peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,

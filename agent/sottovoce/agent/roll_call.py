@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from msgspec import DecodeError, Meta, Struct, ValidationError, json
 
 import sottovoce
-from sottovoce.agent.fleet_tasks import FleetTasks
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.link import Link
+from sottovoce.agent.tasks import Tasks
 from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed, Peer
 
@@ -32,11 +32,13 @@ class Condition(Struct, frozen=True):
         release: of its program.
         epoch: of the fleet's task that it works on; 0 for none.
         health: one word.
+        task: digest of the task that it has, in hexadecimal digits.
     """
 
     release: _Word
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
     health: _Word
+    task: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class RollCall:
@@ -44,11 +46,11 @@ class RollCall:
 
     Args:
         voice: how to reach others.
-        fleets: which task of the fleet's it works on.
+        tasks: which task it has.
     """
 
-    def __init__(self, voice: Voice, fleets: FleetTasks) -> None:
-        self._voice, self._fleets = voice, fleets
+    def __init__(self, voice: Voice, tasks: Tasks) -> None:
+        self._voice, self._tasks = voice, tasks
         self._links: Mapping[str, Link] = {}
         self._find: Callable[[str], Peer | None] = lambda _: None
 
@@ -58,7 +60,8 @@ class RollCall:
 
     def own(self) -> Condition:
         """How this device is."""
-        return Condition(sottovoce.__version__, self._fleets.epoch, self._health())
+        own, epoch = self._tasks.own, self._tasks.fleets.epoch
+        return Condition(sottovoce.__version__, epoch, self._health(), own.digest.hex())
 
     def answer(self) -> bytes:
         """The same for a device of the fleet that asks."""
@@ -98,7 +101,7 @@ class RollCall:
     def _health(self) -> Health:
         if self._links and all(link.failures for link in self._links.values()):
             return "apart"
-        return "behind" if self._fleets.newest > self._fleets.epoch else "well"
+        return "behind" if self._tasks.fleets.newest > self._tasks.fleets.epoch else "well"
 
 
 _SILENT = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)

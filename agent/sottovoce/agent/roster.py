@@ -43,7 +43,9 @@ async def roster(agent: Listing) -> dict[str, Any]:
     asked = [device["id"] for device in listed[1:] if not (device["leaving"] or device["revoked"])]
     said = {mine.node_id: agent.roll_call.own(), **await agent.roll_call.of(asked)}
     for device in listed:
-        device.update(_of(said.get(device["id"])))
+        if (condition := said.get(device["id"])) is not None:
+            device["same_task"] = condition.task == agent.tasks.own.digest.hex()
+        device.update(_of(condition))
     return {
         "schema": SCHEMA,
         "fleet": mine.fleet,

@@ -13,6 +13,8 @@ from sottovoce.agent.waits import Waits
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Peer
 
+DIGEST = bytes(range(32))
+TASK = DIGEST.hex()
 Said = bytes | Exception | None
 
 
@@ -36,9 +38,9 @@ class Carrier:
 
 def part(said: dict[str, Said] | None = None, epoch: int = 0, newest: int = 0) -> RollCall:
     carrier: Any = Carrier(said or {})
-    fleets: Any = SimpleNamespace(epoch=epoch, newest=newest)
+    tasks: Any = SimpleNamespace(fleets=SimpleNamespace(epoch=epoch, newest=newest), own=SimpleNamespace(digest=DIGEST))
     voice = Voice(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
-    made = RollCall(voice, fleets)
+    made = RollCall(voice, tasks)
     made.attend({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
     return made
 
@@ -54,29 +56,30 @@ def links(*failures: int) -> Any:
 def test_a_device_says_how_it_is(failures: tuple[int, ...], newest: int, health: str) -> None:
     made = part(epoch=3, newest=newest)
     made.attend(links(*failures), lambda _: None)
-    assert json.decode(made.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health)
+    assert json.decode(made.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health, TASK)
 
 
 async def test_who_says_nothing_or_no_sense_is_not_seen_and_keeps_nobody_else_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 0.05)
-    well = json.encode(Condition("0.1.0", 2, "well"))
-    later = json.encode({"release": "9.9", "epoch": 2, "health": "drowsy", "mood": "blue"})
+    well = json.encode(Condition("0.1.0", 2, "well", TASK))
+    later = json.encode({"release": "9.9", "epoch": 2, "health": "drowsy", "mood": "blue", "task": TASK})
     said: dict[str, Said] = {
         "well": well,
         "later": later,
         "silent": None,
         "refuses": DeliveryFailed("refused", "of an older release"),
         "rubbish": b"\xff\x00",
-        "negative": b'{"release":"1","epoch":-1,"health":"well"}',
+        "negative": json.encode({"release": "1", "epoch": -1, "health": "well", "task": TASK}),
+        "taskless": json.encode({"release": "1", "epoch": 1, "health": "well"}),
         "deep": b"[" * 900,
         "long": b" " * 2000 + well,
-        "wordy": json.encode(Condition("x" * 100, 0, "well")),
+        "wordy": json.encode(Condition("x" * 100, 0, "well", TASK)),
     }
     made = part(said)
     found = await made.of([*said, "nowhere"])
-    assert found == {"well": Condition("0.1.0", 2, "well"), "later": Condition("9.9", 2, "drowsy")}
+    assert found == {"well": Condition("0.1.0", 2, "well", TASK), "later": Condition("9.9", 2, "drowsy", TASK)}
     carrier: Any = made._voice.transport
     assert sorted(node for node, _ in carrier.asked) == sorted(said)
     assert all(raw == ROLL_CALL.encode() for _, raw in carrier.asked)
