@@ -2,18 +2,24 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.home.sources import sources
 from sottovoce.agent.sqlite_store import SqliteStore
+from sottovoce.agent.taking_up import TakingUp, in_force
 from sottovoce.agent.vault_here import LEDGER, vault_here
 from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
 from sottovoce.days import DAY, last_day_over
+from sottovoce.identity.authority import Authority
+from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, Vault
+from sottovoce.vault.ledger_file import connect
 from sottovoce_lab.simulate.device import Device
 
 from tests.unit.learners.support import Stamp
@@ -83,20 +89,25 @@ class Home:
         self._wall = wall
         self._noise = SeededNoise(seed)
         self.config = configured(directory, first, epsilon)
-        self._family = family_of(self.config)
-        learner, self._codec = self._family.learner(name, Stamp(), ())
         Ledger.create(directory / LEDGER, name, budget_of(self.config))
+        self._name = name
         self.skew, self.up = 0.0, False
         self._windows: WindowStore
         self._meter: Meter
         self.open_feed()
-        vault, store = self._opened(name, learner)
-        self.device = Device(name, learner, store, vault)
+        self.device = Device(name, *self._opened())
 
-    def _opened(self, name: str, learner: object) -> tuple[Vault, SqliteStore]:
-        ledger = Ledger.open(self._directory / LEDGER, name, budget_of(self.config))
-        vault = vault_here(self.config, self._family, ledger, clock=lambda: self.now, noise=self._noise)
-        return vault, SqliteStore(self._directory, learner, self._codec, vault.spending().releases)  # type: ignore[arg-type]
+    def _opened(self) -> tuple[Learner[Any], SqliteStore, Vault]:
+        """What its agent begins with: the learner of the task that it has taken up, its state, and the vault."""
+        ledger = self._ledger()
+        config, epoch = in_force(self.config, ledger), 0 if ledger.mandate is None else ledger.mandate.epoch
+        family = family_of(config)
+        learner, codec = family.learner(self._name, Stamp(), ())
+        vault = vault_here(config, family, ledger, clock=lambda: self.now, noise=self._noise)
+        return learner, SqliteStore(self._directory, learner, codec, vault.spending().present.releases, epoch), vault
+
+    def _ledger(self) -> Ledger:
+        return Ledger.open(self._directory / LEDGER, self._name, budget_of(self.config))
 
     @property
     def now(self) -> float:
@@ -126,7 +137,20 @@ class Home:
     def start(self) -> None:
         """Power is back."""
         self.open_feed()
-        self.device.vault, self.device.store = self._opened(self.device.id, self.device.learner)
+        self.device.learner, self.device.store, self.device.vault = self._opened()
+
+    def take_up(self, document: bytes, authority: Authority) -> None:
+        """A task of the fleet's, while it is down."""
+        with closing(self._ledger()) as ledger:
+            TakingUp(self.config, ledger, self._directory, lambda: authority, lambda: self.now)(document)
+
+    def of_the_version_before(self) -> None:
+        """While it is down, its ledger becomes what the program wrote before it knew of periods and numberings."""
+        with closing(connect(self._directory / LEDGER, "rw")) as ledger:
+            ledger.executescript(
+                "DROP TABLE period; DROP TABLE lived; DROP TABLE numbering; ALTER TABLE task DROP COLUMN period; "
+                "PRAGMA user_version = 5;"
+            )
 
     def listen(self, begin: int, end: int) -> None:
         """The meter says what it counts when these half hours begin, of all since the first day; its feed keeps it."""

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,10 @@ from sottovoce.accounting.units import Units
 from sottovoce.agent.vault_here import LEDGER
 from sottovoce.data.forecast import forecast_dataset, told
 from sottovoce.days import DAY, NOT_BEFORE
+from sottovoce.identity import create_fleet
+from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Ledger
+from sottovoce.vault.account import account_of, audited
 from sottovoce_lab.simulate.faults import Faults
 from sottovoce_lab.simulate.simulation import Simulation
 
@@ -37,6 +41,8 @@ class Plan:
         cuts: power cuts that a home has in a year, on average; each is over within four hours.
         away: homes without power for two weeks.
         late: homes that join after a third of it.
+        task: day on which the fleet changes to another task, which it has signed; None for never.
+        upgrade: day from which on all homes have a new version of the program; None for never.
         wrong_clocks: homes whose clock is wrong for a day in the middle: every other one behind by 400 days, or ahead.
         seed: of everything random.
     """
@@ -46,6 +52,8 @@ class Plan:
     cuts: float = 6.0
     away: int = 5
     late: int = 2
+    task: int | None = 135
+    upgrade: int | None = 220
     wrong_clocks: int = 2
     seed: int = 0
 
@@ -119,11 +127,16 @@ class Year:
         names = [home.device.id for home in self._homes]
         for home in self._homes:
             home.device.peers = tuple(name for name in names if name != home.device.id)
-        self._simulation = Simulation(
-            [home.device for home in self._homes], faults=Faults(loss=0.05, delay=1.0), period=PERIOD, seed=plan.seed
-        )
+        self._begin(BEFORE * DAY)
+        self._fleet = create_fleet(directory / "fleet", "year")
         self._heard = [0] * len(self._homes)
         self._outcome = Outcome()
+
+    def _begin(self, at: float) -> None:
+        """Agents for another task, at so many seconds of the year: what was on the way is lost."""
+        self._began, devices = at, [home.device for home in self._homes]
+        faults, seed = Faults(loss=0.05, delay=1.0), self._plan.seed
+        self._simulation = Simulation(devices, faults=faults, period=PERIOD, seed=seed)
 
     def run(self) -> Outcome:
         """All of it."""
@@ -148,6 +161,10 @@ class Year:
             if day == min(left + 14, self._plan.days - 2):
                 for home in away:
                     self._back(home)
+            if day == self._plan.task:
+                self._change(day)
+            if day == self._plan.upgrade:
+                self._upgrade()
             for i, home in enumerate(wrong):
                 home.skew = (-1) ** (i + 1) * 400.0 * DAY if day == mistaken else 0.0
             self._day(day)
@@ -176,7 +193,7 @@ class Year:
     def _pass(self, until: float) -> None:
         """Let time pass, in seconds of the year."""
         self._now = until
-        self._simulation.run_until(until - BEFORE * DAY)
+        self._simulation.run_until(until - self._began)
 
     def _tell(self) -> None:
         """As a day watch does: what is over, by each home's own clock."""
@@ -196,6 +213,49 @@ class Year:
     def _cut(self, home: Home) -> None:
         self._simulation.kill(home.device.id)
         home.close()
+
+    def _change(self, day: int) -> None:
+        """The fleet's key has signed another task: a lower clip. Who is off takes it up when it is back."""
+        learner, data = {"name": "clipd2p", "model": "ridge", "clip": 0.4}, self._homes[0].config.data
+        tables: dict[str, dict[str, Any]] = {
+            "task": {"name": "a lower clip"},
+            "data": {
+                "features": data.features,
+                "classes": data.classes,
+                "transform": data.transform,
+                "expected_records": data.expected_records,
+                "windows": list(data.windows or ()),
+            },
+            "learner": learner,
+            "privacy": {"epsilon": self._plan.epsilon, "unit": "window"},
+        }
+        task = SignedTask(fleet="year", epoch=1, issued=FIRST * DAY, begins=(FIRST + day) * DAY, tables=tables)
+        signed, up = task.signed(self._fleet.sign).encoded, self._stopped()
+        for home in self._homes:  # who is off learns of it when it is back, and does nothing before
+            home.take_up(signed, self._fleet.authority)
+            home.start()
+        self._outcome.messages += self._simulation.traffic.messages
+        self._begin(self._now)
+        for home in self._homes:
+            if home in up:
+                self._simulation.restart(home.device.id)
+            else:
+                home.close()
+        self._tell()
+
+    def _upgrade(self) -> None:
+        """All stop, with files of the version before, and begin again with this one."""
+        for home in self._stopped():
+            home.of_the_version_before()
+            self._back(home)
+
+    def _stopped(self) -> list[Home]:
+        """Those that had power; what was on the way has come, or is lost."""
+        up = [home for home in self._homes if home.up]
+        for home in up:
+            self._cut(home)
+        self._pass(self._now + 60.0)
+        return up
 
     def _back(self, home: Home) -> None:
         home.start()
@@ -227,14 +287,14 @@ class Year:
 
     def _ended(self) -> Outcome:
         outcome, last = self._outcome, FIRST + self._plan.days - 1
-        outcome.messages = self._simulation.traffic.messages
+        outcome.messages += self._simulation.traffic.messages
         jumped = {home.device.id for home in self._homes[self._plan.away :][1 : self._plan.wrong_clocks : 2]}
         for home in self._homes:
             name = home.device.id
             core = home.device.core
             assert core is not None
             outcome.steps.append(core.state.step)
-            releases = home.device.vault.spending().releases
+            releases = home.device.vault.spending().present.releases
             if releases != core.state.step:
                 outcome.wrong.append(f"{name}: its state says {core.state.step} steps, its ledger {releases} releases")
             outcome.bytes.append(home.size())
@@ -242,6 +302,7 @@ class Year:
             ledger = Ledger.read(self._directory / name / LEDGER)
             spent = [ledger.spent(Units(((day, day),))) for day in range(FIRST, last + 1)]
             ahead = ledger.spent(Units(((last, last + 3000),)))
+            audited(account_of(ledger))
             ledger.close()
             outcome.spent.append(max(spent))
             if max(spent) > self._plan.epsilon:

@@ -14,7 +14,7 @@ DAYS = 40
 @pytest.mark.timeout(200)
 def test_homes_learn_for_as_long_as_their_meters_go_on(tmp_path: Path) -> None:
     wh = half_hours(7, DAYS, 3).astype(np.int64)
-    plan = Plan(days=DAYS, cuts=40.0, away=1, late=1, wrong_clocks=2)
+    plan = Plan(days=DAYS, cuts=40.0, away=1, late=1, task=None, upgrade=None, wrong_clocks=2)
     outcome = Year(wh, tmp_path, plan).run()
     assert outcome.wrong == []
     assert outcome.cuts > 0
@@ -24,8 +24,19 @@ def test_homes_learn_for_as_long_as_their_meters_go_on(tmp_path: Path) -> None:
     assert outcome.months[0].mean("fleet") < outcome.months[0].mean("persistence")
 
 
+@pytest.mark.timeout(200)
+def test_a_task_and_an_upgrade_in_the_middle_of_a_year_lose_no_day_and_charge_none_twice(tmp_path: Path) -> None:
+    wh = half_hours(6, DAYS, 3).astype(np.int64)
+    plan = Plan(days=DAYS, cuts=40.0, away=1, late=1, task=24, upgrade=30, wrong_clocks=0)
+    outcome = Year(wh, tmp_path, plan).run()
+    assert outcome.wrong == []
+    assert set(outcome.steps[1:-1]) == {24 + DAYS - 24 - 2}, "the new task begins as any does, on the days of the old"
+    assert max(outcome.spent) <= plan.epsilon, "both tasks together"
+    assert outcome.months[0].mean("fleet") < outcome.months[0].mean("persistence")
+
+
 def test_a_year_says_what_did_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.vault.vault.Vault._over", lambda _, event: event)  # days that have not come pay
     wh = half_hours(3, 16, 3).astype(np.int64)
-    outcome = Year(wh, tmp_path, Plan(days=16, away=0, late=0, wrong_clocks=0)).run()
+    outcome = Year(wh, tmp_path, Plan(days=16, away=0, late=0, task=None, upgrade=None, wrong_clocks=0)).run()
     assert [words for words in outcome.wrong if "has not been over" in words]
