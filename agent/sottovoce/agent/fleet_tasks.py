@@ -148,6 +148,11 @@ class FleetTasks:
         """Epoch of the newest task known; 0 for none."""
         return 0 if self.held is None else self.held.epoch
 
+    @property
+    def behind(self) -> bool:
+        """Whether a newer task has begun than the one that is worked on."""
+        return self.held is not None and self.newest > self.epoch and self.held.begins <= time.time()
+
     def document(self) -> dict[str, Any]:
         """For `agent status`: the epoch that is worked on, and a newer task that is not, with the reason."""
         waiting = None

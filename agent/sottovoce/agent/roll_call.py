@@ -16,7 +16,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 ROLL_CALL = "roll-call/1"
 
 Health = Literal["well", "behind", "apart"]
-"""behind: it knows a newer task of the fleet's than it works on; apart: none of its peers takes what it sends."""
+"""behind: a newer task of the fleet's has begun than it works on; apart: none of its peers takes what it sends."""
 
 _WAIT = "roll-call"
 _WHOLE_SECONDS, _EACH_SECONDS = 8.0, 3.0
@@ -101,7 +101,7 @@ class RollCall:
     def _health(self) -> Health:
         if self._links and all(link.failures for link in self._links.values()):
             return "apart"
-        return "behind" if self._tasks.fleets.newest > self._tasks.fleets.epoch else "well"
+        return "behind" if self._tasks.fleets.behind else "well"
 
 
 _SILENT = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)

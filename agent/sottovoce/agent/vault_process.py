@@ -97,6 +97,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         try_graph(config)
         family = family_of(config)
         vault = vault_here(config, family, ledger, closed=closed)
+        stack.callback(vault.close)
         served = Served(
             vault,
             owner,

@@ -36,9 +36,9 @@ class Carrier:
         return found
 
 
-def part(said: dict[str, Said] | None = None, epoch: int = 0, newest: int = 0) -> RollCall:
+def part(said: dict[str, Said] | None = None, epoch: int = 0, *, behind: bool = False) -> RollCall:
     carrier: Any = Carrier(said or {})
-    tasks: Any = SimpleNamespace(fleets=SimpleNamespace(epoch=epoch, newest=newest), own=SimpleNamespace(digest=DIGEST))
+    tasks: Any = SimpleNamespace(fleets=SimpleNamespace(epoch=epoch, behind=behind), own=SimpleNamespace(digest=DIGEST))
     voice = Voice(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
     made = RollCall(voice, tasks)
     made.attend({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
@@ -50,11 +50,17 @@ def links(*failures: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    "failures, newest, health",
-    [((), 3, "well"), ((0, 5), 3, "well"), ((1, 5), 3, "apart"), ((0,), 4, "behind"), ((2,), 4, "apart")],
+    "failures, behind, health",
+    [
+        ((), False, "well"),
+        ((0, 5), False, "well"),
+        ((1, 5), False, "apart"),
+        ((0,), True, "behind"),
+        ((2,), True, "apart"),
+    ],
 )
-def test_a_device_says_how_it_is(failures: tuple[int, ...], newest: int, health: str) -> None:
-    made = part(epoch=3, newest=newest)
+def test_a_device_says_how_it_is(failures: tuple[int, ...], *, behind: bool, health: str) -> None:
+    made = part(epoch=3, behind=behind)
     made.attend(links(*failures), lambda _: None)
     assert json.decode(made.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health, TASK)
 

@@ -1,5 +1,6 @@
 """What the vault's process checks before a task of the fleet's is taken up: whoever asks may be anybody."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -279,3 +280,13 @@ def test_a_task_of_the_first_period_is_written_as_ever(fleet: Fleet, tmp_path: P
     later = bench.signed(period=3)
     assert read_task(later.encoded, "it") == later
     later.verify(fleet.authority)
+
+
+def test_a_vault_that_is_closed_counts_no_time_any_more(fleet: Fleet, tmp_path: Path) -> None:
+    bench = yearly(fleet, tmp_path)
+    bench.take_up(bench.signed(1, YEARLY))
+    before, vault = set(threading.enumerate()), bench.vault()
+    (counting,) = set(threading.enumerate()) - before
+    vault.close()
+    counting.join(60.0)
+    assert not counting.is_alive()
