@@ -10,7 +10,7 @@ import typer
 from sottovoce.errors import NetworkError
 
 _AT_ONCE = 64
-_PATIENCE_SECONDS = 15.0  # for the device that asks the others
+_PATIENCE_SECONDS = 30.0  # for the device that asks the others
 _HORIZON_PERIODS = 8  # after which nobody passes a record on
 _SAID = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")

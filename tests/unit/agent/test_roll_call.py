@@ -94,6 +94,7 @@ async def test_who_says_nothing_or_no_sense_is_not_seen_and_keeps_nobody_else_ba
 
 async def test_a_large_fleet_that_is_gone_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.agent.roll_call._WHOLE_SECONDS", 0.1)
+    monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 600.0)
     said: dict[str, Said] = dict.fromkeys(map(str, range(300)))
     made = part(said)
     assert await made.of(said) == {}
