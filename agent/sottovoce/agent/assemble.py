@@ -43,6 +43,7 @@ from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
 from sottovoce.identity.clock import ClockFloor
+from sottovoce.identity.identity import IDENTITY as IDENTITY
 from sottovoce.learners import Message
 from sottovoce.observe import Counters
 from sottovoce.task import Task
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from sottovoce.agent.record_book import RecordBook
 
 _log = logging.getLogger(__name__)
-IDENTITY = "identity"
 
 
 @dataclass(frozen=True, slots=True)

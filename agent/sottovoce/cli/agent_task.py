@@ -1,6 +1,5 @@
 """`sottovoce agent tasks` and `agent task`: what the fleet asks of this device, and what its owner says to that."""
 
-import contextlib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,8 +54,7 @@ def withdraw(epoch: Epoch, config: Config) -> None:
 
 
 def _say(epoch: int, path: Path, said: "Said") -> None:
-    from sottovoce.agent.consent import consent
-    from sottovoce.agent.control import ask
+    from sottovoce.agent.own_word import say
     from sottovoce.config import load
 
     settings = load(path)
@@ -64,20 +62,19 @@ def _say(epoch: int, path: Path, said: "Said") -> None:
     if task is None:
         known = " and ".join(f"epoch {one.epoch}" for one in _known(settings)) or "none"
         raise UsageError(f"this device knows no task of epoch {epoch} that could be {said}: it knows {known}")
-    consent(_directory(settings), task, said)
-    with contextlib.suppress(NetworkError):  # it looks by itself when it is at work again
-        ask(settings.agent.state, "look")
+    say(settings, task, said)
     typer.echo(f"epoch {epoch}: {said}")
 
 
 def _known(settings: "AgentConfig") -> "list[SignedTask]":
     """The fleet's newest task, and the one that was taken up, as far as this user may look."""
     from sottovoce.agent.assemble import LEDGER
+    from sottovoce.agent.own_word import newest_task, words_in
     from sottovoce.identity.signed_task import read_task
     from sottovoce.vault import Ledger
 
-    newest = _newest(settings)
-    ledger = Ledger.read(_directory(settings) / LEDGER)
+    newest = newest_task(settings)
+    ledger = Ledger.read(words_in(settings) / LEDGER)
     try:
         mandate = ledger.mandate
     finally:
@@ -87,22 +84,14 @@ def _known(settings: "AgentConfig") -> "list[SignedTask]":
     return list(found.values())
 
 
-def _newest(settings: "AgentConfig") -> "SignedTask | None":
-    from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.fleet_tasks import kept_task
-    from sottovoce.identity import load
-
-    state = settings.agent.state
-    return kept_task(state, load(state / IDENTITY, dated=False).authority)
-
-
 def _facts(path: Path) -> dict[str, Any]:
     from sottovoce.agent.consent import consent_in
     from sottovoce.agent.control import ask
+    from sottovoce.agent.own_word import newest_task, words_in
     from sottovoce.config import load
 
     settings = load(path)
-    task = _newest(settings)
+    task = newest_task(settings)
     try:
         at_work: dict[str, Any] = ask(settings.agent.state, "status")["task"]
     except NetworkError:
@@ -116,15 +105,10 @@ def _facts(path: Path) -> dict[str, Any]:
         "purpose": "" if task is None else task.purpose,
         "begins": None if task is None else _date(task.begins),
         "ends": None if task is None or task.ends is None else _date(task.ends),
-        "consent": None if task is None else consent_in(_directory(settings), task),
+        "consent": None if task is None else consent_in(words_in(settings), task),
         "because": waiting.get("because"),
         "task": {} if task is None else task.tables,
     }
-
-
-def _directory(settings: "AgentConfig") -> Path:
-    """Where the ledger is, and what the owner says."""
-    return settings.vault.directory or settings.agent.state
 
 
 def _date(seconds: int) -> str | None:

@@ -34,6 +34,9 @@ from sottovoce.identity.verification import (
 
 Mode = Literal["fleet-ca", "external", "pinned"]
 
+IDENTITY = "identity"
+"""The directory of these files, in a device's state directory."""
+
 DEVICE_KEY = "device.key"
 TLS_KEY = "tls.key"
 TLS_CERTIFICATE = "tls.pem"

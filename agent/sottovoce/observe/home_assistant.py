@@ -36,6 +36,22 @@ _COMPONENTS: dict[str, dict[str, Any]] = {
 KEYS = tuple(_COMPONENTS)
 """The keys of a state; None stands for what is not known."""
 
+TASK_KEYS = ("task", "takes_part")
+"""More of them, where the fleet's tasks are shown."""
+
+
+def take_part(epoch: int) -> str:
+    """What the switch says when it is turned on: of one task, since a newer one may have come meanwhile."""
+    return f"take part in {epoch}"
+
+
+def leave(epoch: int) -> str:
+    """The same when it is turned off."""
+    return f"leave {epoch}"
+
+
+_TASK = {"task": {"name": "Fleet task", "icon": "mdi:clipboard-text-outline", **_DIAGNOSTIC}}
+
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -70,18 +86,24 @@ class Topics:
         return f"sottovoce/home/{self.identifier}/state"
 
     @property
+    def switch(self) -> str:
+        """Where it says that the owner has switched."""
+        return f"sottovoce/home/{self.identifier}/take-part"
+
+    @property
     def device(self) -> str:
         """The device's id."""
         return f"sottovoce_{self.identifier}"
 
 
-def discovery(topics: Topics, name: str, expires: int) -> dict[str, Any]:
+def discovery(topics: Topics, name: str, expires: int, epoch: int | None = None) -> dict[str, Any]:
     """The device's description.
 
     Args:
         topics: of the device.
         name: as it is shown.
         expires: seconds after which a state is no longer believed.
+        epoch: of the fleet's newest task, 0 before any; None where tasks are not shown.
 
     Returns:
         the message, JSON-ready.
@@ -103,9 +125,26 @@ def discovery(topics: Topics, name: str, expires: int) -> dict[str, Any]:
                 "expire_after": expires,
                 **component,
             }
-            for key, component in _COMPONENTS.items()
-        },
+            for key, component in {**_COMPONENTS, **({} if epoch is None else _TASK)}.items()
+        }
+        | ({"takes_part": _switch(topics, epoch)} if epoch else {}),
         "state_topic": topics.state,
         "availability_topic": topics.availability,
         "qos": 1,
+    }
+
+
+def _switch(topics: Topics, epoch: int) -> dict[str, Any]:
+    return {
+        "platform": "switch",
+        "name": "Takes part in the fleet task",
+        "icon": "mdi:account-check",
+        "unique_id": f"{topics.device}_takes_part",
+        "value_template": "{{ value_json.takes_part }}",
+        "state_on": "ON",
+        "state_off": "OFF",
+        "command_topic": topics.switch,
+        "payload_on": take_part(epoch),
+        "payload_off": leave(epoch),
+        "entity_category": "config",
     }

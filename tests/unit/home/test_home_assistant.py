@@ -3,7 +3,7 @@
 import json
 import re
 
-from sottovoce.observe.home_assistant import KEYS, Topics, discovery
+from sottovoce.observe.home_assistant import KEYS, TASK_KEYS, Topics, discovery
 
 TOPICS = Topics("homeassistant", "0123456789ab")
 
@@ -27,6 +27,16 @@ def test_every_component_is_a_sensor_with_a_name_of_its_own() -> None:
         assert component["value_template"] == f"{{{{ value_json.{key} }}}}"
         assert component["expire_after"] == 180
         assert re.fullmatch(r"[a-zA-Z0-9_-]+", component["unique_id"])
+
+
+def test_the_fleet_s_task_has_a_switch_of_its_own() -> None:
+    assert "takes_part" not in discovery(TOPICS, "x", 180, 0)["components"], "there is no task yet"
+    components = discovery(TOPICS, "x", 180, 7)["components"]
+    assert tuple(components) == (*KEYS, *TASK_KEYS)
+    switch = components["takes_part"]
+    assert (switch["platform"], switch["command_topic"]) == ("switch", TOPICS.switch)
+    assert (switch["payload_on"], switch["payload_off"]) == ("take part in 7", "leave 7")
+    assert components["task"]["platform"] == "sensor"
 
 
 def test_the_prediction_is_an_energy_and_everything_else_diagnostic() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.agent.control import ask
 from sottovoce.agent.faults import Fault
@@ -12,7 +12,10 @@ from sottovoce.agent.home.broker import Session, Will
 from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
-from sottovoce.observe.home_assistant import KEYS, OFFLINE, ONLINE, Topics, discovery
+from sottovoce.observe.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery
+
+if TYPE_CHECKING:
+    from sottovoce.agent.home.taking_part import TakingPart
 
 _log = logging.getLogger(__name__)
 UNREACHABLE = "unreachable"
@@ -39,25 +42,30 @@ class Panel:
         self._state = config.agent.state
         self._readers = config.agent.readers_socket
         self._predictor = Predictor(config)
-        self._announce = asyncio.Event()
+        self._taking_part = _taking_part(config) if section.tasks else None
+        self._keys = KEYS if self._taking_part is None else (*KEYS, *TASK_KEYS)
+        self._announce, self._switched = asyncio.Event(), asyncio.Event()
         self._traffic: tuple[int, int] | None = None
         self._exchanged: str | None = None
         self._away = False
 
     @property
-    def birth_topic(self) -> str:
-        """Where Home Assistant says that it has started."""
-        return self._topics.birth
+    def filters(self) -> list[str]:
+        """Where Home Assistant says that it has started, or that the owner has switched."""
+        return [self._topics.birth] + ([] if self._taking_part is None else [self._topics.switch])
 
     @property
     def will(self) -> Will:
         """What the broker says when this device is gone."""
         return Will(self._topics.availability, OFFLINE)
 
-    def born(self, payload: bytes) -> None:
-        """Home Assistant says something of itself: after its start it wants to be told everything again."""
-        if payload == ONLINE.encode():
+    async def hear(self, topic: str, payload: bytes, *, retained: bool) -> None:
+        """Home Assistant has started, and wants to be told everything again; or the owner has switched, just now."""
+        if topic == self._topics.birth and payload == ONLINE.encode():
             self._announce.set()
+        if self._taking_part is not None and topic == self._topics.switch and not retained:
+            await asyncio.to_thread(self._taking_part.hear, payload)
+            self._switched.set()
 
     async def show(self, connection: Session, kept: asyncio.Event) -> None:
         """Announce the device, then say its state each period and whenever a window is kept.
@@ -70,16 +78,22 @@ class Panel:
             NetworkError: the connection has ended.
         """
         self._announce.set()
+        announced: int | None = None
         while True:
             if self._announce.is_set():
                 self._announce.clear()
-                config = json.dumps(discovery(self._topics, self._name, round(3 * self._period)))
+                announced = None if self._taking_part is None else self._taking_part.epoch
+                config = json.dumps(discovery(self._topics, self._name, round(3 * self._period), announced))
                 await connection.publish(self._topics.discovery, config, retain=True, confirmed=True)
                 await connection.publish(self._topics.availability, ONLINE, retain=True, confirmed=True)
             kept.clear()
+            self._switched.clear()
             state = json.dumps(await asyncio.to_thread(self.state))
+            if self._taking_part is not None and self._taking_part.epoch != announced:
+                self._announce.set()
+                continue
             await connection.publish(self._topics.state, state, retain=False, confirmed=False)
-            await _first(self._announce, kept, seconds=self._period)
+            await _first(self._announce, self._switched, kept, seconds=self._period)
 
     async def leave(self, connection: Session) -> None:
         """Say that the device is gone, if the connection still allows it; the will says it otherwise."""
@@ -98,13 +112,18 @@ class Panel:
             if not self._away:
                 _log.warning("waiting-for-agent reason=it does not answer next_attempt_s=%.0f", self._period)
             self._away = True
-            return {**dict.fromkeys(KEYS), "state": UNREACHABLE}
+            return {**dict.fromkeys(self._keys), "state": UNREACHABLE}
         self._away = False
         if "fault" in status:
             fault = Fault.told(status["fault"])
             problem = "ON" if fault.needs_a_person else "OFF"
             trouble = fault.words[:_MOST_LETTERS]
-            return {**dict.fromkeys(KEYS), "state": status["state"], "needs_a_person": problem, "trouble": trouble}
+            return {
+                **dict.fromkeys(self._keys),
+                "state": status["state"],
+                "needs_a_person": problem,
+                "trouble": trouble,
+            }
         traffic = status["traffic"]["messages"], status["traffic"]["received"]
         if self._traffic is not None and traffic != self._traffic:
             self._exchanged = datetime.now(UTC).isoformat(timespec="seconds")
@@ -120,7 +139,14 @@ class Panel:
             "last_exchange": self._exchanged,
             "certificate_expires": status["certificate_expires"],
             "prediction": self._predictor.predict(model),
+            **({} if self._taking_part is None else self._taking_part.state(status)),
         }
+
+
+def _taking_part(config: AgentConfig) -> "TakingPart":
+    from sottovoce.agent.home.taking_part import TakingPart  # memory that a feed without it has no use for
+
+    return TakingPart(config)
 
 
 async def _first(*events: asyncio.Event, seconds: float) -> None:

@@ -105,7 +105,7 @@ class _Home:
 
     @property
     def _filters(self) -> list[str]:
-        return self._listener.filters + ([] if self._panel is None else [self._panel.birth_topic])
+        return self._listener.filters + ([] if self._panel is None else self._panel.filters)
 
     @property
     def _will(self) -> Will | None:
@@ -130,8 +130,8 @@ class _Home:
 
     async def _listen(self, connection: Session) -> None:
         async for topic, payload, retained in connection.messages():
-            if self._panel is not None and topic == self._panel.birth_topic:
-                self._panel.born(payload)
+            if self._panel is not None and topic in self._panel.filters:
+                await self._panel.hear(topic, payload, retained=retained)
                 continue
             self._listener.receive(topic, payload, retained=retained)
             if self._listener.keep(idle=not connection.waiting):

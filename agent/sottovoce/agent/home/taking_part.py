@@ -1,0 +1,80 @@
+"""The fleet's newest task in Home Assistant: what it is, and a switch by which the owner takes part in it, or not."""
+
+import logging
+from typing import Any
+
+from sottovoce.agent.consent import consent_in
+from sottovoce.agent.own_word import newest_task, say, words_in
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError, SottovoceError
+from sottovoce.identity.signed_task import SignedTask
+from sottovoce.observe.home_assistant import leave, take_part
+
+_log = logging.getLogger(__name__)
+_MOST_LETTERS = 255  # of a state of Home Assistant
+_NONE = SignedTask(fleet="-", epoch=1, issued=0, tables={})
+
+
+class TakingPart:
+    """Of one device. Every method reads or writes files: call it beside the event loop.
+
+    Args:
+        config: the whole file.
+
+    Attributes:
+        epoch: of the newest task that was shown; 0 before any.
+
+    Raises:
+        ConfigError: this user may not read what the owner is asked.
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._at_work = self.epoch = 0
+        self._failed = False
+        try:
+            newest_task(config)
+            consent_in(words_in(config), _NONE)
+        except SottovoceError as error:
+            raise ConfigError(
+                f"feed.home_assistant.tasks: {error}; let the feed run as the agent's user, or leave this out"
+            ) from error
+
+    def state(self, status: dict[str, Any]) -> dict[str, Any]:
+        """The newest task, whether its owner takes part, and what is in the way; None for what is not known.
+
+        Args:
+            status: of the agent.
+        """
+        try:
+            task = newest_task(self._config)
+            said = None if task is None else consent_in(words_in(self._config), task)
+        except SottovoceError as error:
+            if not self._failed:
+                _log.warning("task-not-shown %s", error)
+            self._failed = True
+            return {"task": None, "takes_part": None}
+        self._failed = False
+        if task is None:
+            return {"task": "none", "takes_part": None}
+        self.epoch, self._at_work = task.epoch, status["task"]["epoch"]
+        waits = (status["task"]["next"] or {}).get("because")
+        name = f"{task.epoch}: {task.tables.get('task', {}).get('name', '')}"
+        takes = said == "approved" or (said is None and self._at_work == task.epoch)
+        return {
+            "task": (f"{name} ({waits})" if waits else name)[:_MOST_LETTERS],
+            "takes_part": "ON" if takes else "OFF",
+        }
+
+    def hear(self, payload: bytes) -> None:
+        """The owner has switched: to the task that the switch was shown for, and no other."""
+        try:
+            task = newest_task(self._config)
+            if task is None or payload not in (take_part(task.epoch).encode(), leave(task.epoch).encode()):
+                _log.warning("switch-not-heard it is of no task that is the newest")
+            elif payload == take_part(task.epoch).encode():
+                say(self._config, task, "approved")
+            else:
+                say(self._config, task, "withdrawn" if self._at_work == task.epoch else "refused")
+        except SottovoceError as error:
+            _log.warning("switch-not-heard %s", error)

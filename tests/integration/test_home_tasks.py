@@ -1,0 +1,106 @@
+"""The owner takes part in the fleet's task by a switch in Home Assistant."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.identity import open_fleet
+
+from tests.integration.test_fleet_tasks import CLIPD2P, GOLF, LIFE, RELATION, at, authority, propose, waits
+from tests.support.devices import Device, new_device
+from tests.support.home import Bystander, FeedProcess
+from tests.support.mosquitto import Broker
+from tests.support.processes import running
+from tests.support.waiting import until
+
+__all__ = ["authority"]
+
+
+@pytest.fixture
+def device(authority: Path, tmp_path: Path) -> Device:
+    (tmp_path / "policy.toml").write_text('approve = "ask"\n')
+    return new_device(open_fleet(authority), tmp_path / "a", epsilon=LIFE, neighbouring="replace-one")
+
+
+def configured(device: Device, tmp_path: Path, broker: Broker, *, tasks: bool = True) -> Path:
+    device.configure(
+        privacy={"epsilon": LIFE, **RELATION},
+        vault={"tasks": "signed", "policy": str(tmp_path / "policy.toml")},
+        feed={
+            "broker": broker.url,
+            "store": str(tmp_path / "windows.db"),
+            "home_assistant": {"enabled": True, "period": 1, "tasks": tasks},
+        },
+    )
+    return device.config
+
+
+class Shown:
+    """What Home Assistant has been told last."""
+
+    def __init__(self, bystander: Bystander) -> None:
+        self._bystander = bystander
+
+    def _last(self, begins: str, ends: str) -> dict[str, Any]:
+        for topic, payload, _ in reversed(self._bystander.heard):
+            if topic.startswith(begins) and topic.endswith(ends):
+                found: dict[str, Any] = json.loads(payload)
+                return found
+        return {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._last("sottovoce/home/", "/state")
+
+    @property
+    def switch(self) -> dict[str, Any]:
+        found: dict[str, Any] = (
+            self._last("homeassistant/device/", "/config").get("components", {}).get("takes_part", {})
+        )
+        return found
+
+
+@pytest.mark.timeout(300)
+def test_a_switch_is_for_the_task_that_it_was_shown_for(device: Device, authority: Path, tmp_path: Path) -> None:
+    with Broker(tmp_path / "broker") as broker, Bystander(broker) as bystander:
+        shown, config = Shown(bystander), configured(device, tmp_path, broker)
+        with running(device) as (agent,), FeedProcess(config) as feed:
+            until(lambda: shown.state.get("task") == "none", f"no task yet; it said:\n{feed.log()}")
+            assert shown.switch == {}
+            propose(tmp_path, authority, CLIPD2P, device)
+            asks = "1: kinds of load (it waits for its owner: sottovoce agent task approve 1)"
+            until(lambda: shown.state.get("task") == asks and bool(shown.switch), "it is shown")
+            assert shown.state["takes_part"] == "OFF"
+            old = shown.switch
+            for wrong in ("take part in 2", "ON", "\xff"):
+                bystander.publish(old["command_topic"], wrong)
+            until(lambda: feed.log().count("switch-not-heard") == 3, "other words are not heard")
+            assert "fleet-task" in waits(agent)
+            bystander.publish(old["command_topic"], old["payload_on"])
+            until(lambda: at(agent, 1, "clipd2p"), "it is taken up")
+            until(lambda: shown.state.get("takes_part") == "ON", "and the switch is on")
+            propose(tmp_path, authority, GOLF, device)
+            until(lambda: shown.switch.get("payload_on") == "take part in 2", "a newer one has a switch of its own")
+            assert shown.state["takes_part"] in ("OFF", "ON")
+            bystander.publish(old["command_topic"], old["payload_on"])
+            until(lambda: feed.log().count("switch-not-heard") == 4, "the old switch does nothing any more")
+            bystander.publish(old["command_topic"], shown.switch["payload_off"], retain=True)
+            until(lambda: "its owner has refused it" in (shown.state.get("task") or ""), "refused")
+            assert at(agent, 1, "clipd2p")
+            assert feed.end() == 0
+        (device.state / "consent").unlink()
+        with running(device), FeedProcess(config) as feed:
+            asks = "it waits for its owner"
+            until(lambda: asks in (shown.state.get("task") or ""), "a switch that the broker has kept says nothing")
+            assert feed.end() == 0
+
+
+def test_a_feed_that_may_not_read_the_task_says_so(device: Device, tmp_path: Path) -> None:
+    with Broker(tmp_path / "broker") as broker:
+        config = configured(device, tmp_path, broker)
+        (device.state / "identity" / "ca.pem").unlink()
+        with FeedProcess(config) as feed:
+            assert feed.process.wait(60) != 0
+            assert "feed.home_assistant.tasks: " in feed.log()
+            assert "let the feed run as the agent's user, or leave this out" in feed.log()
