@@ -56,6 +56,7 @@ class Algorithm:
         scaled_by_training: to the letter, features are scaled by the ranges of the training set.
         topology: who sends to whom in a testbed, unless it is asked for another.
         mutual: whoever is sent to sends back.
+        in_cells: its releases can be secure sums (`privacy.noise`).
         one_begins: one device of the fleet begins (`learner.begins_walk`).
         payloads: what encodes and decodes each payload type of its messages, found when it is asked for.
         audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
@@ -77,6 +78,7 @@ class Algorithm:
     scaled_by_training: bool = False
     topology: str = "exponential"
     mutual: bool = False
+    in_cells: bool = False
     one_begins: bool = False
     payloads: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     audit: Mapping[str, Any] = field(default_factory=dict)

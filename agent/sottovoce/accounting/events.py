@@ -82,6 +82,54 @@ class GaussianSum:
 
 
 @dataclass(frozen=True, slots=True)
+class CellSum:
+    """The sum of a cell, each member of which has added a share of the noise; see docs/decisions/0042-secure-sums.md.
+
+    Attributes:
+        sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
+        share: σ of one member's share, in grid units; too little of it is charged as infinite.
+        honest: shares that are in every sum that can be opened and that nobody else knows; positive.
+        units: those summed over.
+    """
+
+    sensitivity_squared: int
+    share: int
+    honest: int
+    units: Units = EVERY
+
+    def __post_init__(self) -> None:
+        """Raises PrivacyError for what is no charge."""
+        if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
+            raise PrivacyError("a charge needs a sensitivity and an honest share: calibrate the mechanism anew")
+
+    @property
+    def mu_squared(self) -> float:
+        """As of one discrete Gaussian whose variance is that of the honest shares together."""
+        return self._mu_squared(self.honest)
+
+    @property
+    def alone(self) -> float:
+        """The same if all others collude: this device's own share is all that is left."""
+        return self._mu_squared(1)
+
+    @property
+    def epsilon(self) -> float:
+        """None of it is pure."""
+        return 0.0
+
+    @property
+    def terms(self) -> str:
+        """See Event.terms."""
+        noise = {"sensitivity_squared": self.sensitivity_squared, "share": self.share, "honest": self.honest}
+        return _canonical("cell-sum", {**noise, "units": {"spans": self.units.spans}})
+
+    def _mu_squared(self, shares: int) -> float:
+        variance = shares * self.share * self.share - SMOOTHING_VARIANCE
+        enough = self.share * self.share > SMOOTHING_VARIANCE
+        return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class RecordReleased:
     """One record released by a pure mechanism.
 

@@ -4,12 +4,12 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from sottovoce.accounting.events import Event, GaussianSum, Moved, PureRelease, RecordReleased, Unproved
+from sottovoce.accounting.events import CellSum, Event, GaussianSum, Moved, PureRelease, RecordReleased, Unproved
 from sottovoce.accounting.units import Units
 from sottovoce.errors import PrivacyError
 
 _KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": PureRelease, "unproved": Unproved,
-          "moved": Moved}  # fmt: skip
+          "moved": Moved, "cell-sum": CellSum}  # fmt: skip
 
 
 @lru_cache(maxsize=16)  # most ledgers hold the same terms again and again

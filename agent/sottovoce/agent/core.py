@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
 from sottovoce.agent.pace import Pace
-from sottovoce.door import Answer
+from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
     Ask,
@@ -38,6 +38,8 @@ from sottovoce.learners import (
     SetTimer,
     Settling,
     Shelve,
+    TakePart,
+    TakingPart,
     Timer,
 )
 
@@ -52,7 +54,7 @@ class Transmit:
     outgoing: Outgoing
 
 
-Action = Transmit | Reply | Forget | Ask | SetTimer | PublishModel | Shelve
+Action = Transmit | Reply | Forget | Ask | TakePart | SetTimer | PublishModel | Shelve
 
 
 class Core:
@@ -151,6 +153,18 @@ class Core:
     def answer(self, answer: Answer, now: float) -> list[Action]:
         """The vault has answered."""
         return self._apply(answer, now)
+
+    def answered(self, query: Query | CellQuery, answer: Answer | CellAnswer, now: float) -> list[Action]:
+        """The vault has answered a question, or a step of a secure sum."""
+        if isinstance(query, CellQuery):
+            return self.stepped(cast(CellAnswer | Refused, answer), now)
+        return self.answer(cast(Answer, answer), now)
+
+    def stepped(self, answer: CellAnswer | Refused, now: float) -> list[Action]:
+        """The vault has answered a step of a secure sum."""
+        if not isinstance(self._learner, TakingPart):
+            return []
+        return self._applied(self._learner.stepped(self._state, answer, now), None)
 
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float

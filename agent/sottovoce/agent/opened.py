@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sottovoce.agent.fleet_tasks import kept_task
 from sottovoce.agent.own_task import task_of
+from sottovoce.agent.provenance import Witness
 from sottovoce.agent.runnable import family_here
 from sottovoce.agent.taking_up import TakingUp, closed_by, in_force
 from sottovoce.agent.vault_here import LEDGER, vault_here
@@ -63,13 +64,15 @@ def opened_here(config: AgentConfig, identity: Identity, clock: Callable[[], flo
 def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TakingUp) -> Opened:
     config, mandate, clock = in_force(own, ledger), ledger.mandate, taking_up.clock
     family, closed = family_here(config), closed_by(own, ledger, taking_up.directory, taking_up.clock)
-    vault = vault_here(config, family, ledger, clock=clock, closed=closed)
+    task = task_of(config)
+    belongs = None if config.cell is None else Witness(taking_up.authority(), task.digest).verify
+    vault = vault_here(config, family, ledger, clock=clock, closed=closed, belongs=belongs)
 
     def take_up(document: bytes) -> None:
         _check_runnable(own, document)
         vault.end(lambda: taking_up(document), "another task has begun")
 
-    return Opened(vault, config, family, task_of(config), 0 if mandate is None else mandate.epoch, take_up)
+    return Opened(vault, config, family, task, 0 if mandate is None else mandate.epoch, take_up)
 
 
 def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TakingUp) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.rest import Rest
 from sottovoce.agent.waits import Waits
-from sottovoce.door import Answer, Query, Refused
+from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import VaultFront
 
@@ -41,7 +41,7 @@ class Questions:
         self._leaving = leaving
         self._one = asyncio.Lock()
 
-    async def ask(self, query: Query) -> Answer | None:
+    async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
         """The answer; None when the agent stops or leaves before: the next start asks again.
 
         While the task is over, or its owner takes no part in it, there is none, and it is asked again now and then.
@@ -60,25 +60,29 @@ class Questions:
             self._waits.end("fleet-task")
         return answer
 
-    async def _asked(self, query: Query) -> Answer | None:
+    async def _asked(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
         if not await self._head_gossip.permission() or not await self._rest.taken():
             return None
         async with self._one:
             if self._leaving():
                 return None
-            self._waits.begin(_WAIT, f"the vault to answer question {query.slot}", _SECONDS)
+            name = "a step of a secure sum" if isinstance(query, CellQuery) else f"question {query.slot}"
+            self._waits.begin(_WAIT, f"the vault to answer {name}", _SECONDS)
             async with asyncio.timeout(_SECONDS):
-                answer = await self._vault.ask(query)
+                answer = await self._put(query)
             self._waits.end(_WAIT)
             if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could go on from
                 raise PrivacyError(
-                    f"question {query.slot} to the vault: {answer.explanation}: put the settings under [learner], "
+                    f"{name} to the vault: {answer.explanation}: put the settings under [learner], "
                     "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"
                 )
             loop = asyncio.get_running_loop()
             self.spending, tip = await loop.run_in_executor(None, lambda: (self._vault.spending(), self._vault.tip()))
             await self._head_gossip.advance(tip)
         return answer
+
+    async def _put(self, query: Query | CellQuery) -> Answer | CellAnswer:
+        return await (self._vault.take_part(query) if isinstance(query, CellQuery) else self._vault.ask(query))
 
     async def quiet(self) -> None:
         """Returns when no answer is on its way."""

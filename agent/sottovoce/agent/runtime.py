@@ -42,10 +42,10 @@ from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.agent.timers import Timers
 from sottovoce.agent.waits import Waits
 from sottovoce.config import AgentConfig
-from sottovoce.door import Query
+from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.identity import Identity, Trust, peer_dns_name
-from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve
+from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.observe.machine import written_bytes
 from sottovoce.transport import Peer, Transport
@@ -306,6 +306,8 @@ class Agent:
                     self._timers.set(name, at)
                 case Ask(query) if not self._departure.begun:
                     self._spawn(self._ask(query))
+                case TakePart(step) if not self._departure.begun:
+                    self._spawn(self._ask(step))
                 case Forget(recipient):
                     self._table.forget(recipient)
                     if recipient in self.tasks.peers and (peer := self._heard_of(recipient)) is not None:
@@ -331,12 +333,11 @@ class Agent:
     async def _over(self, day: int) -> None:
         await self.serially(lambda: self.core.over(day, self._loop.time()))
 
-    async def _ask(self, query: Query) -> None:
-        answer = await self._questions.ask(query)
-        if answer is None:
-            return
-        self._spawn(self.head_gossip.inform())
-        await self.serially(lambda: self.core.answer(answer, self._loop.time()))
+    async def _ask(self, query: Query | CellQuery) -> None:
+        answered = await self._questions.ask(query)
+        if answered is not None:
+            self._spawn(self.head_gossip.inform())
+            await self.serially(lambda: self.core.answered(query, answered, self._loop.time()))
 
     async def _confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         if self.peer_sampling is not None:

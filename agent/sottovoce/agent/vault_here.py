@@ -5,6 +5,7 @@ Nothing here, nor below, imports a network: the separate vault's process is buil
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.family import Family, records_of
 from sottovoce.config import AgentConfig, DataSection
@@ -12,6 +13,9 @@ from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.days import last_day_over
 from sottovoce.errors import ConfigError, DataError
 from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, Vault, build, read_policy
+
+if TYPE_CHECKING:  # which devices without a cell have no use for
+    from sottovoce.vault.cell_member import Belongs
 
 LEDGER = "ledger.db"
 
@@ -30,6 +34,7 @@ def vault_here(
     clock: Callable[[], float] = time.time,
     noise: SeededNoise | None = None,
     closed: Callable[[], str | None] = lambda: None,
+    belongs: "Belongs | None" = None,
 ) -> Vault:
     """The vault over the configured records and an open ledger.
 
@@ -40,6 +45,7 @@ def vault_here(
         clock: seconds of Unix time.
         noise: of a simulation, whose releases no wire takes; None for the operating system's.
         closed: says why nothing more is released, or None.
+        belongs: checks who signed what others say in secure sums.
 
     Raises:
         SottovoceError: the records cannot be read, or the terms have no guarantee.
@@ -54,6 +60,7 @@ def vault_here(
         ledger=ledger,
         noise=OperatingSystemNoise() if noise is None else noise,
         closed=closed,
+        belongs=belongs,
     )
 
 

@@ -10,10 +10,11 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
-from sottovoce.agent.own_task import declared_ranges
+from sottovoce.agent.own_task import declared_ranges, task_of
 from sottovoce.agent.vault_here import LEDGER, closed_before_any, vault_here
 from sottovoce.algorithms.family import budget_of, family_of, try_graph
 from sottovoce.config import AgentConfig
@@ -23,6 +24,9 @@ from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
 from sottovoce.vault.server import Served, VaultServer, listening
+
+if TYPE_CHECKING:
+    from sottovoce.identity.authority import Authority
 
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is told to whoever asks
@@ -96,7 +100,12 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
             config, closed = in_force(own, ledger), closed_by(own, ledger, directory, time.time)
         try_graph(config)
         family = family_of(config)
-        vault = vault_here(config, family, ledger, closed=closed)
+        belongs = None
+        if config.cell is not None:
+            from sottovoce.agent.provenance import Witness  # memory that a vault without a cell has no use for
+
+            belongs = Witness(_authority(directory), task_of(config).digest).verify
+        vault = vault_here(config, family, ledger, closed=closed, belongs=belongs)
         stack.callback(vault.close)
         served = Served(
             vault,
@@ -122,6 +131,12 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
 def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
     """See sottovoce.agent.taking_up; whose word is taken, the certificate in the vault's directory says."""
     from sottovoce.agent.taking_up import TakingUp
+
+    TakingUp(config, ledger, directory, lambda: _authority(directory))(document)
+
+
+def _authority(directory: Path) -> "Authority":
+    """Of the fleet whose certificate is in the vault's directory."""
     from sottovoce.identity.authority import FleetAuthority
     from sottovoce.identity.files import read
     from sottovoce.identity.identity import FLEET_CERTIFICATE
@@ -130,7 +145,7 @@ def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: byt
     path = directory / FLEET_CERTIFICATE
     if not path.exists():
         raise TaskRefused("the vault has no certificate of the fleet: put its ca.pem into vault.directory")
-    TakingUp(config, ledger, directory, lambda: FleetAuthority(decode_fleet_certificate(read(path), path)))(document)
+    return FleetAuthority(decode_fleet_certificate(read(path), path))
 
 
 def _check_readers(path: Path, user: int) -> None:

@@ -8,6 +8,7 @@ from sottovoce.config.observe import ObserveSection
 from sottovoce.config.schema import (
     AgentConfig,
     AgentSection,
+    CellSection,
     DataSection,
     LedgerSection,
     PrivacySection,
@@ -20,6 +21,7 @@ from sottovoce.config.transport import MqttSection, PeerSection, TransportSectio
 __all__ = [
     "AgentConfig",
     "AgentSection",
+    "CellSection",
     "DataSection",
     "FeedSection",
     "FormatSection",

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field
 
+from sottovoce.cell import Cell
 from sottovoce.config.feed import FeedSection, is_broker
 from sottovoce.config.identity import IdentitySection
 from sottovoce.config.membership import MembershipSection
@@ -98,6 +99,35 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise wrong("windows", "must be two numbers of windows, from 0, the lower first")
 
 
+class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[privacy.cell]`: within which devices share their noise, and what is believed of them."""
+
+    min: Annotated[int, Meta(ge=2, le=1024, description="devices in a round, at least")] = 8
+    max: Annotated[int, Meta(ge=2, le=1024, description="devices in a round, at most")] = 1000
+    colluding: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1000,
+            description="devices of the whole fleet that tell each other, and whoever listens, all they know, at most",
+        ),
+    ] = 1
+    threshold: Annotated[
+        float, Meta(gt=0.5, le=1, description="share of a round's devices that must be left for its sum to be opened")
+    ] = 0.7
+    attempts: Annotated[int, Meta(ge=1, le=1000, description="rounds that the budget pays for, failed ones too")] = 1
+
+    @property
+    def rule(self) -> Cell:
+        """The same, as a rule."""
+        return Cell(self.min, self.max, self.colluding, self.threshold, self.attempts)
+
+    def __post_init__(self) -> None:
+        """Every roster can be opened, and hides somebody."""
+        if (what := self.rule.wrong) is not None:
+            raise wrong(*what)
+
+
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[privacy]`: what the ledger must have been made for."""
 
@@ -118,12 +148,22 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Literal["total", "round"],
         Meta(description="round: to the letter, the ε that the paper states for one round; the total is printed"),
     ] = "total"
+    noise: Annotated[
+        Literal["local", "cell"],
+        Meta(
+            description="local: each device hides in its own noise; cell: in that of all devices of a secure sum, of "
+            "which nobody sees more than the sum"
+        ),
+    ] = "local"
+    cell: CellSection | None = None
     allow_unproved: Annotated[bool, Meta(description="run although no ε is proved")] = False
 
     def __post_init__(self) -> None:
         """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
         if _MOST_EPSILON < self.epsilon < float("inf"):
             raise wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
+        if self.cell is not None and self.noise != "cell":
+            raise wrong("cell", 'is for noise = "cell" alone; write that, or leave the table out')
 
 
 class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -245,6 +285,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("learner.name", f"a feed is forecast, which {self.learner.name} does not learn; {_able()}")
         if self.follows:
             self._check_followed()
+        if self.privacy.noise == "cell" and not self.learner.algorithm.in_cells:
+            raise wrong("privacy.noise", f"learner {self.learner.name} makes no secure sums; choose local")
         self._check_ceilings()
 
     def _check_ceilings(self) -> None:
@@ -302,6 +344,11 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if self.data.source.startswith("feed:") and own == "record":
             own = "window"
         return self.privacy.unit or own
+
+    @property
+    def cell(self) -> Cell | None:
+        """The rule of the cell in which devices share their noise; None where each hides in its own."""
+        return None if self.privacy.noise == "local" else (self.privacy.cell or CellSection()).rule
 
     @property
     def neighbouring(self) -> str:

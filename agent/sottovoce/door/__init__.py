@@ -5,6 +5,6 @@ vault, which alone can build one; import contracts keep learners, wire and trans
 """
 
 from sottovoce.door.statement import PrivacyStatement, Status
-from sottovoce.door.types import Answer, Query, Refused, Release
+from sottovoce.door.types import Answer, CellAnswer, CellQuery, Query, Refused, Release
 
-__all__ = ["Answer", "PrivacyStatement", "Query", "Refused", "Release", "Status"]
+__all__ = ["Answer", "CellAnswer", "CellQuery", "PrivacyStatement", "Query", "Refused", "Release", "Status"]

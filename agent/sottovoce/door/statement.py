@@ -27,6 +27,7 @@ class PrivacyStatement:
         threat_model: who sees what.
         status: proved, as-published, refuted, or none.
         reason: why the status is what it is, with the section or page to read.
+        alone: ε, at the same δ, if all other devices collude; None where it does not depend on them, or there is none.
     """
 
     unit: str
@@ -38,7 +39,9 @@ class PrivacyStatement:
     threat_model: str
     status: Status
     reason: str
+    alone: float | None = None
 
     def as_dict(self) -> dict[str, str | float | None]:
         """The statement as a JSON-ready dictionary."""
-        return {**asdict(self), "status": self.status.value}
+        said = {**asdict(self), "status": self.status.value}
+        return said if self.alone is not None else {key: value for key, value in said.items() if key != "alone"}

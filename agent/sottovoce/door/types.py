@@ -87,3 +87,37 @@ class Refused:
 
 
 Answer = Release | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class CellQuery:
+    """A step of a secure sum is asked of the vault; it may cross a process boundary.
+
+    Attributes:
+        learner: the name of the asking learner.
+        said: a question of sottovoce.secure_sum.steps, encoded.
+    """
+
+    learner: str
+    said: bytes
+
+    @property
+    def id(self) -> bytes:
+        """SHA-256 over both."""
+        name = self.learner.encode()
+        return hashlib.sha256(b"sottovoce/cell-query/v1|%d|%b%b" % (len(name), name, self.said)).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class CellAnswer:
+    """What a member's vault says to that; all of it may be seen by everybody.
+
+    Attributes:
+        query_id: of the question.
+        said: an answer of sottovoce.secure_sum.steps, encoded.
+        simulated: True when secrets and noise came from a seeded stream: the wire refuses it.
+    """
+
+    query_id: bytes
+    said: bytes
+    simulated: bool

@@ -176,12 +176,12 @@ def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None
     return identity.authority.verify(certificate, now or datetime.now(UTC), _PEER)
 
 
-def verify_credential(der: bytes, identity: Identity, now: datetime | None = None) -> Subject:
+def verify_credential(der: bytes, authority: Authority, now: datetime | None = None) -> Subject:
     """Checks a certificate that came with something its device has signed.
 
     Args:
         der: the certificate.
-        identity: this device, whose fleet must have issued it.
+        authority: of the fleet that must have issued it.
         now: an aware datetime; None if what was signed outlives the certificate.
 
     Returns:
@@ -190,7 +190,7 @@ def verify_credential(der: bytes, identity: Identity, now: datetime | None = Non
     Raises:
         IdentityError: it is not the certificate of a device of this fleet, or does not hold now.
     """
-    return _subject(der, identity.authority, now)
+    return _subject(der, authority, now)
 
 
 def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:

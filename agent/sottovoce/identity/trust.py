@@ -71,7 +71,7 @@ class Trust:
         Raises:
             IdentityError: it is not the certificate of a device of this fleet that holds now, or that is revoked.
         """
-        subject = verify_credential(der, self._identity, now or datetime.now(UTC))
+        subject = verify_credential(der, self._identity.authority, now or datetime.now(UTC))
         if self.refuses(subject.node_id):
             raise IdentityError(f"device {subject.node_id} is revoked by its fleet")
         return subject

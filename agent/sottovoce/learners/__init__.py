@@ -14,9 +14,20 @@ from sottovoce.learners.events import (
     Send,
     SetTimer,
     Shelve,
+    TakePart,
     Timer,
 )
-from sottovoce.learners.learner import Belief, Following, HandingOff, Learner, Progress, Restating, Settling, State
+from sottovoce.learners.learner import (
+    Belief,
+    Following,
+    HandingOff,
+    Learner,
+    Progress,
+    Restating,
+    Settling,
+    State,
+    TakingPart,
+)
 from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
 
@@ -49,5 +60,7 @@ __all__ = [
     "Shelve",
     "Signed",
     "State",
+    "TakePart",
+    "TakingPart",
     "Timer",
 ]

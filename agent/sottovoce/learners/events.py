@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.door import Query, Refused, Release
+from sottovoce.door import CellQuery, Query, Refused, Release
 from sottovoce.learners.messages import Message
 from sottovoce.learners.published import PublishedRecord
 
@@ -97,6 +97,13 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class TakePart:
+    """Ask the vault for a step of a secure sum; of a learner that is TakingPart."""
+
+    query: CellQuery
+
+
+@dataclass(frozen=True, slots=True)
 class PublishModel:
     """The model this device now holds, made of public values only.
 
@@ -117,4 +124,4 @@ class Shelve:
     gone: tuple[PublishedRecord, ...]
 
 
-Effect = Send | Reply | Forget | SetTimer | Ask | PublishModel | Shelve
+Effect = Send | Reply | Forget | SetTimer | Ask | TakePart | PublishModel | Shelve

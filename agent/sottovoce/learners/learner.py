@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.door import CellAnswer, Refused
 from sottovoce.learners.events import Effect, Event
 
 
@@ -120,6 +121,15 @@ class Following(Protocol):
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
         """No window up to this one grows any more: it may be learnt from."""
+        ...
+
+
+@runtime_checkable
+class TakingPart(Protocol):
+    """A learner whose device takes part in secure sums."""
+
+    def stepped(self, state: Any, answer: CellAnswer | Refused, now: float) -> tuple[Any, list[Effect]]:
+        """The vault has answered a step."""
         ...
 
 

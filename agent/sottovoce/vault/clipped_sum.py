@@ -59,7 +59,9 @@ class DiscreteGaussian:
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record, or the kernel's sum."""
-        return _sum(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
+        return summed(raw, self.size, self.step, self.bound) + DiscreteGaussianSampler(self.sigma, noise).draw(
+            self.size
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Exact:
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record."""
-        return _sum(self, raw)
+        return summed(raw, self.size, self.step, self.bound)
 
 
 ClippedSum = DiscreteGaussian | Exact
@@ -199,10 +201,10 @@ def squared_units(clip: float, exponent: int) -> int:
     return math.floor((Fraction(clip) / Fraction(2) ** exponent) ** 2)
 
 
-def _sum(mechanism: ClippedSum, batches: Batches) -> NDArray[np.int64]:
+def summed(batches: Batches, size: int, step: float, bound: int | None) -> NDArray[np.int64]:
     """The sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
-    total = np.zeros(mechanism.size, dtype=np.int64)
+    total = np.zeros(size, dtype=np.int64)
     for rows in batches:
-        units = clipped_units(rows, mechanism.step, mechanism.bound)
+        units = clipped_units(rows, step, bound)
         total += np.add.reduce(units, axis=0).astype(np.int64)
     return total

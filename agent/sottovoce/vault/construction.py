@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.rooms.terms import Terms, unit_records
 from sottovoce.vault.vault import Vault
 
+if TYPE_CHECKING:  # which devices without a cell have no use for
+    from sottovoce.vault.cell_member import Belongs
+
 
 def build(
     *,
@@ -25,6 +29,7 @@ def build(
     observer: Observer | None = None,
     followed: Followed | None = None,
     closed: Callable[[], str | None] = lambda: None,
+    belongs: "Belongs | None" = None,
 ) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
 
@@ -37,13 +42,14 @@ def build(
         observer: looks into a simulation, whose noise is seeded.
         followed: where `records` are from, if it grows; the unit is a window then.
         closed: see Room.
+        belongs: the same.
 
     Raises:
         PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
         DataError: the records are not of the shape that the terms declare.
     """
     made = terms.room(_as_read(records, kernel), kernel, ledger, noise)
-    room = replace(made, observer=observer, closed=closed)
+    room = replace(made, observer=observer, closed=closed, belongs=belongs)
     if followed is None:
         return Vault(room)
 

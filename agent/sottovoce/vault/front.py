@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from sottovoce.door import Answer, PrivacyStatement, Query
+from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault.budget import Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
@@ -41,6 +41,10 @@ class VaultFront(Protocol):
 
     async def ask(self, query: Query) -> Answer:
         """The release for a query, or why there is none; the same query id has the same answer."""
+        ...
+
+    async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
+        """A step of a secure sum; a step that does not follow from those before is refused."""
         ...
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
 
-VERSION = 6
+VERSION = 7
 SLACK = 8192  # bytes of a message beside its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
@@ -61,6 +61,14 @@ class Ask(Message, frozen=True):
     kind: Name
     slot: Place
     point: bytes
+
+
+class AskStep(Message, frozen=True):
+    """A step of a secure sum; see sottovoce.secure_sum.steps."""
+
+    vault: Link
+    learner: Name
+    said: bytes
 
 
 class AskSpending(Message, frozen=True):
@@ -117,6 +125,14 @@ class Released(Message, frozen=True):
     units: Annotated[int, Meta(ge=1)]
 
 
+class Stepped(Message, frozen=True):
+    """The answer to a step of a secure sum."""
+
+    query_id: Link
+    said: bytes
+    simulated: bool
+
+
 class Denied(Message, frozen=True):
     """A refusal, which does not depend on the records."""
 
@@ -154,8 +170,8 @@ class Failed(Message, frozen=True):
     explanation: str
 
 
-Question = Introduce | Ask | AskSpending | AskTip | AskMark | AskKeepers | Appoint | TakeUp
-Reply = Introduction | Released | Denied | Spent | Reached | Marked | Kept | TakenUp | Failed
+Question = Introduce | Ask | AskStep | AskSpending | AskTip | AskMark | AskKeepers | Appoint | TakeUp
+Reply = Introduction | Released | Stepped | Denied | Spent | Reached | Marked | Kept | TakenUp | Failed
 _QUESTIONS: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
 _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 

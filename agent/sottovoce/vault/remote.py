@@ -13,7 +13,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from sottovoce.door import Answer, PrivacyStatement, Query, Refused
+from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.errors import (
     DataError,
     InternalError,
@@ -163,6 +163,24 @@ class RemoteVault:
         value = np.frombuffer(reply.value, dtype="<i8").astype(np.int64)
         value.flags.writeable = False
         return SealedRelease(query.id, value, reply.step, self._statement, reply.simulated, reply.units)
+
+    async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
+        """`step` in a thread of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.step, query)
+
+    def step(self, query: CellQuery) -> CellAnswer | Refused:
+        """A step of a secure sum. One whose answer was lost is asked again, and refused: the round is lost then.
+
+        Raises:
+            VaultAway: the vault has gone and did not come back.
+            LedgerError: its ledger failed; nothing was released.
+        """
+        reply = self._ask(protocol.AskStep(self._fingerprint, query.learner, query.said))
+        if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:
+            return reply.refused
+        if not isinstance(reply, protocol.Stepped) or reply.query_id != query.id:
+            self._unexpected(reply)
+        return CellAnswer(reply.query_id, reply.said, reply.simulated)
 
     def close(self) -> None:
         """Wait for nothing more. What the vault is answering it still stores."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.door import Query, Refused
+from sottovoce.door import CellQuery, Query, Refused
 from sottovoce.errors import (
     ConfigError,
     DataError,
@@ -79,7 +79,7 @@ class VaultServer:
         self._served = served
         self._introduction = introduction
         self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))
-        self._most = max(8 * served.numbers, LARGEST_SIGNED) + protocol.SLACK
+        self._most = max(8 * served.numbers, LARGEST_SIGNED, vault.largest_step) + protocol.SLACK
         self._over = False
         self._logged: dict[str, float] = {}
 
@@ -187,6 +187,11 @@ class VaultServer:
                 return self._taken_up(document)
             case protocol.Ask():
                 return self._asked(question)
+            case protocol.AskStep(learner=learner, said=said):
+                answer = vault.step(CellQuery(learner, said))
+                if isinstance(answer, Refused):
+                    return protocol.Denied(answer)
+                return protocol.Stepped(answer.query_id, answer.said, answer.simulated)
 
     def _taken_up(self, document: bytes) -> Reply:
         take_up = self._served.take_up

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sottovoce.accounting.events import Event, over, same_but_units
 from sottovoce.accounting.units import EVERY, Units, overlap, union
 from sottovoce.data import Records
-from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
+from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
+from sottovoce.secure_sum import STATEMENT_BYTES
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.followed import Followed
@@ -27,6 +28,10 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.periods import NOTED_SECONDS
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
+
+if TYPE_CHECKING:  # which devices without a cell have no use for
+    from sottovoce.vault.cell_member import Belongs
+    from sottovoce.vault.cell_room import CellRoom
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +50,8 @@ class Room:
         observer: looks into a simulation; None on a device.
         followed: where `records` are from, if it grows; then they are those of the start.
         closed: says why nothing more is released, which depends on no record; None while something may be.
+        cell: makes what takes part in secure sums, of what checks who signed; None where none are made.
+        belongs: checks that.
     """
 
     records: Records
@@ -56,6 +63,8 @@ class Room:
     observer: Observer | None = None
     followed: Followed | None = None
     closed: Callable[[], str | None] = lambda: None
+    cell: "Callable[[Belongs], CellRoom] | None" = None
+    belongs: "Belongs | None" = None
 
     def __post_init__(self) -> None:
         """Raises InternalError where somebody would look into a vault whose noise protects."""
@@ -68,6 +77,7 @@ class Vault:
 
     def __init__(self, room: Room) -> None:
         self._room = room
+        self._cell = None if room.cell is None or room.belongs is None else room.cell(room.belongs)
         self._thread: ThreadPoolExecutor | None = None
         self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
         self._over_for_good: str | None = None
@@ -123,9 +133,7 @@ class Vault:
 
     async def ask(self, query: Query) -> Answer:
         """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
+        return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.answer, query)
 
     def answer(self, query: Query) -> Answer:
         """Plan, charge, compute, noise, store, return: in this order, and never another.
@@ -175,6 +183,30 @@ class Vault:
                 return Refused(query_id, "terms", "this was answered before, under other terms or for another model")
             return self._release(query_id, stored, charged.units)
 
+    @property
+    def largest_step(self) -> int:
+        """Bytes of the largest step of a secure sum that it may be asked for; 0 where it takes part in none."""
+        return 0 if self._cell is None else self._cell.mechanism.cell.most * STATEMENT_BYTES
+
+    async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
+        """`step` in the vault's own thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.step, query)
+
+    def step(self, query: CellQuery) -> CellAnswer | Refused:
+        """A step of a secure sum; see CellRoom.
+
+        Raises:
+            LedgerError: the ledger failed; nothing was released.
+        """
+        cell = self._cell
+        with self._turn:
+            if (why := self._over_for_good or self._room.closed()) is not None:
+                return Refused(query.id, "task", why)
+            if cell is None:
+                return Refused(query.id, "query", "this vault takes part in no secure sums")
+            answer = cell.step(query)
+            return self._unpaid(query.id) if answer is None else answer
+
     def close(self) -> None:
         """Finish what is being answered, then close the ledger."""
         self._closing.set()
@@ -182,6 +214,11 @@ class Vault:
             self._thread.shutdown(wait=True)
         with self._turn:
             self._room.ledger.close()
+
+    def _own_thread(self) -> ThreadPoolExecutor:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
+        return self._thread
 
     def _live(self) -> None:
         """Note as time goes by how long the vault has lived, and open the next period of its budget; see Periods."""

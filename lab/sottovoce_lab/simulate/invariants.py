@@ -12,9 +12,10 @@ from typing import Any
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
-from sottovoce.door import Refused, Status
+from sottovoce.door import Answer, CellAnswer, Refused, Status
 from sottovoce.errors import InternalError
 from sottovoce.learners import Restating
+from sottovoce.secure_sum import steps
 
 from sottovoce_lab.simulate.contributed import ContributionsGrow
 from sottovoce_lab.simulate.device import Device
@@ -71,9 +72,9 @@ class Charged:
         if happening.event not in ("answer", "start", "kill"):
             return None
         handed_out, answer = self._handed_out[happening.device.id], happening.facts.get("answer")
-        if answer is not None and not isinstance(answer, Refused):
-            digest = blake2b(answer.value.tobytes(), digest_size=16).digest()
-            if handed_out.setdefault(answer.query_id, digest) != digest:
+        if (left := _left(answer)) is not None:
+            digest = blake2b(left, digest_size=16).digest()
+            if handed_out.setdefault(happening.facts["answer"].query_id, digest) != digest:
                 return "a question was answered twice, and differently"
         vault = happening.device.vault
         spending, statement = vault.spending(), vault.statement
@@ -82,6 +83,16 @@ class Charged:
         if statement.status is Status.PROVED and statement.epsilon is not None:
             return None if spending.epsilon <= statement.epsilon else "more was spent than the budget allows"
         return None
+
+
+def _left(answer: Answer | CellAnswer | None) -> bytes | None:
+    """What an answer lets out of a vault that was computed from records, if anything."""
+    if answer is None or isinstance(answer, Refused):
+        return None
+    if not isinstance(answer, CellAnswer):
+        return answer.value.tobytes()
+    step = steps.answer(answer.said)
+    return step.vector if isinstance(step, steps.Vector) else None
 
 
 class Invariants:

@@ -13,9 +13,9 @@ from typing import Any
 
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing
-from sottovoce.door import Answer, Refused
+from sottovoce.door import Answer, CellAnswer, CellQuery, Refused
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.learners import Ask, Message, PublishModel, Reply, SetTimer
+from sottovoce.learners import Ask, Message, PublishModel, Reply, SetTimer, TakePart
 
 from sottovoce_lab.simulate.device import Device
 from sottovoce_lab.simulate.faults import Faults
@@ -141,7 +141,7 @@ class Simulation:
                     self._transmit(device, device.life, outgoing, retry=False)
                 case SetTimer(name, at):
                     self._set_timer(device, name, at)
-                case Ask():
+                case Ask() | TakePart():
                     self._ask(device, action)
                 case PublishModel(parameters, cycle):
                     device.model, device.cycle = parameters, cycle
@@ -160,13 +160,14 @@ class Simulation:
 
         self._schedule(max(0.0, at - self.now), due)
 
-    def _ask(self, device: Device, ask: Ask) -> None:
-        answer, life = device.vault.answer(ask.query), device.life
+    def _ask(self, device: Device, ask: Ask | TakePart) -> None:
+        query, vault, life = ask.query, device.vault, device.life
+        answer = vault.step(query) if isinstance(query, CellQuery) else vault.answer(query)
 
         def answered() -> None:
             core = self._alive(device, life)
             if core is not None:
-                actions = core.answer(answer, self.now)
+                actions = core.answered(query, answer, self.now)
                 self._saw("answer", device, answer=answer)
                 self._perform(device, actions)
 
@@ -236,8 +237,10 @@ class Simulation:
         return self._retry * self._random.uniform(*_HELD_RETRIES) if held else 0.0
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _told(answer: Answer | CellAnswer) -> dict[str, Any]:
     """An answer of the vault, for the witness."""
+    if isinstance(answer, CellAnswer):
+        return {"said": answer.said.hex()}
     if isinstance(answer, Refused):
         return {"refused": answer.reason}
     return {"value": answer.value.tolist(), "grid_step": answer.step}

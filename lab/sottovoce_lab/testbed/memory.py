@@ -75,6 +75,7 @@ def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
             terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget),
             noise=SeededNoise(int(seeds[i])),
+            belongs=Unsigned().verify if plan.config.cell is not None else None,
             observer=witness.looking_into(name) if isinstance(witness, Trace) else None,
         )
         learner, _ = (family if i else plan.first).learner(name, Unsigned(), ())

@@ -9,6 +9,7 @@ from msgspec import Struct
 from sottovoce.assignments import assigned
 from sottovoce.config import (
     AgentConfig,
+    CellSection,
     DataSection,
     LedgerSection,
     MembershipSection,
@@ -34,6 +35,7 @@ _SECTIONS: dict[str, type[Struct]] = {
     "ledger": LedgerSection,
     "membership": MembershipSection,
     "privacy": PrivacySection,
+    "privacy.cell": CellSection,
     "transport": TransportSection,
     "transport.mqtt": MqttSection,
 }

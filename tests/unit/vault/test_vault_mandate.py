@@ -12,7 +12,7 @@ from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.account import account_of, audited, course
 from sottovoce.vault.budget import Stored
-from sottovoce.vault.clipped_sum import _sum, calibrate
+from sottovoce.vault.clipped_sum import calibrate, summed
 from sottovoce.vault.mandate import Mandate
 
 OWNER, QUERY = "meter-17", bytes(32)
@@ -132,7 +132,12 @@ def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str,
     farthest = 0
     for _ in range(60):
         sums = [
-            _sum(mechanism, iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows]))
+            summed(
+                iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows]),
+                mechanism.size,
+                mechanism.step,
+                mechanism.bound,
+            )
             for rows in _pair(dice, kept, clip)
         ]
         farthest = max(farthest, int(((sums[0] - sums[1]) ** 2).sum()))

@@ -18,6 +18,12 @@ def _wire() -> Any:
     return wire
 
 
+def _cells() -> Any:
+    from sottovoce.algorithms.cell import wire
+
+    return wire
+
+
 ALGORITHMS = by_name(
     Algorithm(
         settings=AverageSettings,
@@ -26,7 +32,8 @@ ALGORITHMS = by_name(
         models=("mean",),
         unit="device",
         predicts=False,
-        payloads={"push-sum-share/1": _wire},
+        in_cells=True,
+        payloads={"push-sum-share/1": _wire, "secure-sum/1": _cells},
         audit={"data.features": 8, "data.classes": 2},
     )
 )

@@ -43,6 +43,32 @@ def family(config: AgentConfig) -> Family:
         push_sum = PushSum(schedule)
         return push_sum, PushSumCodec(push_sum)
 
-    terms = MeanTerms(learner.name, model.size, learner.clip)
+    terms = MeanTerms(learner.name, model.size, learner.clip, config.cell)
+    if config.cell is not None:
+        return _in_cells(config, learner, model, terms)
+    facts = {"noise_deviation": terms.deviation(budget_of(config)), "clip": terms.clip}
+    return Family(model, None, terms, made, facts=facts)
+
+
+def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
+    """The same by secure sums."""
+    mechanism = terms.cell_mechanism(budget_of(config))
+
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.cell.public.machine import CellMean
+        from sottovoce.algorithms.cell.state_codec import CellCodec
+
+        del kept
+        cells = CellMean(
+            learner.name,
+            owner=owner,
+            size=model.size,
+            step=mechanism.step,
+            period=learner.period,
+            cell=mechanism.cell,
+            provenance=provenance,
+        )
+        return cells, CellCodec(cells)
+
     facts = {"noise_deviation": terms.deviation(budget_of(config)), "clip": terms.clip}
     return Family(model, None, terms, made, facts=facts)

@@ -47,4 +47,4 @@ class Notary:
             raise
 
     def _vouch(self, certificate: bytes) -> Subject:
-        return verify_credential(certificate, self._trust.identity, datetime.now(UTC))
+        return verify_credential(certificate, self._trust.identity.authority, datetime.now(UTC))

@@ -15,20 +15,27 @@ class DeviceMean:
     """Answers the `mean` query of slot 0, whose point is empty, with the clipped mean of the device's rows.
 
     Attributes:
-        mechanism: bound and noise of the release; it clips the vector of the device.
+        mechanism: bound and noise of the release; it clips the vector of the device. None: it is released in secure
+            sums alone.
     """
 
-    mechanism: ClippedSum
+    mechanism: ClippedSum | None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """A plan for the one release there is."""
-        if query.kind != "mean" or query.point.size:
+        if self.mechanism is None or query.kind != "mean" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not answer such a query")
         if query.slot != 0:
             return Refused(query.id, "budget", "the one release that the privacy budget pays for was made")
         return Plan(self.mechanism.event, self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
+        """See `vector`."""
+        del query
+        return self.vector(records)
+
+    @staticmethod
+    def vector(records: Records) -> Batches:
         """One row, the mean of all features; none for a device that holds nothing, whose vector is 0."""
         if len(records):
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record

@@ -1,13 +1,21 @@
 """One vector of a whole device, once: what averaging over a fleet asks of its vaults."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sottovoce.accounting.events import Event
+from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
+from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault.budget import Budget
+from sottovoce.vault.cell_guarantee import of_cell
+from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_room import CellRoom
+from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Ledger
@@ -25,11 +33,13 @@ class MeanTerms:
         learner: its name.
         features: numbers in the vector.
         clip: L2 threshold of the device's vector.
+        cell: within which noise is shared; None where each device adds all of its own.
     """
 
     learner: str
     features: int
     clip: float
+    cell: Cell | None = None
 
     def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
         """See Terms.room."""
@@ -41,10 +51,25 @@ class MeanTerms:
             )
         if records.features.shape[1] != self.features:
             raise DataError(f"the records do not have the {self.features} features declared: correct data.features")
+        own = unit_records(records, "device")
+        if self.cell is not None:
+            return self._in_a_cell(own, ledger, noise)
         mechanism = self.mechanism(budget)
         statement = self._statement(budget, mechanism)
         lifetime: dict[Event, int] = {mechanism.event: 1} if isinstance(mechanism, DiscreteGaussian) else {}
-        return Room(unit_records(records, "device"), DeviceMean(mechanism), ledger, noise, statement, lifetime)
+        return Room(own, DeviceMean(mechanism), ledger, noise, statement, lifetime)
+
+    def _in_a_cell(self, records: Records, ledger: Ledger, noise: NoiseSource) -> Room:
+        mechanism = self.cell_mechanism(ledger.budget)
+        cell, program = mechanism.cell, DeviceMean(None)
+
+        def member(belongs: Callable[[Statement], None]) -> CellRoom:
+            own = Member(ledger.owner, cell, belongs, noise)
+            return CellRoom(self.learner, own, mechanism, program.vector, records, ledger, noise)
+
+        lifetime: dict[Event, int] = {mechanism.event(cell.most): cell.attempts} if mechanism.sigma else {}
+        statement = of_cell(ledger.budget, mechanism, self.clip)
+        return Room(records, program, ledger, noise, statement, lifetime, cell=member)
 
     def mechanism(self, budget: Budget) -> ClippedSum:
         """Bound and noise of the one release.
@@ -63,8 +88,28 @@ class MeanTerms:
             neighbouring=budget.neighbouring,
         )
 
+    def cell_mechanism(self, budget: Budget) -> CellMechanism:
+        """The same of a device's part in the sum of a cell.
+
+        Raises:
+            PrivacyError: it cannot be calibrated, or there is no cell.
+        """
+        if self.cell is None:
+            raise PrivacyError("each device adds noise of its own: set privacy.noise=cell")
+        return calibrate_cell(
+            self.cell,
+            clip=self.clip,
+            size=self.features,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+        )
+
     def deviation(self, budget: Budget) -> float:
-        """σ of the noise on each number of a device's vector; 0 for none."""
+        """σ of the noise on each number of a device's vector, or of its share; 0 for none."""
+        if self.cell is not None:
+            shared = self.cell_mechanism(budget)
+            return shared.sigma * shared.step / math.sqrt(self.cell.honest(self.cell.least))
         mechanism = self.mechanism(budget)
         return mechanism.sigma * mechanism.step if isinstance(mechanism, DiscreteGaussian) else 0.0
 

@@ -1,0 +1,203 @@
+"""The leader of a round: it gathers, passes on and opens. It has no privileges, and everything it says is checked."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sottovoce.algorithms.cell.public.messages import (
+    Agreed,
+    Called,
+    Given,
+    Offered,
+    Quorum,
+    Result,
+    Said,
+    Shared,
+    Stood,
+    Survived,
+    Told,
+)
+from sottovoce.algorithms.cell.public.state import Leading
+from sottovoce.cell import Cell
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.published import Provenance
+from sottovoce.secure_sum.opening import opened
+from sottovoce.secure_sum.statements import (
+    Masked,
+    Offer,
+    Roster,
+    Stand,
+    Statement,
+    body_of,
+    bundle_digest,
+    roster_of,
+    round_digest,
+)
+from sottovoce.secure_sum.steps import Mask
+
+_GATHERING_BEATS = 10
+_PATIENCE_BEATS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """What comes of something that a leader has heard.
+
+    Attributes:
+        leading: what it has now; None when the round is over.
+        said: to whom, what.
+        result: the sum, when it is open.
+        cheated: owners of shares that were none.
+    """
+
+    leading: Leading | None
+    said: tuple[tuple[str, Said], ...] = ()
+    result: Result | None = None
+    cheated: tuple[str, ...] = ()
+
+
+class Leader:
+    """Leads rounds.
+
+    Args:
+        cell: the rule.
+        size: numbers of a vector.
+        provenance: checks who signed.
+    """
+
+    def __init__(self, cell: Cell, size: int, provenance: Provenance) -> None:
+        self._cell, self._size, self._provenance = cell, size, provenance
+
+    def hear(self, leading: Leading | None, sender: str, said: Said, beat: int) -> Led:
+        """A member has said something.
+
+        Raises:
+            MessageRefused: it does not fit; nothing changed.
+        """
+        if isinstance(said, Offered):
+            return Led(self._offered(leading or Leading("offers", beat), sender, said.offer))
+        if leading is None or leading.roster is None or sender not in leading.roster.owners:
+            return Led(leading)
+        roster, place = leading.roster, leading.roster.owners.index(sender)
+        match said:
+            case Shared(digest, sealed) if leading.stage == "shares" and digest == roster.digest:
+                if len(sealed) == len(roster):
+                    leading = replace(leading, sealed={**leading.sealed, place: sealed})
+            case Given(vector, statement) if leading.stage == "vectors" and place in leading.members:
+                self._check(roster, place, statement)
+                if body_of(statement, Masked).round == leading.round and len(vector) % self._size == 0:
+                    leading = replace(leading, vectors={**leading.vectors, place: vector})
+            case Stood(statement) if leading.stage == "stands" and place in leading.survivors:
+                self._check(roster, place, statement)
+                if body_of(statement, Stand) == Stand(leading.round, leading.survivors):
+                    leading = replace(leading, stands={**leading.stands, place: statement})
+            case Told(digest, revealed) if leading.stage == "reveals" and digest == leading.round:
+                gone = len(leading.members) - len(leading.survivors)
+                if len(revealed.seeds) == len(leading.survivors) and len(revealed.mask_keys) == gone:
+                    leading = replace(leading, revealed={**leading.revealed, place: revealed})
+        return Led(leading)
+
+    def go_on(self, leading: Leading, expected: frozenset[str], beat: int) -> Led:
+        """To the next stage, if all that is waited for is there, or enough of it after a while."""
+        late = beat - leading.since >= (_GATHERING_BEATS if leading.stage == "offers" else _PATIENCE_BEATS)
+        match leading.stage:
+            case "offers":
+                return self._call(leading, expected, beat, late=late)
+            case "shares":
+                return self._agree(leading, beat, late=late)
+            case "vectors":
+                return self._survive(leading, beat, late=late)
+            case "stands":
+                return self._stood(leading, beat, late=late)
+            case _:
+                return self._open(leading, late=late)
+
+    def _offered(self, leading: Leading, sender: str, offer: Statement) -> Leading:
+        if leading.stage != "offers":
+            return leading
+        if offer.owner != sender:
+            raise MessageRefused("cell", "a device hands in another's offer")
+        body_of(offer, Offer)
+        self._provenance.verify(offer)
+        return replace(leading, offers={**leading.offers, sender: offer})
+
+    def _check(self, roster: Roster, place: int, statement: Statement) -> None:
+        known = roster.statements[place]
+        if statement.owner != known.owner:
+            raise MessageRefused("cell", "a device hands in another's statement")
+        self._provenance.verify(replace(statement, credential=known.credential))
+
+    def _call(self, leading: Leading, expected: frozenset[str], beat: int, *, late: bool) -> Led:
+        offers = leading.offers
+        complete = len(offers) >= self._cell.most or expected <= offers.keys()
+        if not late and not complete:
+            return Led(leading)
+        if len(offers) < self._cell.least:
+            return Led(None if late else leading)
+        roster = roster_of([offers[owner] for owner in sorted(offers)[: self._cell.most]])
+        called = Called(roster.statements)
+        return Led(Leading("shares", beat, roster=roster), _to(roster.owners, called))
+
+    def _agree(self, leading: Leading, beat: int, *, late: bool) -> Led:
+        roster = _roster(leading)
+        members = tuple(sorted(leading.sealed))
+        if len(members) < len(roster) and not late:
+            return Led(leading)
+        if len(members) < self._cell.opens_at(len(roster)):
+            return Led(None)
+        digests = tuple(bundle_digest(leading.sealed[member]) for member in members)
+        said = tuple(
+            (
+                roster.owners[member],
+                Agreed(
+                    roster.digest, Mask(members, tuple(leading.sealed[other][member] for other in members), digests)
+                ),
+            )
+            for member in members
+        )
+        h = round_digest(roster, members, digests)
+        return Led(replace(leading, stage="vectors", since=beat, members=members, round=h, sealed={}), said)
+
+    def _survive(self, leading: Leading, beat: int, *, late: bool) -> Led:
+        survivors = tuple(sorted(leading.vectors))
+        if len(survivors) < len(leading.members) and not late:
+            return Led(leading)
+        if len(survivors) < self._cell.opens_at(len(_roster(leading))):
+            return Led(None)
+        said = _to(_those(leading, survivors), Survived(leading.round, survivors))
+        return Led(replace(leading, stage="stands", since=beat, survivors=survivors), said)
+
+    def _stood(self, leading: Leading, beat: int, *, late: bool) -> Led:
+        needed = self._cell.opens_at(len(_roster(leading)))
+        if len(leading.stands) < needed:
+            return Led(None if late else leading)
+        chosen = sorted(leading.stands)[:needed]
+        said = Quorum(leading.round, tuple(leading.stands[place] for place in chosen))
+        return Led(replace(leading, stage="reveals", since=beat), _to(_those(leading, leading.survivors), said))
+
+    def _open(self, leading: Leading, *, late: bool) -> Led:
+        roster = _roster(leading)
+        needed = self._cell.opens_at(len(roster))
+        if len(leading.revealed) < needed:
+            return Led(None if late else leading)
+        chosen = {place: leading.revealed[place] for place in sorted(leading.revealed)[:needed]}
+        found = opened(roster, leading.round, leading.members, leading.vectors, chosen, self._size)
+        if found.cheated:
+            return Led(None, cheated=tuple(roster.owners[place] for place in found.cheated))
+        total = found.total.astype("<i8").tobytes()
+        result = Result(roster.offers[0].slot, total, len(leading.survivors))
+        return Led(None, _to(_those(leading, leading.members), result), result)
+
+
+def _roster(leading: Leading) -> Roster:
+    if leading.roster is None:
+        raise MessageRefused("cell", "this device leads no round")
+    return leading.roster
+
+
+def _those(leading: Leading, places: Sequence[int]) -> list[str]:
+    owners = _roster(leading).owners
+    return [owners[place] for place in places]
+
+
+def _to(owners: Iterable[str], said: Said) -> tuple[tuple[str, Said], ...]:
+    return tuple((owner, said) for owner in owners)

@@ -1,0 +1,135 @@
+"""What devices say to one another in the course of a secure sum; all of it may be read by everybody."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from msgspec import DecodeError, Meta, Struct, msgpack
+
+from sottovoce.errors import MessageRefused
+from sottovoce.secure_sum.statements import Digest, Places, Slot, Statement
+from sottovoce.secure_sum.steps import Mask, Revealed, SealedShares, Statements
+
+_NUMBER_BYTES = 8
+
+
+class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
+    """Of a message."""
+
+
+class Offered(Content, frozen=True):
+    """To a leader: this device takes part."""
+
+    offer: Statement
+
+
+class Called(Content, frozen=True):
+    """From a leader: these take part, ordered by owner."""
+
+    roster: Statements
+
+
+class Shared(Content, frozen=True):
+    """To the leader: sealed shares for each member of this roster."""
+
+    roster: Digest
+    sealed: SealedShares
+
+
+class Agreed(Content, frozen=True):
+    """From the leader: these members of this roster gave shares to all."""
+
+    roster: Digest
+    mask: Mask
+
+
+class Given(Content, frozen=True):
+    """To the leader: a masked vector; its digest, signed."""
+
+    vector: bytes
+    said: Statement
+
+
+class Survived(Content, frozen=True):
+    """From the leader: the vectors of these arrived."""
+
+    round: Digest
+    survivors: Places
+
+
+class Stood(Content, frozen=True):
+    """To the leader: this device stands for these survivors."""
+
+    said: Statement
+
+
+class Quorum(Content, frozen=True):
+    """From the leader: so many stand for the same survivors."""
+
+    round: Digest
+    stands: Statements
+
+
+class Told(Content, frozen=True):
+    """To the leader: what opens the sum."""
+
+    round: Digest
+    revealed: Revealed
+
+
+class Result(Content, frozen=True):
+    """The sum of so many devices: int64[P] in grid units, little-endian."""
+
+    slot: Slot
+    total: bytes
+    members: Annotated[int, Meta(ge=1, le=2**20)]
+
+
+class Seek(Content, frozen=True):
+    """Whoever knows the sum is asked for it."""
+
+    slot: Slot
+
+
+Said = Offered | Called | Shared | Agreed | Given | Survived | Stood | Quorum | Told | Result | Seek
+_SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
+
+
+@dataclass(frozen=True, slots=True)
+class CellMessage:
+    """One message.
+
+    Attributes:
+        said: its content.
+        simulated: see Message.simulated.
+    """
+
+    said: Said
+    simulated: bool = False
+
+    kind: ClassVar[str] = "secure-sum/1"
+
+    @property
+    def encoded(self) -> bytes:
+        """Its content, for its way."""
+        return msgpack.encode(self.said)
+
+    @property
+    def numbers(self) -> int:
+        """See Message.numbers; everything in it is counted."""
+        return -(-len(self.encoded) // _NUMBER_BYTES)
+
+    def traced(self) -> dict[str, Any]:
+        """See Message.traced."""
+        return {"said": type(self.said).__name__.lower(), "content": self.encoded.hex()}
+
+
+def content_of(raw: bytes) -> Said:
+    """The content of these bytes.
+
+    Raises:
+        MessageRefused: for `malformed`: they are none.
+    """
+    try:
+        return _SAID.decode(raw)
+    except (DecodeError, UnicodeError) as error:
+        raise MessageRefused("malformed", "not a message of a secure sum") from error

@@ -1,0 +1,110 @@
+"""Where a device is in a secure sum. Only the sum, once it is opened, survives a crash."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.cell.public.messages import Given
+from sottovoce.secure_sum.statements import Roster, Statement
+from sottovoce.secure_sum.steps import Revealed
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """An opened sum.
+
+    Attributes:
+        total: int64[P], in grid units.
+        members: devices in it.
+    """
+
+    total: NDArray[np.int64]
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """What a leader has gathered, stage by stage.
+
+    Attributes:
+        stage: `offers`, `shares`, `vectors`, `stands` or `reveals`, whichever it waits for.
+        since: the beat on which the stage began.
+        offers: by owner.
+        roster: who takes part.
+        sealed: each one's shares for the others, by place.
+        members: places of those who gave shares.
+        round: h.
+        vectors: masked, by place.
+        survivors: places.
+        stands: signed, by place.
+        revealed: by place.
+    """
+
+    stage: str
+    since: int
+    offers: Mapping[str, Statement] = field(default_factory=dict)
+    roster: Roster | None = None
+    sealed: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
+    members: tuple[int, ...] = ()
+    round: bytes = b""
+    vectors: Mapping[int, bytes] = field(default_factory=dict)
+    survivors: tuple[int, ...] = ()
+    stands: Mapping[int, Statement] = field(default_factory=dict)
+    revealed: Mapping[int, Revealed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CellState:
+    """A device's.
+
+    Attributes:
+        cycle: beats of its clock.
+        sum: the newest opened sum; None before the first.
+        exhausted: the vault pays for no more rounds.
+        peers: who may be sent to.
+        stage: `idle`; `offered`, `joined`, `given`, `stood` or `told`, whichever it did last; `held` while a masked
+            vector waits for the next beat.
+        since: the beat on which the stage began.
+        leader: of the round.
+        asked: id of the step that the vault is answering.
+        offer: this device's, signed.
+        roster: its digest; empty before there is one.
+        round: h; the same.
+        held: what is sent on the next beat.
+        silent: devices that led nowhere, and are passed over.
+        turn: whom to ask next for a sum.
+        leading: where this device leads a round.
+        failed: rounds that came to nothing here.
+        simulated: some of it stems from a seeded noise stream.
+    """
+
+    cycle: int = 0
+    sum: Sum | None = None
+    exhausted: bool = False
+    peers: tuple[str, ...] = ()
+    stage: str = "idle"
+    since: int = 0
+    leader: str = ""
+    asked: bytes | None = None
+    offer: Statement | None = None
+    roster: bytes = b""
+    round: bytes = b""
+    held: Given | None = None
+    silent: frozenset[str] = frozenset()
+    turn: int = 0
+    leading: Leading | None = None
+    failed: int = 0
+    simulated: bool = False
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """Nobody is waited for but by rounds of their own."""
+        return frozenset()
+
+    def traced(self) -> dict[str, Any]:
+        """See State.traced."""
+        found = None if self.sum is None else {"total": self.sum.total.tolist(), "members": self.sum.members}
+        return {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "sum": found, "failed": self.failed}

@@ -1,0 +1,44 @@
+"""What a cell is: how many, how many of them may collude, and how many must be left for a sum to be opened."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The public rule of a cell.
+
+    Attributes:
+        least: members of the smallest one.
+        most: members of the largest one.
+        colluding: of all devices of the fleet, how many at most tell one another what they know, and whoever listens.
+        threshold: share of a roster that has to be left.
+        attempts: rounds that the budget pays for.
+    """
+
+    least: int
+    most: int
+    colluding: int
+    threshold: float
+    attempts: int = 1
+
+    @property
+    def wrong(self) -> tuple[str, str] | None:
+        """The key and the reason for which some roster could not be opened, or would hide nobody; None where all do."""
+        if self.least > self.most:
+            return "min", f"{self.least} is above max, which is {self.most}: no round has so many; lower it"
+        if any(self.opens_at(size) > size or self.honest(size) < 1 for size in (self.least, self.least + 1)):
+            what = f"{self.colluding} of {self.least} devices leave too few honest ones"
+            return "colluding", f"{what}: lower it, or raise min"
+        return None
+
+    def opens_at(self, size: int) -> int:
+        """t: how many of a roster of `size` must be left for a sum; no two sets can both be opened, 2t > size + f.
+
+        Whoever colludes can sign twice; of the others each signs once.
+        """
+        return max(math.ceil(self.threshold * size), (size + self.colluding) // 2 + 1)
+
+    def honest(self, size: int) -> int:
+        """t - f: shares of noise in every sum that can be opened which nobody else knows."""
+        return self.opens_at(size) - self.colluding

@@ -1,0 +1,103 @@
+"""Masks: streams of ChaCha20, added to vectors of integers modulo 2^m."""
+
+import math
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from sottovoce.errors import MessageRefused
+
+WIDTHS = (2, 3, 4, 6, 8)
+"""Bytes of a number, of which the least are taken that hold a sum."""
+
+_ROOM = 10  # standard deviations
+_NONCE = bytes(16)  # each key masks one vector
+
+
+def width_of(members: int, reach: int, share: int) -> int:
+    """Bytes of a number that hold the sum of so many vectors and their noise.
+
+    Args:
+        members: of the cell.
+        reach: the largest magnitude of a number in one vector, in grid units.
+        share: σ of one member's share of the noise.
+    """
+    largest = members * reach + _ROOM * share * (math.isqrt(members) + 1)
+    return next((width for width in WIDTHS if 2 * largest < 2 ** (8 * width)), WIDTHS[-1])
+
+
+def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]:
+    """A member's mask of its own, uint64[size].
+
+    Args:
+        seed: 32 bytes.
+        h: of the round.
+        size: numbers of a vector.
+        width: bytes of each.
+    """
+    return _stream(_derived(seed, h, b"sottovoce/secure-sum/own-mask/v1"), size, width)
+
+
+def pair_mask(
+    own: X25519PrivateKey, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int
+) -> NDArray[np.uint64]:
+    """The mask that two members share, uint64[size]; the first of them adds it, the other takes it off.
+
+    Its key is of these two places, so that it is of no use to whoever offers a copy of another member's key.
+
+    Args:
+        own: of the one.
+        other: the public key of the other.
+        h: of the round.
+        pair: their places in the roster, in whichever order.
+        size: numbers of a vector.
+        width: bytes of each.
+
+    Raises:
+        MessageRefused: for `malformed`: it is no key.
+    """
+    places = b"".join(place.to_bytes(2, "big") for place in sorted(pair))
+    return _stream(_derived(agreed(own, other), h, b"sottovoce/secure-sum/pair-mask/v1" + places), size, width)
+
+
+def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
+    """What X25519 makes of two keys, 32 bytes.
+
+    Raises:
+        MessageRefused: for `malformed`: the other's is no key.
+    """
+    try:
+        return own.exchange(X25519PublicKey.from_public_bytes(other))
+    except ValueError as error:
+        raise MessageRefused("malformed", "a member of the cell offers a key that is none") from error
+
+
+def packed(vector: NDArray[np.uint64], width: int) -> bytes:
+    """Numbers modulo 2^(8 width), little-endian."""
+    return vector.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+
+
+def unpacked(raw: bytes, width: int) -> NDArray[np.uint64]:
+    """The reverse of `packed`, uint64."""
+    whole = np.zeros((len(raw) // width, 8), dtype=np.uint8)
+    whole[:, :width] = np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
+    return whole.view("<u8").ravel().astype(np.uint64)
+
+
+def centred(vector: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
+    """What numbers modulo 2^(8 width) stand for: the nearest to 0, int64."""
+    shift = np.uint64(64 - 8 * width)
+    return (vector << shift).view(np.int64) >> np.int64(shift)
+
+
+def _derived(secret: bytes, h: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=h, info=purpose).derive(secret)
+
+
+def _stream(key: bytes, size: int, width: int) -> NDArray[np.uint64]:
+    return unpacked(Cipher(ChaCha20(key, _NONCE), mode=None).encryptor().update(bytes(size * width)), width)

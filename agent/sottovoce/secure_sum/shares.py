@@ -1,0 +1,120 @@
+"""Shamir's shares of a member's two secrets, and the envelopes in which they go to the others.
+
+A secret is shared by a library. It is put together again here, because a leader does that for all members of a cell at
+the same places, where the library would invert the same numbers for each anew; nothing is secret any more then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sottovoce.errors import MessageRefused
+from sottovoce.secure_sum.masks import agreed
+
+PRIME = 2**256 + 297
+"""The least above every secret of 32 bytes."""
+
+SHARE_BYTES = 33
+SEALED_BYTES = 2 * SHARE_BYTES + 16
+
+_NONCE = bytes(12)  # a key seals one message
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What one member holds of another's secrets, SHARE_BYTES each.
+
+    Attributes:
+        seed: of the seed of its own mask.
+        mask_key: of the private key of its masks in pairs.
+    """
+
+    seed: bytes
+    mask_key: bytes
+
+
+def shared(secret: bytes, members: int, threshold: int) -> list[bytes]:
+    """A share of a secret of 32 bytes for each member, any `threshold` of which hold it."""
+    from shamirs import shares  # which devices without a cell have no use for
+
+    found = shares(int.from_bytes(secret, "big"), members, modulus=PRIME, threshold=threshold)
+    return [one.value.to_bytes(SHARE_BYTES, "big") for one in found]
+
+
+class Combiner:
+    """Puts secrets together from shares at the same places.
+
+    Args:
+        places: of the members whose shares there are, from 0; as many as the threshold says.
+    """
+
+    def __init__(self, places: tuple[int, ...]) -> None:
+        self._places = places
+        self._weights = [_weight(place + 1, [other + 1 for other in places if other != place]) for place in places]
+
+    def secret(self, shares: Mapping[int, bytes]) -> bytes:
+        """32 bytes; anything at all where a share is wrong, so compare it with what was promised.
+
+        Args:
+            shares: by place.
+        """
+        numbers = (int.from_bytes(shares[place], "big") for place in self._places)
+        whole = sum(weight * number for weight, number in zip(self._weights, numbers, strict=True)) % PRIME
+        return (whole % 2**256).to_bytes(32, "big")
+
+
+def _weight(x: int, others: list[int]) -> int:
+    """Lagrange's, at 0, of the share at x."""
+    above = below = 1
+    for other in others:
+        above = above * other % PRIME
+        below = below * (other - x) % PRIME
+    return above * pow(below, -1, PRIME) % PRIME
+
+
+def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares) -> bytes:
+    """Shares for one other member of this roster, and nobody else.
+
+    Args:
+        own: the sender's key for shares.
+        other: the recipient's, public.
+        roster: its digest.
+        sender: place of the one.
+        recipient: place of the other.
+        shares: of the sender's secrets.
+
+    Raises:
+        MessageRefused: for `malformed`: there is no such key.
+    """
+    cipher, names = _cipher(own, other, roster, sender, recipient)
+    return cipher.encrypt(_NONCE, shares.seed + shares.mask_key, names)
+
+
+def opened(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, raw: bytes) -> Shares:
+    """The reverse; `own` is the recipient's here.
+
+    Raises:
+        MessageRefused: for `shares`: the sender sealed none for this.
+    """
+    cipher, names = _cipher(own, other, roster, sender, recipient)
+    try:
+        plain = cipher.decrypt(_NONCE, raw, names)
+    except InvalidTag as error:
+        raise MessageRefused("shares", "a member of the cell sealed no shares for this device") from error
+    parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
+    if len(raw) != SEALED_BYTES or any(int.from_bytes(part, "big") >= PRIME for part in parts):
+        raise MessageRefused("shares", "a member of the cell sealed what is no share")
+    return Shares(*parts)
+
+
+def _cipher(
+    own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int
+) -> tuple[ChaCha20Poly1305, bytes]:
+    names = b"sottovoce/secure-sum/shares/v1" + sender.to_bytes(2, "big") + recipient.to_bytes(2, "big") + roster
+    key = HKDF(algorithm=SHA256(), length=32, salt=roster, info=names).derive(agreed(own, other))
+    return ChaCha20Poly1305(key), names

@@ -1,0 +1,165 @@
+"""What the members of a cell sign, and what they agree on by its digest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Annotated, TypeVar
+
+from msgspec import DecodeError, Meta, Struct, msgpack
+
+from sottovoce.errors import MessageRefused
+from sottovoce.identity.framing import framed
+
+KEY_BYTES = 32
+MOST_MEMBERS = 1024
+
+Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Slot = Annotated[int, Meta(ge=0, le=2**53)]
+Place = Annotated[int, Meta(ge=0, lt=MOST_MEMBERS)]
+Places = Annotated[tuple[Place, ...], Meta(max_length=MOST_MEMBERS)]
+
+_STATEMENT = b"sottovoce/secure-sum/statement/v1"
+
+
+class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="offer"):
+    """A device offers to take part in one sum. Its keys are for this alone, so that it is good for one roster.
+
+    Attributes:
+        slot: which sum of the task's.
+        mask_key: X25519, of the masks between pairs.
+        share_key: X25519, by which shares are sealed.
+        commitment: to the seed of the mask of its own.
+    """
+
+    slot: Slot
+    mask_key: Digest
+    share_key: Digest
+    commitment: Digest
+
+
+class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="masked"):
+    """A member has sent its masked vector, whose digest this is.
+
+    Attributes:
+        round: see `round_digest`.
+        vector: SHA-256.
+    """
+
+    round: Digest
+    vector: Digest
+
+
+class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="stand"):
+    """A member stands for one set of survivors, and for no other of its round.
+
+    Attributes:
+        round: see `round_digest`.
+        survivors: places in the roster, ascending.
+    """
+
+    round: Digest
+    survivors: Places
+
+
+Body = Offer | Masked | Stand
+B = TypeVar("B", Offer, Masked, Stand)
+_BODIES: msgpack.Decoder[Body] = msgpack.Decoder(Body)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A body that its owner has signed; see sottovoce.learners.Signed.
+
+    Attributes:
+        owner: node id.
+        body: of an Offer, a Masked or a Stand.
+        credential: the owner's certificate, DER; empty where the roster has it.
+        signature: the owner's.
+    """
+
+    owner: Annotated[str, Meta(max_length=64)]
+    body: Annotated[bytes, Meta(max_length=8192)]
+    credential: Annotated[bytes, Meta(max_length=4096)] = b""
+    signature: Annotated[bytes, Meta(max_length=128)] = b""
+
+    def signed_bytes(self, fleet: str, task: bytes) -> bytes:
+        """See Signed.signed_bytes."""
+        return framed(_STATEMENT, (fleet.encode(), task, self.owner.encode(), self.body))
+
+
+def body_bytes(body: Body) -> bytes:
+    """The one form of a body, for its owner to sign."""
+    return msgpack.encode(body)
+
+
+def body_of(statement: Statement, kind: type[B]) -> B:
+    """What a statement says.
+
+    Raises:
+        MessageRefused: for `malformed`: something else, or not in its one form.
+    """
+    try:
+        body = _BODIES.decode(statement.body)
+    except (DecodeError, UnicodeError) as error:
+        raise MessageRefused("malformed", "a member of the cell signed no statement of this protocol") from error
+    if not isinstance(body, kind) or msgpack.encode(body) != statement.body:
+        raise MessageRefused("malformed", "a member of the cell signed another statement than was expected")
+    return body
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Who takes part, in order of their ids.
+
+    Attributes:
+        statements: signed offers.
+        offers: the same.
+    """
+
+    statements: tuple[Statement, ...]
+    offers: tuple[Offer, ...]
+
+    def __len__(self) -> int:
+        return len(self.statements)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes, which stand for the offers and their owners."""
+        fields = (field for one in self.statements for field in (one.owner.encode(), one.body))
+        return sha256(framed(b"sottovoce/secure-sum/roster/v1", fields)).digest()
+
+    @cached_property
+    def owners(self) -> tuple[str, ...]:
+        """Their ids."""
+        return tuple(one.owner for one in self.statements)
+
+
+def roster_of(statements: Sequence[Statement]) -> Roster:
+    """A roster, in form; who signed is not looked at.
+
+    Raises:
+        MessageRefused: for `malformed`: it is none, or its offers are not of one sum.
+    """
+    offers = tuple(body_of(statement, Offer) for statement in statements)
+    owners = [statement.owner for statement in statements]
+    if len(owners) > MOST_MEMBERS or owners != sorted(set(owners)) or len({offer.slot for offer in offers}) != 1:
+        raise MessageRefused("malformed", "a roster names a device twice, or offers for several sums")
+    return Roster(tuple(statements), offers)
+
+
+def bundle_digest(sealed: Sequence[bytes]) -> bytes:
+    """SHA-256 of all sealed shares of one member, in the roster's order, its own place empty."""
+    return sha256(framed(b"sottovoce/secure-sum/bundle/v1", sealed)).digest()
+
+
+def round_digest(roster: Roster, members: Sequence[int], digests: Sequence[bytes]) -> bytes:
+    """h: what members must mean alike before one masks anything.
+
+    Args:
+        roster: the roster.
+        members: places of those that have given shares to all others.
+        digests: of their bundles, in the same order.
+    """
+    places = b"".join(place.to_bytes(2, "big") for place in members)
+    return sha256(framed(b"sottovoce/secure-sum/round/v1", (roster.digest, places, *digests))).digest()

@@ -1,0 +1,40 @@
+"""The statement of what the sums of a cell promise: with so many colluding, and, beside it, with everybody else."""
+
+import math
+
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.cell_sum import CellMechanism
+from sottovoce.vault.guarantee import nothing
+
+NO_PROTECTION = "no protection"
+MOST_ALONE = 5.0
+"""ε above which nobody should be told that it protects."""
+
+
+def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:
+    """The guarantee of all sums that the budget pays for."""
+    cell = mechanism.cell
+    if mechanism.sigma == 0:
+        return nothing(budget, f"exact sums of cells, of vectors clipped at {clip:g}")
+    alone = mechanism.alone(budget.delta)
+    most = "no ε at all" if math.isinf(alone) else f"ε = {alone:.3g}"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}, "
+            f"in shares of {cell.least} to {cell.most} members, on the sum of their vectors, clipped at {clip:g}, "
+            "under masks (X25519, HKDF, ChaCha20) and Shamir's shares"
+        ),
+        composition=f"Gaussian closed form over {cell.attempts} sums at most, those that fail included",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=(
+            f"anybody who reads every message, with what at most {cell.colluding} other devices of the fleet know; "
+            f"computational. If all others collude, {most}" + (f": {NO_PROTECTION}" if alone > MOST_ALONE else "")
+        ),
+        status=Status.PROVED,
+        reason="docs/explanation/secure-sums.md; docs/decisions/0042-secure-sums.md",
+        alone=None if math.isinf(alone) else alone,
+    )

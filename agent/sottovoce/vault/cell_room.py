@@ -1,0 +1,89 @@
+"""The steps of a secure sum, in the order that is the guarantee: agree, charge, compute, noise, mask, store, return."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from sottovoce.accounting.units import EVERY
+from sottovoce.data import Records
+from sottovoce.door import CellAnswer, CellQuery, Refused
+from sottovoce.errors import MessageRefused, TaskRefused
+from sottovoce.secure_sum.masks import unpacked
+from sottovoce.secure_sum.steps import Answer, Begin, Join, Mask, Reveal, Survive, Vector, encoded, question
+from sottovoce.vault.budget import Stored
+from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_sum import CellMechanism
+from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+
+_CHARGE = b"sottovoce/cell-charge/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class CellRoom:
+    """What takes part in secure sums.
+
+    Attributes:
+        learner: whose sums these are.
+        member: holds the secrets of the present round.
+        mechanism: bound and noise of this device's part.
+        vector: of the device, float64, in one row; or none.
+        records: the private records.
+        ledger: opened for charging.
+        noise: the source of randomness.
+    """
+
+    learner: str
+    member: Member
+    mechanism: CellMechanism
+    vector: Callable[[Records], Batches]
+    records: Records
+    ledger: Ledger
+    noise: NoiseSource
+
+    def step(self, query: CellQuery) -> CellAnswer | Refused | None:
+        """One step; None where the budget cannot pay for it.
+
+        A step that does not follow from those before is refused and changes nothing. A charge belongs to one offer,
+        whose secrets are in memory alone: so it pays for one masked vector, or, if the device stops before that, none.
+
+        Raises:
+            LedgerError: the ledger failed; nothing was released.
+        """
+        try:
+            said = question(query.said)
+            if query.learner != self.learner:
+                raise MessageRefused("cell", "this vault takes part in the sums of another learner")
+            answer = self._answered(said)
+        except MessageRefused as refused:
+            return Refused(query.id, "query", str(refused))
+        except TaskRefused as refused:
+            return Refused(query.id, "task", str(refused))
+        return None if answer is None else CellAnswer(query.id, encoded(answer), self.noise.simulated)
+
+    def _answered(self, said: Begin | Join | Mask | Survive | Reveal) -> Answer | None:
+        match said:
+            case Begin(slot=slot):
+                least = self.mechanism.event(self.mechanism.cell.least)
+                return None if self.ledger.payable(least) != EVERY else self.member.begin(slot)
+            case Join():
+                return self.member.join(said)
+            case Mask():
+                return self._masked(said)
+            case Survive():
+                return self.member.survive(said)
+            case Reveal():
+                return self.member.reveal(said)
+
+    def _masked(self, said: Mask) -> Vector | None:
+        members, h = self.member.agree(said)
+        charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
+        if not self.ledger.charge(charge, mechanism.event(members)):
+            return None
+        part = mechanism.apply(self.vector(self.records), members, self.noise)
+        width = mechanism.width(members)
+        masked = self.member.mask(part, width)
+        numbers = unpacked(masked.vector, width).astype("<u8").tobytes()
+        self.ledger.store(charge, Stored(mechanism.exponent, numbers, self.noise.simulated))
+        return masked

@@ -1,0 +1,124 @@
+"""A device's part of the sum of a cell: its clipped vector and its share of the noise, on a public grid."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.events import CellSum, Unproved
+from sottovoce.accounting.gaussian import allowed_mu, gaussian_epsilon
+from sottovoce.cell import Cell
+from sottovoce.errors import PrivacyError
+from sottovoce.secure_sum.masks import width_of
+from sottovoce.vault.clipped_sum import (
+    CLIPS,
+    DISTANCES,
+    MAX_SQUARED_UNITS,
+    Batches,
+    exact,
+    least_sigma,
+    squared_units,
+    summed,
+)
+from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
+from sottovoce.vault.noise import NoiseSource
+
+_FINE = 2.0**8  # grid steps in a share's σ, and in what the clip leaves to each number: that much finer than either
+
+
+@dataclass(frozen=True, slots=True)
+class CellMechanism:
+    """Bound and noise of one member's part.
+
+    Attributes:
+        cell: the rule of the cell.
+        size: coordinates, P.
+        exponent: the grid step is 2**exponent.
+        clip_squared: the largest squared L2 norm of a device's vector, in squared units; None where nothing is clipped.
+        sensitivity_squared: of a cell's sum, in squared units.
+        sigma: of the noise that is in every sum which can be opened and which nobody else knows; 0 for none.
+    """
+
+    cell: Cell
+    size: int
+    exponent: int
+    clip_squared: int
+    sensitivity_squared: int
+    sigma: int
+
+    @property
+    def step(self) -> float:
+        """The grid step, a power of two."""
+        return math.ldexp(1.0, self.exponent)
+
+    def share(self, members: int) -> int:
+        """σ of each member's share in a roster of so many, in units."""
+        honest = self.cell.honest(members)
+        return 0 if self.sigma == 0 else math.isqrt((self.sigma**2 - 1) // honest) + 1
+
+    def width(self, members: int) -> int:
+        """Bytes of a number in the sum of a roster of so many."""
+        return width_of(members, math.isqrt(self.clip_squared), self.share(members))
+
+    def event(self, members: int) -> CellSum | Unproved:
+        """What one sum costs."""
+        if self.sigma == 0:
+            return Unproved("none")
+        return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest(members))
+
+    def alone(self, delta: float) -> float:
+        """ε of all attempts if all others collude; infinite where nothing is known to hold."""
+        events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
+        dearest = max(event.alone if isinstance(event, CellSum) else math.inf for event in events)
+        return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.cell.attempts * dearest), delta)
+
+    def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
+        """This device's part, int64[size]; not to leave the vault unmasked.
+
+        Args:
+            raw: batches float64[n, P]; one row, the device's vector, or none.
+            members: of the roster.
+            noise: the source of randomness.
+        """
+        vector = summed(raw, self.size, self.step, self.clip_squared)
+        return (
+            vector if self.sigma == 0 else vector + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)
+        )
+
+
+def calibrate_cell(
+    cell: Cell, *, clip: float, size: int, epsilon: float | None, delta: float, neighbouring: str
+) -> CellMechanism:
+    """The least noise with which all attempts cost at most (epsilon, delta).
+
+    Args:
+        cell: the rule of the cell.
+        clip: L2 threshold of a device's vector.
+        size: its numbers.
+        epsilon: total ε; None for no noise.
+        delta: total δ.
+        neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
+
+    Raises:
+        PrivacyError: the budget or the clip is none, or outside what the grid can carry.
+    """
+    if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
+        raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
+    distance = DISTANCES[neighbouring]
+    if epsilon is None:
+        without = exact(clip=clip, size=size)
+        squared = squared_units(clip, without.exponent)
+        return CellMechanism(cell, size, without.exponent, squared, distance**2 * squared, 0)
+    mu = allowed_mu(epsilon, delta) / math.sqrt(cell.attempts)
+    least_share = distance * clip / mu / math.sqrt(max(map(cell.honest, range(cell.least, cell.most + 1))))
+    exponent = math.floor(math.log2(min(least_share, clip / math.sqrt(size)) / _FINE))
+    clip_squared = squared_units(clip, exponent)
+    sensitivity_squared = distance**2 * clip_squared
+    sigma = least_sigma(sensitivity_squared, cell.attempts, epsilon, delta)
+    found = CellMechanism(cell, size, exponent, clip_squared, sensitivity_squared, sigma)
+    if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
+        raise PrivacyError(
+            f"ε = {epsilon:g} for sums of {size} numbers needs more noise than the grid holds: raise privacy.epsilon"
+        )
+    return found
