@@ -5,7 +5,8 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import budget_of, records_of
+from sottovoce.vault.rooms.means import MeanTerms
 
 from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, Regression
 from sottovoce_lab.testbed.measure import Errors, Meter
@@ -60,5 +61,5 @@ def meter_of(plan: Plan) -> AnyMeter:
     if "noise_deviation" not in plan.family.facts:
         return PredictionMeter(cast(Regression, model), plan.test, plan.target, held, seed)
     vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in held]
-    facts = plan.family.facts
-    return ErrorMeter(np.stack(vectors), facts["clip"], facts["noise_deviation"])
+    terms = cast(MeanTerms, plan.family.terms)
+    return ErrorMeter(np.stack(vectors), terms.clip, terms.deviation(budget_of(plan.config), len(vectors)))

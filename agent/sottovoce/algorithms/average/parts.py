@@ -46,8 +46,13 @@ def family(config: AgentConfig) -> Family:
     terms = MeanTerms(learner.name, model.size, learner.clip, config.cell)
     if config.cell is not None:
         return _in_cells(config, learner, model, terms)
-    facts = {"noise_deviation": terms.deviation(budget_of(config)), "clip": terms.clip}
-    return Family(model, None, terms, made, facts=facts)
+    return Family(model, None, terms, made, facts=_facts(config, terms))
+
+
+def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
+    """Where noise is shared, of the smallest round, in which each device adds most."""
+    members = 1 if config.cell is None else config.cell.least
+    return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.clip}
 
 
 def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
@@ -70,5 +75,4 @@ def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms:
         )
         return cells, CellCodec(cells)
 
-    facts = {"noise_deviation": terms.deviation(budget_of(config)), "clip": terms.clip}
-    return Family(model, None, terms, made, facts=facts)
+    return Family(model, None, terms, made, facts=_facts(config, terms))

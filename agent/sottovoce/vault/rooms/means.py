@@ -1,6 +1,5 @@
 """One vector of a whole device, once: what averaging over a fleet asks of its vaults."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -105,11 +104,11 @@ class MeanTerms:
             neighbouring=budget.neighbouring,
         )
 
-    def deviation(self, budget: Budget) -> float:
-        """σ of the noise on each number of a device's vector, or of its share; 0 for none."""
+    def deviation(self, budget: Budget, members: int) -> float:
+        """σ of the noise on each number of a device's vector, or of its share where so many take part; 0 for none."""
         if self.cell is not None:
             shared = self.cell_mechanism(budget)
-            return shared.sigma * shared.step / math.sqrt(self.cell.honest(self.cell.least))
+            return shared.share(members) * shared.step
         mechanism = self.mechanism(budget)
         return mechanism.sigma * mechanism.step if isinstance(mechanism, DiscreteGaussian) else 0.0
 
