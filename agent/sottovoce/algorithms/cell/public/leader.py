@@ -86,6 +86,10 @@ class Leader:
                 self._check(roster, place, statement)
                 if body_of(statement, Masked).round == leading.round and len(vector) % self._size == 0:
                     leading = replace(leading, vectors={**leading.vectors, place: vector})
+            case Stood(statement) if leading.deputy and place in leading.members:
+                self._check(roster, place, statement)
+                if (stand := body_of(statement, Stand)).round == leading.round:
+                    leading = replace(leading, named=stand)
             case Stood(statement) if leading.stage == "stands" and place in leading.survivors:
                 self._check(roster, place, statement)
                 if body_of(statement, Stand) == Stand(leading.round, leading.survivors):
@@ -98,6 +102,8 @@ class Leader:
 
     def go_on(self, leading: Leading, expected: frozenset[str], beat: int) -> Led:
         """To the next stage, if all that is waited for is there, or enough of it after a while."""
+        if leading.deputy:
+            return Led(leading)
         late = beat - leading.since >= (_GATHERING_BEATS if leading.stage == "offers" else _PATIENCE_BEATS)
         match leading.stage:
             case "offers":
@@ -110,6 +116,25 @@ class Leader:
                 return self._stood(leading, beat, late=late)
             case _:
                 return self._open(leading, late=late)
+
+    @staticmethod
+    def deputy(roster: Roster, said: Mask, beat: int) -> Leading:
+        """What a deputy has, which is sent what the leader is, from here on."""
+        h = round_digest(roster, said.members, said.digests)
+        return Leading("vectors", beat, roster=roster, members=said.members, round=h, deputy=True)
+
+    @staticmethod
+    def take_over(leading: Leading, stand: Stand | None, beat: int) -> Led:
+        """A deputy goes on, with the survivors for whom it or others stand; nothing comes of it where it cannot."""
+        stand = stand or leading.named
+        leading = replace(leading, deputy=False, since=beat)
+        if stand is None:
+            return Led(leading)
+        if not leading.vectors.keys() >= {*stand.survivors}:
+            return Led(None)
+        vectors = {place: leading.vectors[place] for place in stand.survivors}
+        leading = replace(leading, stage="stands", vectors=vectors, survivors=stand.survivors)
+        return Led(leading, _to(_those(leading, stand.survivors), Survived(stand.round, stand.survivors)))
 
     def _offered(self, leading: Leading, sender: str, offer: Statement) -> Leading:
         if leading.stage != "offers":

@@ -10,6 +10,7 @@ took.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 from typing import ClassVar
@@ -17,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.cell.public.leader import Leader
+from sottovoce.algorithms.cell.public.leader import Leader, Led
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
     Called,
@@ -52,7 +53,7 @@ from sottovoce.learners.events import (
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import of_another_model
 from sottovoce.learners.published import Provenance
-from sottovoce.secure_sum.statements import Offer, Stand, Statement, body_bytes, roster_of
+from sottovoce.secure_sum.statements import Offer, Stand, Statement, body_bytes, body_of, roster_of
 from sottovoce.secure_sum.steps import (
     Begin,
     Join,
@@ -68,7 +69,10 @@ from sottovoce.secure_sum.steps import (
 
 _CYCLE = "cycle"
 _PATIENCE_BEATS = 20  # of a member with its leader, who waits for less
+_HANDOVER_BEATS = 8  # of a member that has given its vector, before it turns to the deputy
+_LISTENING_BEATS = 3  # of a deputy more, so that it has heard for whom others stand already
 _SLOT = 0
+_GIVEN = ("given", "stood", "told")
 
 Step = tuple[CellState, list[Effect]]
 
@@ -165,16 +169,18 @@ class CellMean:
         match answer(said.said):
             case Offer() as offered:
                 offer = self._signed(body_bytes(offered))
-                leader = self._present_leader(state)
+                state, leader = self._present_leader(state)
                 return self._say(self._at(state, "offered", offer=offer, leader=leader), leader, Offered(offer))
             case Sealed(sealed=sealed):
-                return self._say(self._at(state, "joined"), state.leader, Shared(state.roster, sealed))
+                digest = b"" if state.roster is None else state.roster.digest
+                return self._say(self._at(state, "joined"), state.leader, Shared(digest, sealed))
             case Vector(vector=vector, said=masked):
                 statement = replace(self._signed(body_bytes(masked)), credential=b"")
                 return self._at(state, "held", round=masked.round, held=Given(vector, statement)), []
             case Stand() as stand:
                 statement = replace(self._signed(body_bytes(stand)), credential=b"")
-                return self._say(self._at(state, "stood"), state.leader, Stood(statement))
+                stood = Stood(statement)
+                return self._say(self._at(state, "stood", stood=stood), state.leader, stood)
             case Revealed() as revealed:
                 return self._say(self._at(state, "told"), state.leader, Told(state.round, revealed))
 
@@ -184,6 +190,9 @@ class CellMean:
         if state.stage == "held" and state.held is not None:
             held = state.held
             state, effects = self._say(self._at(state, "given", held=None), state.leader, held)
+            if state.deputy:
+                state, more = self._say(state, state.deputy, held)
+                effects = [*effects, *more]
         elif state.sum is None and state.asked is None:
             state, effects = self._urged(state)
         state, led = self._led(state)
@@ -192,7 +201,11 @@ class CellMean:
     def _urged(self, state: CellState) -> Step:
         """What a device without the sum does on a beat: a new offer, or, where its vault pays for none, a question."""
         if state.stage != "idle":
-            if state.cycle - state.since < _PATIENCE_BEATS:
+            beats = state.cycle - state.since
+            waits = _HANDOVER_BEATS + (_LISTENING_BEATS if state.deputy == self._owner else 0)
+            if state.deputy not in ("", state.leader) and state.stage in _GIVEN and beats >= waits:
+                return self._handed_over(state)
+            if beats < _PATIENCE_BEATS:
                 return state, []
             return self._idle(replace(state, silent=state.silent | {state.leader}, failed=state.failed + 1)), []
         if not state.peers:
@@ -202,6 +215,17 @@ class CellMean:
         turn = state.turn % len(state.peers)
         message = CellMessage(Seek(_SLOT), state.simulated)
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
+
+    def _handed_over(self, state: CellState) -> Step:
+        """To the deputy, who has the vectors too; it is told again what this device stands for."""
+        state = replace(state, leader=state.deputy, silent=state.silent | {state.leader})
+        stood, stand = state.stood, None
+        if stood is not None:
+            state, stand = self._at(state, "stood"), body_of(stood.said, Stand)
+        state = replace(state, since=state.cycle)
+        if state.leader == self._owner and state.leading is not None and state.leading.deputy:
+            return self._passed_on(state, self._leader.take_over(state.leading, stand, state.cycle))
+        return (state, []) if stood is None else self._say(state, state.leader, stood)
 
     def _received(self, state: CellState, sender: str, message: CellMessage) -> Step:
         said = message.said
@@ -220,7 +244,7 @@ class CellMean:
             return state, []
         total = np.frombuffer(said.total, dtype="<i8").astype(np.int64)
         state = replace(state, sum=Sum(total, said.members), simulated=state.simulated or simulated)
-        state = replace(self._idle(state), leading=state.leading)
+        state = replace(self._idle(state), leading=None)
         return state, self._published(state)
 
     def _heard(self, state: CellState, sender: str, said: Said) -> Step:
@@ -232,23 +256,36 @@ class CellMean:
             return state, []
         match said:
             case Called(roster) if state.stage == "offered" and state.offer in roster:
-                state = replace(state, leader=sender, roster=roster_of(roster).digest)
+                found = roster_of(roster)
+                deputy = next((node for node in _ranked(found.owners) if node != sender), "")
+                state = replace(state, leader=sender, deputy=deputy, roster=found)
                 return self._take_part(state, Join(roster))
-            case Agreed(digest, mask) if state.stage == "joined" and (sender, digest) == (state.leader, state.roster):
+            case Agreed(digest, mask) if state.stage == "joined" and sender == state.leader:
+                if state.roster is None or digest != state.roster.digest:
+                    return state, []
+                if state.deputy == self._owner and (state.leading is None or state.leading.stage == "offers"):
+                    state = replace(state, leading=self._leader.deputy(state.roster, mask, state.cycle))
                 return self._take_part(state, mask)
-            case Survived(h, survivors) if state.stage == "given" and (sender, h) == (state.leader, state.round):
-                return self._take_part(state, Survive(survivors))
-            case Quorum(h, stands) if state.stage == "stood" and (sender, h) == (state.leader, state.round):
-                return self._take_part(state, Reveal(stands))
+            case Survived(h, survivors) if state.stage in _GIVEN and self._leads(state, sender, h):
+                return self._take_part(replace(state, leader=sender), Survive(survivors))
+            case Quorum(h, stands) if state.stage == "stood" and self._leads(state, sender, h):
+                return self._take_part(replace(state, leader=sender), Reveal(stands))
         return state, []
+
+    @staticmethod
+    def _leads(state: CellState, sender: str, h: bytes) -> bool:
+        return sender in (state.leader, state.deputy) and h == state.round
 
     def _led(self, state: CellState) -> Step:
         """What this device does as a leader, now."""
-        effects: list[Effect] = []
         if state.leading is None:
-            return state, effects
+            return state, []
         expected = frozenset({*state.peers, self._owner})
-        led = self._leader.go_on(state.leading, expected, state.cycle)
+        return self._passed_on(state, self._leader.go_on(state.leading, expected, state.cycle))
+
+    def _passed_on(self, state: CellState, led: Led) -> Step:
+        """What a leader says, to the others and to this device itself."""
+        effects: list[Effect] = []
         state = replace(state, leading=led.leading, silent=state.silent | {*led.cheated})
         if led.result is not None:
             state, effects = self._told(state, led.result, simulated=state.simulated)
@@ -278,12 +315,15 @@ class CellMean:
         return replace(state, stage=stage, since=state.cycle, **facts)  # type: ignore[arg-type]
 
     def _idle(self, state: CellState) -> CellState:
-        return self._at(state, "idle", asked=None, offer=None, roster=b"", round=b"", held=None)
+        nothing = {"asked": None, "offer": None, "roster": None, "round": b"", "held": None, "stood": None}
+        return self._at(state, "idle", deputy="", **nothing)
 
-    def _present_leader(self, state: CellState) -> str:
-        known = [*state.peers, self._owner]
-        ranked = sorted(known, key=lambda node: sha256(f"sottovoce/leader/v1|{_SLOT}|{node}".encode()).digest())
-        return next((node for node in ranked if node not in state.silent), self._owner)
+    def _present_leader(self, state: CellState) -> tuple[CellState, str]:
+        """The first of all that are known and led nowhere yet; when all have, they all begin anew."""
+        ranked = _ranked((*state.peers, self._owner))
+        if state.silent.issuperset(ranked):
+            state = replace(state, silent=frozenset())
+        return state, next(node for node in ranked if node not in state.silent)
 
     def _signed(self, body: bytes) -> Statement:
         return self._provenance.signed(Statement(self._owner, body))
@@ -291,3 +331,8 @@ class CellMean:
     def _published(self, state: CellState) -> list[Effect]:
         mean = self.mean(state)
         return [] if mean is None else [PublishModel(mean, state.cycle)]
+
+
+def _ranked(nodes: Iterable[str]) -> list[str]:
+    """In the order in which they lead."""
+    return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{_SLOT}|{node}".encode()).digest())

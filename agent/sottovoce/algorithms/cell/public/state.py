@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.cell.public.messages import Given
-from sottovoce.secure_sum.statements import Roster, Statement
+from sottovoce.algorithms.cell.public.messages import Given, Stood
+from sottovoce.secure_sum.statements import Roster, Stand, Statement
 from sottovoce.secure_sum.steps import Revealed
 
 
@@ -41,6 +41,8 @@ class Leading:
         survivors: places.
         stands: signed, by place.
         revealed: by place.
+        deputy: it only listens, until the leader is silent.
+        named: the survivors for whom others stand already, as a deputy has heard.
     """
 
     stage: str
@@ -54,6 +56,8 @@ class Leading:
     survivors: tuple[int, ...] = ()
     stands: Mapping[int, Statement] = field(default_factory=dict)
     revealed: Mapping[int, Revealed] = field(default_factory=dict)
+    deputy: bool = False
+    named: Stand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,13 @@ class CellState:
             vector waits for the next beat.
         since: the beat on which the stage began.
         leader: of the round.
+        deputy: who goes on where the leader falls silent; empty where nobody does.
         asked: id of the step that the vault is answering.
         offer: this device's, signed.
-        roster: its digest; empty before there is one.
-        round: h; the same.
+        roster: who takes part; None before there is one.
+        round: h; empty before there is one.
         held: what is sent on the next beat.
+        stood: what this device stands for, as it has said it.
         silent: devices that led nowhere, and are passed over.
         turn: whom to ask next for a sum.
         leading: where this device leads a round.
@@ -88,11 +94,13 @@ class CellState:
     stage: str = "idle"
     since: int = 0
     leader: str = ""
+    deputy: str = ""
     asked: bytes | None = None
     offer: Statement | None = None
-    roster: bytes = b""
+    roster: Roster | None = None
     round: bytes = b""
     held: Given | None = None
+    stood: Stood | None = None
     silent: frozenset[str] = frozenset()
     turn: int = 0
     leading: Leading | None = None
