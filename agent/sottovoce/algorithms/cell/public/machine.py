@@ -39,12 +39,15 @@ from sottovoce.cell import Cell
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
+    Delivered,
     Effect,
     Event,
+    Forget,
     PeersChanged,
     PublishModel,
     Received,
     Reply,
+    Returned,
     Send,
     SetTimer,
     TakePart,
@@ -72,6 +75,7 @@ _PATIENCE_BEATS = 20  # of a member with its leader, who waits for less
 _HANDOVER_BEATS = 8  # of a member that has given its vector, before it turns to the deputy
 _LISTENING_BEATS = 3  # of a deputy more, so that it has heard for whom others stand already
 _SLOT = 0
+_MOST_QUEUED = 4  # messages for one peer that is slow or gone; the oldest is of no use any more
 _GIVEN = ("given", "stood", "told")
 
 Step = tuple[CellState, list[Effect]]
@@ -112,7 +116,7 @@ class CellMean:
     def resumed(self, state: CellState, pending: frozenset[str]) -> CellState:
         """See Learner.resumed."""
         del pending
-        return state
+        return replace(state, queued={})
 
     def progress(self, state: CellState) -> Progress:
         """See Learner.progress."""
@@ -143,22 +147,32 @@ class CellMean:
         """
         match event:
             case Timer():
-                return self._tick(state, now)
+                return _posted(self._tick(state, now))
             case Received(sender, message):
                 if not isinstance(message, CellMessage):
                     raise MessageRefused("learner", "it is not for a learner of secure sums: give both the same task")
-                return self._received(state, sender, message)
+                return _posted(self._received(state, sender, message))
             case PeersChanged(peers):
-                return replace(state, peers=peers), []
-            case _:
-                reply = getattr(event, "reply", None)
+                left = {peer for peer in state.queued if peer not in peers}
+                queued = {peer: queue for peer, queue in state.queued.items() if peer not in left}
+                return replace(state, peers=peers, queued=queued), [Forget(peer) for peer in sorted(left)]
+            case Delivered(recipient, reply):
+                state, effects = _next(state, recipient)
                 if isinstance(reply, CellMessage) and isinstance(reply.said, Result):
-                    return self._told(state, reply.said, simulated=reply.simulated)
+                    state, more = self._told(state, reply.said, simulated=reply.simulated)
+                    effects += more
+                return state, effects
+            case Returned(recipient):
+                return _next(state, recipient)
+            case _:
                 return state, []
 
     def stepped(self, state: CellState, said: CellAnswer | Refused, now: float) -> Step:
         """See TakingPart."""
         del now
+        return _posted(self._answered(state, said))
+
+    def _answered(self, state: CellState, said: CellAnswer | Refused) -> Step:
         if said.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
@@ -336,3 +350,28 @@ class CellMean:
 def _ranked(nodes: Iterable[str]) -> list[str]:
     """In the order in which they lead."""
     return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{_SLOT}|{node}".encode()).digest())
+
+
+def _posted(step: Step) -> Step:
+    """One message at a time goes to a peer, and the others after it: the same effects, as far as they are due."""
+    state, effects = step
+    due: list[Effect] = []
+    for effect in effects:
+        if not isinstance(effect, Send) or not isinstance(effect.message, CellMessage):
+            due.append(effect)
+            continue
+        queue = state.queued.get(effect.recipient)
+        if queue is None:
+            due.append(effect)
+        after = () if queue is None else (*queue, effect.message)[-_MOST_QUEUED:]
+        state = replace(state, queued={**state.queued, effect.recipient: after})
+    return state, due
+
+
+def _next(state: CellState, recipient: str) -> Step:
+    """What comes after a message that is not on its way any more."""
+    queued = dict(state.queued)
+    queue = queued.pop(recipient, ())
+    if not queue:
+        return replace(state, queued=queued), []
+    return replace(state, queued={**queued, recipient: queue[1:]}), [Send(recipient, queue[0])]

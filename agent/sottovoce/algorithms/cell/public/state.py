@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.cell.public.messages import Given, Stood
+from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Stood
 from sottovoce.secure_sum.statements import Roster, Stand, Statement
 from sottovoce.secure_sum.steps import Revealed
 
@@ -84,6 +84,7 @@ class CellState:
         turn: whom to ask next for a sum.
         leading: where this device leads a round.
         failed: rounds that came to nothing here.
+        queued: by peer to which a message is on its way, those that come after it.
         simulated: some of it stems from a seeded noise stream.
     """
 
@@ -105,12 +106,13 @@ class CellState:
     turn: int = 0
     leading: Leading | None = None
     failed: int = 0
+    queued: Mapping[str, tuple[CellMessage, ...]] = field(default_factory=dict)
     simulated: bool = False
 
     @property
     def pending(self) -> frozenset[str]:
-        """Nobody is waited for but by rounds of their own."""
-        return frozenset()
+        """Peers to which a message is on its way."""
+        return frozenset(self.queued)
 
     def traced(self) -> dict[str, Any]:
         """See State.traced."""
