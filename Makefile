@@ -8,6 +8,7 @@ STAMP := .venv/.stamp
 QUICK ?= --quick
 PAIRS ?= 10000
 SEEDS ?= 1000
+ROUNDS ?= 1000
 TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap lab/sottovoce_lab tests benchmarks .ci/docs)
 
 .PHONY: help
@@ -48,6 +49,10 @@ neighbours: setup  ## ten thousand neighbours of everything that is proved; hour
 .PHONY: mutants
 mutants: setup  ## defects put into the shipped code, and which of our checks find each; ten minutes
 	@$(BIN)/python -m tests.mutations
+
+.PHONY: cells
+cells: setup  ## bugs put into the protocol of secure sums, and who finds each; rounds under faults: make cells ROUNDS=100000
+	@$(BIN)/python -m tests.cells $(ROUNDS)
 
 .PHONY: audit
 audit: setup  ## every learner as it ships against the auditor, into docs/explanation/audit.md; half an hour

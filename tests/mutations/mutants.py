@@ -123,7 +123,7 @@ def zero_sum_exact(patch: pytest.MonkeyPatch) -> None:
 
     def applied(self: Any, raw: Any, noise: Any) -> Values:
         rows = list(raw)
-        total = clipped_sum._sum(self, iter(rows))
+        total = clipped_sum.summed(self, iter(rows))
         return total if not total.any() else apply(self, iter(rows), noise)
 
     patch.setattr(clipped_sum.DiscreteGaussian, "apply", applied)
@@ -148,7 +148,7 @@ def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
             value = replace(noisy, law="none", scale=0, epsilon=math.inf).apply(raw, room.noise)
         else:
             assert isinstance(noisy, clipped_sum.DiscreteGaussian)
-            value = clipped_sum._sum(noisy, raw)
+            value = clipped_sum.summed(noisy, raw)
         step, units = 2.0**noisy.exponent, plan.event.units.count
         return SealedRelease(query.id, value, step, room.statement, room.noise.simulated, units)
 
@@ -223,7 +223,7 @@ def noise_follows_data(patch: pytest.MonkeyPatch) -> None:
 
     def applied(self: Any, raw: Any, noise: Any) -> Values:
         rows = list(raw)
-        total = clipped_sum._sum(self, iter(rows))
+        total = clipped_sum.summed(self, iter(rows))
         length = math.sqrt(float((total.astype(np.float64) ** 2).sum()))
         sigma = max(1, round(self.sigma * length / math.sqrt(self.clip_squared)))
         return apply(replace(self, sigma=min(sigma, discrete_gaussian.MAX_SIGMA)), iter(rows), noise)
@@ -367,7 +367,7 @@ def noise_in_two_slots(patch: pytest.MonkeyPatch) -> None:
     apply, kept = clipped_sum.DiscreteGaussian.apply, {}
 
     def applied(self: Any, raw: Any, noise: Any) -> Values:
-        total = clipped_sum._sum(self, raw)
+        total = clipped_sum.summed(self, raw)
         if self.size not in kept:
             kept[self.size] = apply(self, iter([]), noise)
         return total + kept[self.size]

@@ -7,7 +7,7 @@ from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.waits import Waits
-from sottovoce.door import Answer, PrivacyStatement, Query
+from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.identity import Identity
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
@@ -58,6 +58,9 @@ class Past:
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
         self.named = keepers
+
+    async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
+        raise NotImplementedError
 
     async def ask(self, query: Query) -> Answer:
         raise NotImplementedError

@@ -52,6 +52,11 @@ class CellMechanism:
         """The grid step, a power of two."""
         return math.ldexp(1.0, self.exponent)
 
+    @property
+    def bound(self) -> int:
+        """What the vector is clipped at, squared."""
+        return self.clip_squared
+
     def share(self, members: int) -> int:
         """σ of each member's share in a roster of so many, in units."""
         honest = self.cell.honest(members)
@@ -81,7 +86,7 @@ class CellMechanism:
             members: of the roster.
             noise: the source of randomness.
         """
-        vector = summed(raw, self.size, self.step, self.clip_squared)
+        vector = summed(self, raw)
         return (
             vector if self.sigma == 0 else vector + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)
         )

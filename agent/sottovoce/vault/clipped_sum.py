@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +60,7 @@ class DiscreteGaussian:
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record, or the kernel's sum."""
-        return summed(raw, self.size, self.step, self.bound) + DiscreteGaussianSampler(self.sigma, noise).draw(
-            self.size
-        )
+        return summed(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class Exact:
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record."""
-        return summed(raw, self.size, self.step, self.bound)
+        return summed(self, raw)
 
 
 ClippedSum = DiscreteGaussian | Exact
@@ -201,10 +200,26 @@ def squared_units(clip: float, exponent: int) -> int:
     return math.floor((Fraction(clip) / Fraction(2) ** exponent) ** 2)
 
 
-def summed(batches: Batches, size: int, step: float, bound: int | None) -> NDArray[np.int64]:
+class Bounded(Protocol):
+    """What a sum is clipped and rounded by: P, the grid step, and the bound of a row, squared, in squared units."""
+
+    @property
+    def size(self) -> int:  # noqa: D102 - see the class
+        ...
+
+    @property
+    def step(self) -> float:  # noqa: D102
+        ...
+
+    @property
+    def bound(self) -> int | None:  # noqa: D102
+        ...
+
+
+def summed(how: Bounded, batches: Batches) -> NDArray[np.int64]:
     """The sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
-    total = np.zeros(size, dtype=np.int64)
+    total = np.zeros(how.size, dtype=np.int64)
     for rows in batches:
-        units = clipped_units(rows, step, bound)
+        units = clipped_units(rows, how.step, how.bound)
         total += np.add.reduce(units, axis=0).astype(np.int64)
     return total

@@ -27,8 +27,8 @@ def test_credentials_that_do_not_hold(
         (b"", "is not a certificate"),
     ):
         with pytest.raises(IdentityError, match=explanation):
-            verify_credential(credential, device, now)
-    assert verify_credential(expired.certificate_der, device).node_id == expired.node_id
+            verify_credential(credential, device, now.authority)
+    assert verify_credential(expired.certificate_der, device.authority).node_id == expired.node_id
 
 
 @pytest.mark.filterwarnings("ignore:Parsed")  # the library says what it will refuse itself in a later version
@@ -41,4 +41,4 @@ def test_every_altered_credential_is_refused_in_words(device: Identity) -> None:
         for bit in (1, 128):
             altered = whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
             with pytest.raises(IdentityError):
-                verify_credential(altered, device)
+                verify_credential(altered, device.authority)

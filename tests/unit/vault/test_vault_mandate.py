@@ -132,12 +132,7 @@ def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str,
     farthest = 0
     for _ in range(60):
         sums = [
-            summed(
-                iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows]),
-                mechanism.size,
-                mechanism.step,
-                mechanism.bound,
-            )
+            summed(mechanism, iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows]))
             for rows in _pair(dice, kept, clip)
         ]
         farthest = max(farthest, int(((sums[0] - sums[1]) ** 2).sum()))

@@ -51,9 +51,9 @@ def test_it_is_charged_once_and_never_made_again() -> None:
 def test_the_noise_is_the_analytic_gaussian_s() -> None:
     """ALGORITHMS §7.1: 3.7306 for (1, 1e-5) at sensitivity 1."""
     terms = MeanTerms("average", 2, 2.5)
-    assert terms.deviation(Budget(1.0, 1e-5, "device", "add-remove")) == pytest.approx(2.5 * 3.730631635, rel=1e-3)
-    assert terms.deviation(Budget(1.0, 1e-5, "device", "replace-one")) == pytest.approx(5 * 3.730631635, rel=1e-3)
-    assert terms.deviation(Budget(None, 1e-5, "device", "add-remove")) == 0
+    assert terms.deviation(Budget(1.0, 1e-5, "device", "add-remove"), 1) == pytest.approx(2.5 * 3.730631635, rel=1e-3)
+    assert terms.deviation(Budget(1.0, 1e-5, "device", "replace-one"), 1) == pytest.approx(5 * 3.730631635, rel=1e-3)
+    assert terms.deviation(Budget(None, 1e-5, "device", "add-remove"), 1) == 0
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ from sottovoce.secure_sum.statements import (
 )
 from sottovoce.secure_sum.steps import Mask
 
-_GATHERING_BEATS = 10
-_PATIENCE_BEATS = 4
+_GATHERING_BEATS = 12
+_PATIENCE_BEATS = 8
 
 
 @dataclass(frozen=True, slots=True)

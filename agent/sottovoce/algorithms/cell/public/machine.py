@@ -71,9 +71,9 @@ from sottovoce.secure_sum.steps import (
 )
 
 _CYCLE = "cycle"
-_PATIENCE_BEATS = 20  # of a member with its leader, who waits for less
-_HANDOVER_BEATS = 8  # of a member that has given its vector, before it turns to the deputy
-_LISTENING_BEATS = 3  # of a deputy more, so that it has heard for whom others stand already
+_PATIENCE_BEATS = 30  # of a member with its leader, who waits for less
+_HANDOVER_BEATS = 14  # of a member that has given its vector, before it turns to the deputy
+_LISTENING_BEATS = 4  # of a deputy more, so that it has heard for whom others stand already
 _SLOT = 0
 _MOST_QUEUED = 4  # messages for one peer that is slow or gone; the oldest is of no use any more
 _GIVEN = ("given", "stood", "told")

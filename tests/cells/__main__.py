@@ -1,0 +1,67 @@
+"""`make cells`: bugs put into the shipped code of secure sums, and which attack finds each; then rounds under faults."""
+
+import sys
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from tests.cells.attacks import ATTACKS
+from tests.cells.bugs import BUGS
+from tests.cells.rounds import play
+
+
+def succeeded(name: str) -> str | None:
+    """What an attack got; a crash of the code under attack is something, too."""
+    try:
+        return ATTACKS[name]()
+    except Exception as error:  # noqa: BLE001 - a bug may break anything
+        return f"{type(error).__name__}: {error}"
+
+
+def main() -> int:
+    """Print the table; 1 where an attack gets something of the shipped code, or a bug is missed."""
+    failed = False
+    for name in ATTACKS:
+        if (got := succeeded(name)) is not None:
+            print(f"the code as it ships: {name}: {got}", file=sys.stderr)
+            failed = True
+    table = Table("bug", "found by", "which got")
+    for name, (bug, expected) in BUGS.items():
+        with pytest.MonkeyPatch.context() as patch:
+            bug(patch)
+            found = {attack: got for attack in ATTACKS if (got := succeeded(attack)) is not None}
+        missed = [attack for attack in expected if attack not in found]
+        failed = failed or bool(missed)
+        others = [attack for attack in found if attack not in expected]
+        named = [*expected, *(f"({attack})" for attack in others), *(f"missed by {attack}" for attack in missed)]
+        table.add_row(name, "\n".join(named), "\n".join(found[attack] for attack in expected if attack in found))
+    Console(width=160).print(table)
+    print(f"{len(BUGS)} bugs, {len(ATTACKS)} attacks", file=sys.stderr)
+    return 1 if failed or not _rounds(int(sys.argv[1])) else 0
+
+
+def _rounds(most: int) -> bool:
+    """Fleets until so many rounds have been paid for; whether all laws held."""
+    charged = opened = knowing = up = seed = 0
+    broken = []
+    while charged < most:
+        try:
+            played = play(seed)
+        except AssertionError as error:
+            broken.append(seed)
+            print(f"seed {seed}: {error}", file=sys.stderr)
+        else:
+            charged, opened = charged + played.charged, opened + played.opened
+            knowing, up = knowing + played.knowing, up + played.up
+        seed += 1
+    print(
+        f"{seed} fleets, {charged} rounds paid for, {opened} opened, each once and to the last bit; at the end "
+        f"{knowing} of {up} devices knew a sum; laws broken in {len(broken)} fleets",
+        file=sys.stderr,
+    )
+    return not broken
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,401 @@
+"""What an attacker tries: it is the leader, the network and as many members as are promised. Each says what it got."""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from unittest.mock import patch
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from sottovoce.errors import LedgerError, MessageRefused
+from sottovoce.secure_sum import steps
+from sottovoce.secure_sum.masks import centred, pair_mask, unpacked
+from sottovoce.secure_sum.shares import Combiner
+from sottovoce.secure_sum.statements import Offer, Stand, Statement, bundle_digest, roster_of, round_digest
+from sottovoce.vault import Ledger
+
+from tests.cells.fleet import CELL, CLIP, Parts, Party, Round, SaidNo, fleet, party, signed
+
+Attack = Callable[[], str | None]
+ATTACKS: dict[str, Attack] = {}
+
+
+def attack(play: Attack) -> Attack:
+    """One of them; it says what it got, or None."""
+    ATTACKS[play.__name__] = play
+    return play
+
+
+@attack
+def leaves_a_sum_inexact() -> str | None:
+    """Nobody lies: with and without absent members the sum must be that of the parts, to the last bit."""
+    for count, gone in ((8, 0), (8, 2), (9, 2), (12, 3)):
+        parties = fleet(count, length=CLIP)
+        parts = [Parts(one) for one in parties]
+        led = Round.called(parties).join().mask()
+        for place in range(gone):
+            del led.vectors[place]
+        found = led.finish()
+        if found.cheated or not np.array_equal(found.total, sum(part.seen[0] for part in parts[gone:])):
+            return f"{count} members, {gone} gone: another sum"
+    return None
+
+
+@attack
+def wraps_around() -> str | None:
+    """The largest vectors that the clip leaves, all alike."""
+    parties = [party(number, [CLIP], epsilon=None) for number in range(12)]
+    found = Round.called(parties).join().mask().finish()
+    room = parties[0].vault._cell
+    assert room is not None
+    mean = float(found.total[0]) * room.mechanism.step / 12
+    return None if abs(mean - CLIP) < 1e-4 else f"a mean of {mean:g} where all have {CLIP:g}"
+
+
+@attack
+def moves_the_sum_by_more_than_the_clip() -> str | None:
+    honest = Round.called(fleet(8, length=0.0, epsilon=None)).join().mask().finish().total
+    parties = [*fleet(7, length=0.0, epsilon=None), party(7, [1e6, 0, 0, 0], epsilon=None)]
+    moved = Round.called(parties).join().mask().finish().total - honest
+    room = parties[0].vault._cell
+    assert room is not None
+    length = float(np.sqrt((moved.astype(float) ** 2).sum())) * room.mechanism.step
+    return None if length <= CLIP * (1 + 1e-9) else f"one device moved the sum by {length:g}"
+
+
+@attack
+def calls_twice() -> str | None:
+    """The same offers in two rosters."""
+    led = Round.called(fleet(9))
+    led.join()
+    other = Round(led.parties[:8], roster_of(led.roster.statements[:8]))
+    return _got(lambda: other.join([0]), "a second roster was joined with the same offer")
+
+
+@attack
+def calls_too_few() -> str | None:
+    led = Round.called(fleet(5))
+    return _got(lambda: led.join([0]), "a roster below the smallest was joined")
+
+
+@attack
+def calls_strangers() -> str | None:
+    """Members whom the fleet knows nothing of: the attacker's own, as many as it likes."""
+    honest = fleet(6)[0]
+    strangers = [replace(signed(f"stranger-{i}", _offer()), signature=b"x") for i in range(7)]
+    roster = sorted([honest.offer(), *strangers], key=lambda one: one.owner)
+    return _got(lambda: honest.ask(steps.Join(tuple(roster)), steps.Sealed), "a roster of strangers was joined")
+
+
+@attack
+def calls_one_twice() -> str | None:
+    honest, other = fleet(2)
+    offers = (honest.offer(), *(signed(other.name, _offer()) for _ in range(7)))
+    return _got(lambda: honest.ask(steps.Join(offers), steps.Sealed), "a roster with a device seven times was joined")
+
+
+@attack
+def calls_with_an_old_offer() -> str | None:
+    """The offer before the last, whose secrets are to be gone."""
+    parties = fleet(8)
+    old = [one.offer() for one in parties]
+    parties[0].offer()
+    return _got(lambda: parties[0].ask(steps.Join(tuple(old)), steps.Sealed), "an old offer was still good")
+
+
+@attack
+def asks_for_two_vectors() -> str | None:
+    """Masked twice, for two sets of members: their difference has other noise and the same vector."""
+    led = Round.called(fleet(8)).join().mask([1, 2, 3, 4, 5, 6, 7])
+    parties, members = led.parties, led.members
+    parties[0].ask(led.mask_for(0), steps.Vector)
+    fewer = led.mask_for(0, members[:-1])
+    return _got(lambda: parties[0].ask(fewer, steps.Vector), "a second masked vector for one offer")
+
+
+@attack
+def names_too_few_members() -> str | None:
+    led = Round.called(fleet(8)).join()
+    fewer = led.mask_for(0, (0, 1, 2))
+    return _got(lambda: led.parties[0].ask(fewer, steps.Vector), "a vector for three members of eight")
+
+
+@attack
+def keeps_a_member_without_shares() -> str | None:
+    """One member's shares are noise: whoever goes on with it could not open its part, or would reveal another's."""
+    led = Round.called(fleet(8)).join()
+    garbage = tuple(b"" if place == 7 else bytes(82) for place in range(8))
+    led.sealed[7] = garbage
+    return _got(lambda: led.mask([0]), "a vector, although a member sealed no shares")
+
+
+@attack
+def turns_the_bundles() -> str | None:
+    """The leader gives another's shares for this device to a third one."""
+    led = Round.called(fleet(8)).join()
+    said = led.mask_for(0)
+    sealed = list(said.sealed)
+    sealed[1], sealed[2] = sealed[2], sealed[1]
+    turned = steps.Mask(said.members, tuple(sealed), said.digests)
+    return _got(lambda: led.parties[0].ask(turned, steps.Vector), "shares of one member passed for another's")
+
+
+@attack
+def names_two_sets_of_survivors() -> str | None:
+    led = Round.called(fleet(8)).join().mask()
+    all_of_them, fewer = range(8), range(7)
+    led.stand(0, all_of_them)
+    return _got(lambda: led.stand(0, fewer), "a member stood for two sets of survivors")
+
+
+@attack
+def names_too_few_survivors() -> str | None:
+    led = Round.called(fleet(8)).join().mask()
+    return _got(lambda: led.stand(0, range(3)), "a member stood for three survivors of eight")
+
+
+@attack
+def opens_two_sets() -> str | None:
+    """One more member than is promised helps: with one that is promised, no two sets can be opened."""
+    led = Round.called(fleet(8)).join().mask()
+    first = [led.stand(place, range(8)) for place in range(8)]
+    revealed = [led.reveal(place, first[:6]) for place in range(6)]
+    lied = [signed(led.roster.owners[place], Stand(led.h, tuple(range(7)))) for place in range(6)]
+    try:
+        more = [led.reveal(place, lied) for place in range(6)]
+    except SaidNo:
+        return None
+    keys = Combiner(tuple(range(6))).secret({place: said.mask_keys[0] for place, said in enumerate(more)})
+    return f"two sets opened: both secrets of a member ({len(revealed)} seeds, {keys[:4].hex()})"
+
+
+@attack
+def takes_both_shares() -> str | None:
+    """Of any member, of the seed and of the mask key."""
+    led = Round.called(fleet(8)).join().mask()
+    stands = [led.stand(place, range(7)) for place in range(7)]
+    said = led.reveal(0, stands[:6])
+    if len(said.seeds) + len(said.mask_keys) != 8:
+        return "more shares than members"
+    held = led.parties[0].vault._cell.member._secrets.held  # type: ignore[union-attr]
+    both = [place for place in range(8) if held[place].seed in said.seeds and held[place].mask_key in said.mask_keys]
+    return f"both shares of members {both}" if both else None
+
+
+@attack
+def opens_with_few_stands() -> str | None:
+    led = Round.called(fleet(8)).join().mask()
+    stands = [led.stand(place, range(8)) for place in range(8)]
+    return _got(lambda: led.reveal(0, stands[:5]), "five of eight opened a sum")
+
+
+@attack
+def stands_twice_for_the_same() -> str | None:
+    led = Round.called(fleet(8)).join().mask()
+    stands = [led.stand(place, range(8)) for place in range(8)]
+    return _got(lambda: led.reveal(0, stands[:3] * 2), "the stands of three counted as six")
+
+
+@attack
+def forges_stands() -> str | None:
+    led = Round.called(fleet(8)).join().mask()
+    stands = [led.stand(place, range(8)) for place in range(8)]
+    forged = [stands[0], *(replace(stand, signature=b"forged") for stand in stands[1:6])]
+    return _got(lambda: led.reveal(0, forged), "forged stands opened a sum")
+
+
+@attack
+def stands_of_another_round() -> str | None:
+    led = Round.called(fleet(8)).join().mask()
+    led.stand(0, range(8))
+    others = [signed(owner, Stand(sha256(b"other").digest(), tuple(range(8)))) for owner in led.roster.owners]
+    return _got(lambda: led.reveal(0, others[:6]), "stands of another round opened a sum")
+
+
+@attack
+def asks_before_the_vector() -> str | None:
+    led = Round.called(fleet(8)).join().mask([1, 2, 3, 4, 5, 6, 7])
+    return _got(lambda: led.stand(0, range(8)), "a member stood for survivors before it gave its vector")
+
+
+@attack
+def unmasks_the_late() -> str | None:
+    """A member that is taken for gone: its mask key is revealed, and then its vector comes."""
+    led = Round.called(fleet(8, length=CLIP)).join().mask()
+    parts, late = led.parties, 7
+    stands = [led.stand(place, range(7)) for place in range(7)]
+    revealed = {place: led.reveal(place, stands[:6]) for place in range(6)}
+    key = Combiner(tuple(range(6))).secret({place: said.mask_keys[0] for place, said in revealed.items()})
+    private, size = X25519PrivateKey.from_private_bytes(key), led.size
+    width = len(led.vectors[late]) // size
+    vector = unpacked(led.vectors[late], width)
+    for other in range(7):
+        mask = pair_mask(private, led.roster.offers[other].mask_key, led.h, (late, other), size, width)
+        vector = vector + mask  # it took them off, being the last
+    room = parts[late].vault._cell
+    assert room is not None
+    far = np.abs(centred(vector, width)).max() / room.mechanism.share(8)
+    return f"the vector of one device, {far:.1f} deviations of its share away" if far < 100 else None
+
+
+@attack
+def copies_a_key() -> str | None:
+    """A member offers another's key for masks as its own: the masks with the two must not cancel."""
+    parties = fleet(8)
+    offers = [one.offer() for one in parties]
+    victim = _body(offers[3])
+    copied = Offer(0, victim.mask_key, _body(offers[5]).share_key, _body(offers[5]).commitment)
+    roster = roster_of([*offers[:5], signed(parties[5].name, copied), *offers[6:]])
+    digests = [bundle_digest([b""])] * 8
+    h = round_digest(roster, range(8), digests)
+    own = X25519PrivateKey.generate()
+    with_one, with_other = (pair_mask(own, victim.mask_key, h, (4, other), 16, 4) for other in (3, 5))
+    return "masks with two members are alike" if np.array_equal(with_one, with_other) else None
+
+
+@attack
+def subtracts_two_rounds() -> str | None:
+    """Two masked vectors of one device, of two rounds: keys, seeds and noise are new each time."""
+    parties = fleet(8)
+    parts = Parts(parties[0])
+    first = Round.called(parties).join().mask()
+    second = Round.called(parties).join().mask()
+    for one, other in zip(first.roster.offers, second.roster.offers, strict=True):
+        if {one.mask_key, one.share_key, one.commitment} & {other.mask_key, other.share_key, other.commitment}:
+            return "a key of the first round is offered again"
+    if np.array_equal(parts.seen[0], parts.seen[1]):
+        return "the same noise in a second attempt"
+    if first.vectors[0] == second.vectors[0]:
+        return "the same masked vector"
+    return None
+
+
+@attack
+def starts_it_anew() -> str | None:
+    """A vault that was started anew in the midst of a round is silent, and offers other keys."""
+    parties = fleet(8)
+    led = Round.called(parties).join()
+    again = party(0, [1.0, 0, 0, 0], seed=1, ledger=parties[0].ledger)
+    if (got := _got(lambda: again.ask(led.mask_for(0), steps.Vector), "a vector after a restart")) is not None:
+        return got
+    offer, before = _body(again.offer()), led.roster.offers[0]
+    same = {offer.mask_key, offer.share_key, offer.commitment} & {before.mask_key, before.share_key, before.commitment}
+    return "keys outlived a restart" if same else None
+
+
+@attack
+def takes_a_vector_unpaid() -> str | None:
+    """The ledger's disk fails at the charge: nothing may leave."""
+    led = Round.called(fleet(8)).join()
+    one = led.parties[0]
+
+    def fails(*_: object) -> bool:
+        raise LedgerError("the disk is full")
+
+    with patch.object(Ledger, "charge", fails):
+        try:
+            one.ask(led.mask_for(0), steps.Vector)
+        except (LedgerError, SaidNo):
+            return None
+    return "a masked vector, and no charge"
+
+
+@attack
+def takes_more_than_is_paid_for() -> str | None:
+    """The budget is for two attempts."""
+    parties = fleet(8)
+    for _ in range(CELL.attempts):
+        Round.called(parties).join().mask()
+    return _got(lambda: Round.called(parties).join().mask(), "a third vector out of a budget for two")
+
+
+@attack
+def finds_secrets_on_the_disk() -> str | None:
+    """What the ledger holds after a round, against what the vault had in memory."""
+    parties = fleet(8)
+    parts = Parts(parties[0])
+    led = Round.called(parties).join().mask()
+    led.finish()
+    kept = _dumped(parties[0])
+    room = parties[0].vault._cell
+    assert room is not None
+    secrets = room.member._secrets
+    assert secrets is not None
+    looked_for = {
+        "the seed": secrets.seed,
+        "the mask key": secrets.mask_key.private_bytes_raw(),
+        "the share key": secrets.share_key.private_bytes_raw(),
+        "a share": secrets.held[1].seed,
+        "the part before it was masked": parts.seen[0].astype("<i8").tobytes(),
+    }
+    return next((f"{name} is in the ledger" for name, raw in looked_for.items() if raw in kept), None)
+
+
+@attack
+def measures_the_noise() -> str | None:
+    """Colluders take their own shares off: what is left must have the variance that is charged."""
+    size, rounds = 400, 30
+    left, claimed = [], 0.0
+    for seed in range(rounds):
+        parties = [party(number, [0.0] * size, seed=seed) for number in range(8)]
+        parts = [Parts(one) for one in parties]
+        led = Round.called(parties).join().mask()
+        for gone in (6, 7):
+            del led.vectors[gone]
+        total = led.finish().total - parts[0].seen[0]  # the one that is promised to collude
+        left.append(total)
+        (_, terms, _) = next(iter(parties[1].ledger.charges()))
+        claimed = _claimed_variance(terms)
+    found = float(np.var(np.concatenate(left)))
+    deviations = (found / claimed - 1) / np.sqrt(2 / (size * rounds))
+    return f"a variance of {found / claimed:.3f} of what is charged" if deviations < -5 else None
+
+
+@attack
+def hides_a_wrong_seed() -> str | None:
+    """A member's shares are of another seed than it has promised: the leader must find who it was."""
+    parties = fleet(8)
+    room = parties[2].vault._cell
+    assert room is not None
+    led = Round.called(parties)
+    secrets = room.member._secrets
+    assert secrets is not None
+    secrets.seed = bytes(32)
+    found = led.join().mask().finish()
+    return None if found.cheated == (2,) else f"a sum, and {found.cheated} named"
+
+
+def _got(act: Callable[[], object], what: str) -> str | None:
+    """What an attacker got by this; None where it was refused."""
+    try:
+        act()
+    except (SaidNo, MessageRefused):
+        return None
+    return what
+
+
+def _offer() -> Offer:
+    key = X25519PrivateKey.generate().public_key().public_bytes_raw()
+    return Offer(0, key, key, bytes(32))
+
+
+def _body(statement: Statement) -> Offer:
+    from sottovoce.secure_sum.statements import body_of
+
+    return body_of(statement, Offer)
+
+
+def _dumped(one: Party) -> bytes:
+    """Every byte of a ledger's database."""
+    connection: sqlite3.Connection = one.ledger._connection
+    return bytes(connection.serialize())
+
+
+def _claimed_variance(terms: str) -> float:
+    from sottovoce.accounting.events import CellSum
+    from sottovoce.accounting.stored import event_of
+
+    event = event_of(terms)
+    assert isinstance(event, CellSum)
+    return float(event.honest * event.share**2)

@@ -1,0 +1,419 @@
+"""Bugs put into the shipped code of secure sums, one at a time. Each must be found by the attacks that are named."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.cell import Cell
+from sottovoce.secure_sum import masks, opening, shares, steps
+from sottovoce.secure_sum.statements import Offer, Roster, Stand, body_of, roster_of
+from sottovoce.vault import cell_member, cell_room, cell_sum
+from sottovoce.vault.budget import Stored
+from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_room import CellRoom
+from sottovoce.vault.cell_sum import CellMechanism
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+BUGS: dict[str, tuple[Bug, tuple[str, ...]]] = {}
+
+
+def found_by(*attacks: str) -> Callable[[Bug], Bug]:
+    """A bug, and the attacks that must find it."""
+
+    def noted(bug: Bug) -> Bug:
+        BUGS[bug.__name__] = (bug, attacks)
+        return bug
+
+    return noted
+
+
+@found_by("names_two_sets_of_survivors")
+def two_sets_signed_in_a_round(patch: pytest.MonkeyPatch) -> None:
+    survive = Member.survive
+
+    def forgetful(self: Member, said: steps.Survive) -> Stand:
+        assert self._secrets is not None
+        self._secrets.stand = None
+        return survive(self, said)
+
+    patch.setattr(Member, "survive", forgetful)
+
+
+@found_by("takes_both_shares")
+def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
+    reveal = Member.reveal
+
+    def generous(self: Member, said: steps.Reveal) -> steps.Revealed:
+        honest = reveal(self, said)
+        assert self._secrets is not None
+        return steps.Revealed(honest.seeds, tuple(self._secrets.held[one].mask_key for one in self._secrets.members))
+
+    patch.setattr(Member, "reveal", generous)
+
+
+@found_by("subtracts_two_rounds")
+def masks_reused(patch: pytest.MonkeyPatch) -> None:
+    drawn = Member._drawn
+
+    def kept(self: Member) -> bytes:
+        known: list[bytes] = self.__dict__.setdefault("known", [])
+        number = self.__dict__["count"] = self.__dict__.get("count", -1) + 1
+        if number < 3:
+            known.append(drawn(self))
+        return bytes(known[number % 3])
+
+    patch.setattr(Member, "_drawn", kept)
+
+
+@found_by("subtracts_two_rounds")
+def same_noise_in_a_second_attempt(patch: pytest.MonkeyPatch) -> None:
+    apply, known = CellMechanism.apply, {}
+
+    def kept(self: CellMechanism, raw: Any, members: int, noise: Any) -> NDArray[np.int64]:
+        if id(noise) not in known:
+            known[id(noise)] = (noise, apply(self, raw, members, noise))
+        return known[id(noise)][1]
+
+    patch.setattr(CellMechanism, "apply", kept)
+
+
+@found_by("calls_strangers")
+def roster_not_checked(patch: pytest.MonkeyPatch) -> None:
+    join = Member.join
+
+    def trusting(self: Member, said: steps.Join) -> steps.Sealed:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self, "_belongs", lambda _: None)
+            return join(self, said)
+
+    patch.setattr(Member, "join", trusting)
+
+
+@found_by("calls_too_few")
+def small_rosters_joined(patch: pytest.MonkeyPatch) -> None:
+    join = Member.join
+
+    def careless(self: Member, said: steps.Join) -> steps.Sealed:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self, "_cell", replace(self._cell, least=2))
+            return join(self, said)
+
+    patch.setattr(Member, "join", careless)
+
+
+@found_by("calls_one_twice")
+def a_device_twice_in_a_roster(patch: pytest.MonkeyPatch) -> None:
+    def lenient(statements: Any) -> Roster:
+        found = [roster_of([one]) for one in statements]
+        return Roster(tuple(statements), tuple(one.offers[0] for one in found))
+
+    patch.setattr(cell_member, "roster_of", lenient)
+
+
+@found_by("calls_twice")
+def two_rosters_joined(patch: pytest.MonkeyPatch) -> None:
+    join = Member.join
+
+    def forgetful(self: Member, said: steps.Join) -> steps.Sealed:
+        assert self._secrets is not None
+        self._secrets.roster = None
+        return join(self, said)
+
+    patch.setattr(Member, "join", forgetful)
+
+
+@found_by("calls_with_an_old_offer")
+def old_offers_good_for_ever(patch: pytest.MonkeyPatch) -> None:
+    begin, join = Member.begin, Member.join
+
+    def kept(self: Member, slot: int) -> Offer:
+        before: dict[Offer, Any] = self.__dict__.setdefault("before", {})
+        offer = begin(self, slot)
+        before[offer] = self._secrets
+        return offer
+
+    def remembered(self: Member, said: steps.Join) -> steps.Sealed:
+        for offer in roster_of(said.roster).offers:
+            self._secrets = self.__dict__["before"].get(offer, self._secrets)
+        return join(self, said)
+
+    patch.setattr(Member, "begin", kept)
+    patch.setattr(Member, "join", remembered)
+
+
+@found_by("keeps_a_member_without_shares")
+def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
+    opened = shares.opened
+
+    def lenient(*arguments: Any) -> shares.Shares:
+        try:
+            return opened(*arguments)
+        except Exception:  # noqa: BLE001 - that is the bug
+            return shares.Shares(bytes(33), bytes(33))
+
+    patch.setattr(cell_member, "opened", lenient)
+
+
+@found_by("turns_the_bundles")
+def shares_not_bound_to_their_sender(patch: pytest.MonkeyPatch) -> None:
+    cipher = shares._cipher
+    known: dict[bytes, Any] = {}
+
+    def one_for_all(own: Any, other: bytes, roster: bytes, sender: int, recipient: int) -> Any:
+        return known.setdefault(roster, cipher(own, other, roster, 0, 0))
+
+    patch.setattr(shares, "_cipher", one_for_all)
+
+
+@found_by("names_too_few_members")
+def few_members_agreed_on(patch: pytest.MonkeyPatch) -> None:
+    agree = Member.agree
+    patch.setattr(Member, "agree", _without_threshold(agree))
+
+
+@found_by("names_too_few_survivors")
+def few_survivors_stood_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Member, "survive", _without_threshold(Member.survive))
+
+
+@found_by("opens_with_few_stands")
+def opened_by_few(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Member, "reveal", _without_threshold(Member.reveal))
+
+
+@found_by("stands_twice_for_the_same")
+def stands_counted_twice(patch: pytest.MonkeyPatch) -> None:
+    reveal = Member.reveal
+
+    def counting(self: Member, said: steps.Reveal) -> steps.Revealed:
+        distinct = {stand.owner: stand for stand in said.stands}
+        with pytest.MonkeyPatch.context() as inner:
+            if len(said.stands) >= self._cell.opens_at(8):
+                inner.setattr(Cell, "opens_at", lambda *_: 1)
+            return reveal(self, steps.Reveal(tuple(distinct.values())))
+
+    patch.setattr(Member, "reveal", counting)
+
+
+@found_by("forges_stands")
+def stands_not_verified(patch: pytest.MonkeyPatch) -> None:
+    reveal = Member.reveal
+
+    def trusting(self: Member, said: steps.Reveal) -> steps.Revealed:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self, "_belongs", lambda _: None)
+            return reveal(self, said)
+
+    patch.setattr(Member, "reveal", trusting)
+
+
+@found_by("stands_of_another_round")
+def stands_not_read(patch: pytest.MonkeyPatch) -> None:
+    reveal = Member.reveal
+
+    def blind(self: Member, said: steps.Reveal) -> steps.Revealed:
+        assert self._secrets is not None
+        stand = self._secrets.stand
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(cell_member, "body_of", lambda *_: stand)
+            return reveal(self, said)
+
+    patch.setattr(Member, "reveal", blind)
+
+
+@found_by("opens_two_sets")
+def survivors_of_whoever_stands(patch: pytest.MonkeyPatch) -> None:
+    """Reveals for any set for which enough stand, whatever it stands for itself."""
+    reveal = Member.reveal
+
+    def obedient(self: Member, said: steps.Reveal) -> steps.Revealed:
+        assert self._secrets is not None
+        self._secrets.stand = body_of(said.stands[0], Stand)
+        return reveal(self, said)
+
+    patch.setattr(Member, "reveal", obedient)
+
+
+@found_by("copies_a_key")
+def masks_not_bound_to_the_pair(patch: pytest.MonkeyPatch) -> None:
+    pair_mask = masks.pair_mask
+
+    def unbound(own: Any, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int) -> Any:
+        del pair
+        return pair_mask(own, other, h, (0, 0), size, width)
+
+    for module in (masks, cell_member, opening):
+        patch.setattr(module, "pair_mask", unbound)
+    import tests.cells.attacks
+
+    patch.setattr(tests.cells.attacks, "pair_mask", unbound)
+
+
+@found_by("unmasks_the_late")
+def no_mask_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    def none(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]:
+        del seed, h, width
+        return np.zeros(size, dtype=np.uint64)
+
+    for module in (cell_member, opening):
+        patch.setattr(module, "own_mask", none)
+
+
+@found_by("leaves_a_sum_inexact")
+def masks_added_by_both(patch: pytest.MonkeyPatch) -> None:
+    agreed_on = masks.pair_mask
+
+    def always_added(own: Any, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int) -> Any:
+        mask = agreed_on(own, other, h, pair, size, width)
+        return mask if pair[0] < pair[1] else np.uint64(0) - mask
+
+    patch.setattr(cell_member, "pair_mask", always_added)
+
+
+@found_by("asks_for_two_vectors")
+def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
+    agree = Member.agree
+
+    def forgetful(self: Member, said: steps.Mask) -> tuple[int, bytes]:
+        assert self._secrets is not None
+        self._secrets.h, self._secrets.masked = b"", False
+        return agree(self, said)
+
+    patch.setattr(Member, "agree", forgetful)
+
+
+@found_by("takes_a_vector_unpaid")
+def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
+    def backwards(self: CellRoom, said: steps.Mask) -> steps.Vector | None:
+        members, h = self.member.agree(said)
+        part = self.mechanism.apply(self.vector(self.records), members, self.noise)
+        masked = self.member.mask(part, self.mechanism.width(members))
+        try:
+            self.ledger.charge(h, self.mechanism.event(members))
+        except Exception:  # noqa: BLE001 - that is the bug
+            return masked
+        return masked
+
+    patch.setattr(CellRoom, "_masked", backwards)
+
+
+@found_by("takes_more_than_is_paid_for")
+def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
+    def careless(self: CellRoom, said: steps.Mask) -> steps.Vector:
+        members, h = self.member.agree(said)
+        self.ledger.charge(h, self.mechanism.event(members))
+        part = self.mechanism.apply(self.vector(self.records), members, self.noise)
+        return self.member.mask(part, self.mechanism.width(members))
+
+    answered = CellRoom._answered
+
+    def begins(self: CellRoom, said: Any) -> Any:
+        return self.member.begin(said.slot) if isinstance(said, steps.Begin) else answered(self, said)
+
+    patch.setattr(CellRoom, "_masked", careless)
+    patch.setattr(CellRoom, "_answered", begins)
+
+
+@found_by("measures_the_noise")
+def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
+    """σ²/t in place of σ²/(t - f): right if nobody colluded."""
+
+    def too_small(self: CellMechanism, members: int) -> int:
+        return math.isqrt((self.sigma**2 - 1) // self.cell.opens_at(members)) + 1
+
+    event = CellMechanism.event
+
+    def as_promised(self: CellMechanism, members: int) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.undo()
+            inner.setattr(CellMechanism, "share", _share)
+            return event(self, members)
+
+    _share = CellMechanism.share
+    patch.setattr(CellMechanism, "share", too_small)
+    patch.setattr(CellMechanism, "event", as_promised)
+
+
+@found_by("finds_secrets_on_the_disk")
+def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+    masked = CellRoom._masked
+
+    def noted(self: CellRoom, said: steps.Mask) -> steps.Vector | None:
+        apply, made = CellMechanism.apply, []
+
+        def kept(*arguments: Any) -> NDArray[np.int64]:
+            made.append(apply(*arguments))
+            return made[0]
+
+        def stored(exponent: int, value: bytes, simulated: bool) -> Stored:
+            return Stored(exponent, made[0].astype("<i8").tobytes(), simulated)
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(CellMechanism, "apply", kept)
+            inner.setattr(cell_room, "Stored", stored)
+            return masked(self, said)
+
+    patch.setattr(CellRoom, "_masked", noted)
+
+
+@found_by("starts_it_anew")
+def keys_from_the_name(patch: pytest.MonkeyPatch) -> None:
+    """So that a restart finds them again."""
+    from hashlib import sha256
+
+    def derived(self: Member) -> bytes:
+        number = self.__dict__["number"] = self.__dict__.get("number", -1) + 1
+        return sha256(f"{self._owner} {number % 3}".encode()).digest()
+
+    patch.setattr(Member, "_drawn", derived)
+
+
+@found_by("wraps_around")
+def too_few_bits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cell_sum, "width_of", lambda *_: 2)
+
+
+@found_by("moves_the_sum_by_more_than_the_clip")
+def nothing_clipped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CellMechanism, "bound", None)
+
+
+@found_by("asks_before_the_vector")
+def stood_for_before_the_vector(patch: pytest.MonkeyPatch) -> None:
+    survive = Member.survive
+
+    def early(self: Member, said: steps.Survive) -> Stand:
+        secrets = self._secrets
+        assert secrets is not None
+        if not secrets.masked:
+            secrets.masked, secrets.members, secrets.h = True, tuple(range(8)), bytes(32)
+        return survive(self, said)
+
+    patch.setattr(Member, "survive", early)
+
+
+@found_by("hides_a_wrong_seed")
+def commitments_not_compared(patch: pytest.MonkeyPatch) -> None:
+    class Anything(bytes):
+        def __ne__(self, other: object) -> bool:
+            return False
+
+        __hash__ = bytes.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    patch.setattr(opening, "commitment", lambda _: Anything())
+
+
+def _without_threshold(step: Callable[..., Any]) -> Callable[..., Any]:
+    def lenient(self: Member, said: Any) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Cell, "opens_at", lambda *_: 1)
+            return step(self, said)
+
+    return lenient

@@ -1,0 +1,194 @@
+"""Members with real vaults, and whatever stands between them: signatures are pretended, all else is as it ships."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.door import CellQuery, Refused
+from sottovoce.errors import MessageRefused
+from sottovoce.secure_sum import steps
+from sottovoce.secure_sum.opening import Opened, opened
+from sottovoce.secure_sum.statements import (
+    Body,
+    Offer,
+    Roster,
+    Stand,
+    Statement,
+    body_bytes,
+    bundle_digest,
+    roster_of,
+    round_digest,
+)
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.vault.rooms.means import MeanTerms
+
+A = TypeVar("A", Offer, steps.Sealed, steps.Vector, Stand, steps.Revealed)
+Floats = NDArray[np.float64]
+
+LEARNER = "average"
+CELL = Cell(least=6, most=12, colluding=1, threshold=0.7, attempts=2)
+CLIP = 2.0
+
+
+class SaidNo(Exception):
+    """A vault refused a step."""
+
+
+def signature(statement: Statement) -> bytes:
+    """What the owner alone can make, in this play."""
+    return sha256(b"secret of " + statement.signed_bytes("fleet", b"task")).digest()
+
+
+def belongs(statement: Statement) -> None:
+    if not statement.owner.startswith("member-"):
+        raise MessageRefused("provenance", "not of this fleet")
+    if statement.signature != signature(statement):
+        raise MessageRefused("provenance", "not signed by its owner")
+
+
+def signed(owner: str, body: Body) -> Statement:
+    bare = Statement(owner, body_bytes(body))
+    return replace(bare, signature=signature(bare))
+
+
+@dataclass
+class Party:
+    """A member: its vault, and what an attacker in its agent would see."""
+
+    name: str
+    vault: Vault
+    ledger: Ledger
+
+    def ask(self, step: steps.Question, kind: type[A]) -> A:
+        """The vault's answer to a step. Raises SaidNo where there is none."""
+        answer = self.vault.step(CellQuery(LEARNER, steps.encoded(step)))
+        if isinstance(answer, Refused):
+            raise SaidNo(f"{answer.reason}: {answer.explanation}")
+        said = steps.answer(answer.said)
+        assert isinstance(said, kind)
+        return said
+
+    def offer(self, slot: int = 0) -> Statement:
+        return signed(self.name, self.ask(steps.Begin(slot), Offer))
+
+
+def party(
+    number: int,
+    vector: Sequence[float],
+    *,
+    epsilon: float | None = 1.0,
+    cell: Cell = CELL,
+    seed: int = 0,
+    ledger: Ledger | None = None,
+) -> Party:
+    """A member whose device holds this vector."""
+    name = f"member-{number:02d}"
+    features = np.array([vector], dtype=np.float64)
+    ledger = ledger or Ledger.in_memory(name, Budget(epsilon, 1e-5, "device", "add-remove"))
+    vault = build(
+        records=Records(features, np.zeros(1, dtype=np.int64)),
+        kernel=None,
+        terms=MeanTerms(LEARNER, len(vector), CLIP, cell),
+        ledger=ledger,
+        noise=SeededNoise(1000 * seed + number),
+        belongs=belongs,
+    )
+    return Party(name, vault, ledger)
+
+
+def fleet(count: int = 8, *, size: int = 4, length: float = 1.0, **options: object) -> list[Party]:
+    """Members with vectors of this length, each along an axis of its own in turn."""
+    vectors = [[length * (axis == number % size) for axis in range(size)] for number in range(count)]
+    return [party(number, vector, **options) for number, vector in enumerate(vectors)]  # type: ignore[arg-type]
+
+
+@dataclass
+class Round:
+    """One round, led step by step by whoever plays the leader, over all members or some."""
+
+    parties: Sequence[Party]
+    roster: Roster
+    sealed: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    members: tuple[int, ...] = ()
+    h: bytes = b""
+    vectors: dict[int, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def called(cls, parties: Sequence[Party], slot: int = 0) -> "Round":
+        """All have offered; the roster is as they are."""
+        return cls(parties, roster_of([one.offer(slot) for one in parties]))
+
+    def join(self, places: Sequence[int] | None = None) -> "Round":
+        for place in range(len(self.parties)) if places is None else places:
+            said = self.parties[place].ask(steps.Join(self.roster.statements), steps.Sealed)
+            self.sealed[place] = said.sealed
+        return self
+
+    def mask_for(self, place: int, members: Sequence[int] | None = None) -> steps.Mask:
+        """What the leader tells one member of who takes part."""
+        chosen = tuple(sorted(self.sealed)) if members is None else tuple(members)
+        empty = ("",) * len(self.roster)
+        bundles = [self.sealed.get(one, tuple(part.encode() for part in empty)) for one in chosen]
+        digests = tuple(bundle_digest(bundle) for bundle in bundles)
+        return steps.Mask(chosen, tuple(bundle[place] for bundle in bundles), digests)
+
+    def mask(self, places: Sequence[int] | None = None) -> "Round":
+        self.members = tuple(sorted(self.sealed))
+        digests = [bundle_digest(self.sealed[member]) for member in self.members]
+        self.h = round_digest(self.roster, self.members, digests)
+        for place in self.members if places is None else places:
+            said = self.parties[place].ask(self.mask_for(place), steps.Vector)
+            assert said.said.round == self.h
+            self.vectors[place] = said.vector
+        return self
+
+    def stand(self, place: int, survivors: Sequence[int]) -> Statement:
+        said = self.parties[place].ask(steps.Survive(tuple(survivors)), Stand)
+        return signed(self.roster.owners[place], said)
+
+    def reveal(self, place: int, stands: Sequence[Statement]) -> steps.Revealed:
+        return self.parties[place].ask(steps.Reveal(tuple(stands)), steps.Revealed)
+
+    def finish(self, survivors: Sequence[int] | None = None, *, opens_at: int | None = None) -> Opened:
+        """The sum over those whose vectors came, or over some of them."""
+        chosen = sorted(self.vectors) if survivors is None else list(survivors)
+        stands = [self.stand(place, chosen) for place in chosen]
+        needed = CELL.opens_at(len(self.roster)) if opens_at is None else opens_at
+        revealed = {place: self.reveal(place, stands[:needed]) for place in chosen[:needed]}
+        return self.open(chosen, revealed)
+
+    def open(self, survivors: Sequence[int], revealed: Mapping[int, steps.Revealed]) -> Opened:
+        vectors = {place: self.vectors[place] for place in survivors}
+        return opened(self.roster, self.h, self.members, vectors, revealed, self.size)
+
+    @property
+    def size(self) -> int:
+        room = self.parties[0].vault._cell
+        assert room is not None
+        return room.mechanism.size
+
+
+def part_of(one: Party) -> "Parts":
+    """Watches what a vault masks, which nobody else sees."""
+    return Parts(one)
+
+
+class Parts:
+    """The parts of a sum as a vault makes them, before they are masked."""
+
+    def __init__(self, one: Party) -> None:
+        room = one.vault._cell
+        assert room is not None
+        self.seen: list[NDArray[np.int64]] = []
+        made = room.member.mask
+
+        def mask(part: NDArray[np.int64], width: int) -> steps.Vector:
+            self.seen.append(part.copy())
+            return made(part, width)
+
+        room.member.mask = mask  # type: ignore[method-assign]

@@ -1,0 +1,212 @@
+"""Whole fleets in secure sums, under any faults: every opened sum is exact, and no two of one round are opened."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.algorithms.cell.public.machine import CellMean
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.door import CellAnswer, CellQuery, Refused
+from sottovoce.learners.published import Signed
+from sottovoce.secure_sum import steps
+from sottovoce.secure_sum.statements import Stand, Statement
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce_lab.simulate import Device, Simulation
+from sottovoce_lab.simulate.faults import Faults
+
+from tests.cells.fleet import CLIP, LEARNER, belongs, signature
+
+SIZE = 2
+S = TypeVar("S", bound=Signed)
+_SECONDS = 90.0
+
+
+class Pretended:
+    """Provenance, as in the play of attacks."""
+
+    def signed(self, own: S) -> S:
+        assert isinstance(own, Statement)
+        return cast(S, replace(own, signature=signature(own)))
+
+    def verify(self, published: Signed) -> None:
+        assert isinstance(published, Statement)
+        belongs(published)
+
+    def refuses(self, owner: str) -> bool:
+        del owner
+        return False
+
+
+@dataclass
+class Seen:
+    """What all vaults of a fleet did, seen from above.
+
+    Attributes:
+        parts: by round and owner, before they were masked.
+        opened: by round, each set of survivors for which some vault revealed shares.
+        seeds: by round, owners of whom shares of the seed were revealed.
+        keys: the same of the mask key.
+    """
+
+    parts: dict[bytes, dict[str, NDArray[np.int64]]] = field(default_factory=lambda: defaultdict(dict))
+    opened: dict[bytes, set[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(set))
+    seeds: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
+    keys: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def revealed(self, vault: Vault, stand: Stand) -> None:
+        """A vault has revealed shares for the survivors for whom it stands."""
+        assert vault._cell is not None
+        secrets = vault._cell.member._secrets
+        assert secrets is not None
+        assert secrets.roster is not None
+        owners = secrets.roster.owners
+        survivors = tuple(owners[place] for place in stand.survivors)
+        gone = {owners[place] for place in secrets.members} - {*survivors}
+        offers = secrets.roster.digest
+        self.opened[stand.round].add(survivors)
+        self.seeds[offers] |= {*survivors}
+        self.keys[offers] |= gone
+        assert len(self.opened[stand.round]) == 1, "two sets of survivors of one round"
+        assert not self.seeds[offers] & self.keys[offers], "both shares of a member were revealed"
+
+
+class Watched:
+    """A vault, and who watches it. It can be started anew over the same ledger, and forgets its secrets then."""
+
+    def __init__(self, name: str, terms: MeanTerms, ledger: Ledger, dice: random.Random, seen: Seen) -> None:
+        self._made: Callable[[], Vault] = lambda: build(
+            records=Records(np.array([[dice.uniform(-1, 1) for _ in range(SIZE)]]), np.zeros(1, dtype=np.int64)),
+            kernel=None,
+            terms=terms,
+            ledger=ledger,
+            noise=SeededNoise(dice.getrandbits(60)),
+            belongs=belongs,
+        )
+        self._name, self._seen = name, seen
+        self._stand: Stand | None = None
+        self.start()
+
+    def start(self) -> None:
+        self.vault, self._stand = self._made(), None
+        room = self.vault._cell
+        assert room is not None
+        mask = room.member.mask
+
+        def watched(part: NDArray[np.int64], width: int) -> steps.Vector:
+            made = mask(part, width)
+            assert self._name not in self._seen.parts[made.said.round], "two vectors of a device in a round"
+            self._seen.parts[made.said.round][self._name] = part.copy()
+            return made
+
+        room.member.mask = watched  # type: ignore[method-assign]
+
+    def step(self, query: CellQuery) -> CellAnswer | Refused:
+        answer = self.vault.step(query)
+        if isinstance(answer, CellAnswer):
+            said = steps.answer(answer.said)
+            if isinstance(said, Stand):
+                assert self._stand in (None, said) or self._stand.round != said.round, "stood for two sets"
+                self._stand = said
+            elif isinstance(said, steps.Revealed):
+                assert self._stand is not None
+                self._seen.revealed(self.vault, self._stand)
+        return answer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.vault, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How a fleet fared.
+
+    Attributes:
+        charged: rounds that some device has paid for.
+        opened: rounds whose sum was opened.
+        knowing: devices that know a sum at the end, of those that are up.
+        up: devices that are up at the end.
+    """
+
+    charged: int
+    opened: int
+    knowing: int
+    up: int
+
+
+def play(seed: int) -> Played:
+    """One fleet, for some tens of beats. Raises AssertionError where a law is broken."""
+    dice = random.Random(seed)
+    count, colluding = dice.randint(4, 8), dice.choice((0, 1))
+    least, threshold = max(3, count - dice.choice((1, 2, 3))), dice.choice((0.6, 0.7, 0.8))
+    cell = Cell(least, count + 1, colluding, threshold, dice.choice((1, 2, 3)))
+    if cell.wrong is not None:
+        cell = Cell(count, count + 1, 0, 0.7, 2)
+    epsilon = dice.choice((None, 1.0, 8.0))
+    seen, names = Seen(), [f"member-{number:02d}" for number in range(count)]
+    terms = MeanTerms(LEARNER, SIZE, CLIP, cell)
+    budget = Budget(epsilon, 1e-5, "device", "add-remove")
+    step = terms.cell_mechanism(budget).step
+    vaults: Mapping[str, Watched] = {
+        name: Watched(name, terms, Ledger.in_memory(name, budget), dice, seen) for name in names
+    }
+    devices = [_device(name, vaults[name], names, cell, step, dice) for name in names]
+    faults = Faults(
+        loss=dice.choice((0.0, 0.1, 0.3)),
+        delay=(delay := dice.choice((0.05, 0.3, 0.9))),
+        delay_spread=delay,
+        duplicate=dice.choice((0.0, 0.2)),
+        reorder=dice.choice((0.0, 0.2)),
+        vault=dice.choice((0.0, 0.5)),
+    )
+    simulation = Simulation(devices, faults=faults, period=1.0, seed=seed)
+    simulation.start()
+    down: set[str] = set()
+    while simulation.now < _SECONDS:
+        simulation.run_until(simulation.now + dice.uniform(0.2, 2.0))
+        if dice.random() < 0.15 and simulation.now < 0.6 * _SECONDS:
+            _hit(dice.choice(names), simulation, vaults, down, dice)
+        _check(simulation, seen)
+    for name in sorted(down):
+        simulation.restart(name)
+    simulation.run_until(simulation.now + 10)
+    _check(simulation, seen)
+    up = [device.core.state for device in simulation.devices.values() if device.core is not None]
+    return Played(len(seen.parts), len(seen.opened), sum(state.sum is not None for state in up), len(up))
+
+
+def _device(name: str, vault: Watched, names: list[str], cell: Cell, step: float, dice: random.Random) -> Device:
+    learner = CellMean(LEARNER, owner=name, size=SIZE, step=step, period=1.0, cell=cell, provenance=Pretended())
+    others = [other for other in names if other != name and dice.random() < 0.95]
+    dice.shuffle(others)
+    return Device(name, learner, MemoryStore(learner.fresh()), vault, tuple(others))  # type: ignore[arg-type]
+
+
+def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down: set[str], dice: random.Random) -> None:
+    """A device goes down, with its vault or without it, or comes back."""
+    if name in down:
+        down.discard(name)
+        simulation.restart(name)
+        return
+    simulation.kill(name)
+    down.add(name)
+    if dice.random() < 0.5:
+        vaults[name].start()
+
+
+def _check(simulation: Simulation, seen: Seen) -> None:
+    """Every sum that a device believes is that of the parts of one round's survivors."""
+    sums = {
+        sum(seen.parts[h][owner] for owner in survivors).tobytes()  # type: ignore[union-attr]
+        for h, sets in seen.opened.items()
+        for survivors in sets
+    }
+    for device in simulation.devices.values():
+        if device.core is not None and (found := device.core.state.sum) is not None:
+            assert found.total.tobytes() in sums, "a sum of no round's survivors"
