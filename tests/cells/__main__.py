@@ -1,4 +1,4 @@
-"""`make cells`: bugs put into the shipped code of secure sums, and which attack finds each; then rounds under faults."""
+"""`make cells`: bugs put into the code of secure sums, and which attack finds each; then rounds under faults."""
 
 import sys
 

@@ -105,12 +105,14 @@ class CellSum:
     @property
     def mu_squared(self) -> float:
         """As of one discrete Gaussian whose variance is that of the honest shares together."""
-        return self._mu_squared(self.honest)
+        variance = self.honest * self.share * self.share - SMOOTHING_VARIANCE
+        enough = self.share * self.share > SMOOTHING_VARIANCE
+        return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
 
     @property
-    def alone(self) -> float:
-        """The same if all others collude: this device's own share is all that is left."""
-        return self._mu_squared(1)
+    def by_itself(self) -> "CellSum":
+        """What it costs if all others collude: this device's own share is all that is left."""
+        return replace(self, honest=1)
 
     @property
     def epsilon(self) -> float:
@@ -122,11 +124,6 @@ class CellSum:
         """See Event.terms."""
         noise = {"sensitivity_squared": self.sensitivity_squared, "share": self.share, "honest": self.honest}
         return _canonical("cell-sum", {**noise, "units": {"spans": self.units.spans}})
-
-    def _mu_squared(self, shares: int) -> float:
-        variance = shares * self.share * self.share - SMOOTHING_VARIANCE
-        enough = self.share * self.share > SMOOTHING_VARIANCE
-        return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ OPEN = "open: for whoever runs this device to answer"
 
 _EVENTS = {
     "gaussian-sum": "a sum with discrete Gaussian noise",
+    "cell-sum": "a share in the sum of a cell, with a share of its discrete Gaussian noise",
     "sampled-gaussian": "a sum over a secret random part of the units, with discrete Gaussian noise",
     "record": "one record, perturbed",
     "pure-sum": "a sum with noise of a pure ε",
@@ -151,7 +152,9 @@ def _registry(facts: dict[str, Any]) -> dict[str, Any]:
         "region and dates": OPEN,
         "data": OPEN,
         "flavour": "pure differential privacy" if pure else "approximate differential privacy",
-        "model of trust": "local: no other party is trusted",
+        "model of trust": "local: no other party is trusted"
+        if statement.get("epsilon_alone") is None
+        else f"distributed: {statement['threat_model']}",
         "privacy parameters": {"epsilon": statement["epsilon"], "delta": statement["delta"]},
         "unit of privacy": statement["unit"],
         "neighbouring relation": statement["neighbouring"],

@@ -22,8 +22,8 @@ WAITS = (
 """What an agent may be waiting for, but for its vault: how long that takes depends on the records."""
 
 REASONS = (
-    "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger", "malformed",
-    "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record", "revocations",
+    "cell", "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger",
+    "malformed", "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record", "revocations",
     "revoked", "sender", "shape", "signature", "size", "task", "type", "unsolicited", "version", "walks",
 )  # fmt: skip
 """Why an agent may refuse a message."""

@@ -71,6 +71,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "privacy": {
             **agent.vault.statement.as_dict(),
             "spent_epsilon": agent.spending.present.promised_epsilon,
+            **({} if agent.spending.alone is None else {"spent_epsilon_alone": agent.spending.epsilon_alone}),
             "charges": agent.spending.charges,
             "releases": agent.spending.releases,
             "exhausted": progress.exhausted,

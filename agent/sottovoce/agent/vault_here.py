@@ -15,7 +15,7 @@ from sottovoce.errors import ConfigError, DataError
 from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, Vault, build, read_policy
 
 if TYPE_CHECKING:  # which devices without a cell have no use for
-    from sottovoce.vault.cell_member import Belongs
+    from sottovoce.secure_sum.statements import Statement
 
 LEDGER = "ledger.db"
 
@@ -34,7 +34,7 @@ def vault_here(
     clock: Callable[[], float] = time.time,
     noise: SeededNoise | None = None,
     closed: Callable[[], str | None] = lambda: None,
-    belongs: "Belongs | None" = None,
+    belongs: "Callable[[Statement], None] | None" = None,
 ) -> Vault:
     """The vault over the configured records and an open ledger.
 

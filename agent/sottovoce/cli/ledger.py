@@ -112,6 +112,7 @@ def _facts(state: Path) -> dict[str, Any]:
         "epsilon": budget.epsilon,
         "delta": budget.delta,
         "spent_epsilon": spending.promised_epsilon,
+        **({} if spending.alone is None else {"spent_epsilon_alone": spending.epsilon_alone}),
         "charges": spending.charges,
         "releases": spending.releases,
         "head": head.link.hex(),

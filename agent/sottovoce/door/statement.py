@@ -27,7 +27,8 @@ class PrivacyStatement:
         threat_model: who sees what.
         status: proved, as-published, refuted, or none.
         reason: why the status is what it is, with the section or page to read.
-        alone: ε, at the same δ, if all other devices collude; None where it does not depend on them, or there is none.
+        epsilon_alone: ε at the same δ if all other devices collude; None where it does not depend on them, or there is
+            none.
     """
 
     unit: str
@@ -39,9 +40,9 @@ class PrivacyStatement:
     threat_model: str
     status: Status
     reason: str
-    alone: float | None = None
+    epsilon_alone: float | None = None
 
     def as_dict(self) -> dict[str, str | float | None]:
         """The statement as a JSON-ready dictionary."""
         said = {**asdict(self), "status": self.status.value}
-        return said if self.alone is not None else {key: value for key, value in said.items() if key != "alone"}
+        return said if self.epsilon_alone is not None else {key: said[key] for key in said if key != "epsilon_alone"}

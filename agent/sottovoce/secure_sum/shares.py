@@ -99,16 +99,16 @@ def opened(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, reci
     """The reverse; `own` is the recipient's here.
 
     Raises:
-        MessageRefused: for `shares`: the sender sealed none for this.
+        MessageRefused: for `cell`: the sender sealed none for this.
     """
     cipher, names = _cipher(own, other, roster, sender, recipient)
     try:
         plain = cipher.decrypt(_NONCE, raw, names)
     except InvalidTag as error:
-        raise MessageRefused("shares", "a member of the cell sealed no shares for this device") from error
+        raise MessageRefused("cell", "a member of the cell sealed no shares for this device") from error
     parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
     if len(raw) != SEALED_BYTES or any(int.from_bytes(part, "big") >= PRIME for part in parts):
-        raise MessageRefused("shares", "a member of the cell sealed what is no share")
+        raise MessageRefused("cell", "a member of the cell sealed what is no share")
     return Shares(*parts)
 
 

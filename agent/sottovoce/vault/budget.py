@@ -100,6 +100,7 @@ class Spending:
         written_today: bytes that the ledger has written at most since midnight UTC, or since it was opened.
         of_task: what of it the present task has, if the fleet has signed one.
         of_period: what of it the present period has, if the budget is for one.
+        alone: the same ε if all other devices collude; None where it does not depend on them.
     """
 
     epsilon: float
@@ -108,6 +109,7 @@ class Spending:
     written_today: int = field(default=0, compare=False)
     of_task: TaskSpending | None = None
     of_period: PeriodSpending | None = field(default=None, compare=False)
+    alone: float | None = None
 
     @property
     def of_budget(self) -> float:
@@ -123,6 +125,11 @@ class Spending:
     def promised_epsilon(self) -> float | None:
         """The same ε; None when it is infinite, because nothing is promised then."""
         return self.epsilon if math.isfinite(self.epsilon) else None
+
+    @property
+    def epsilon_alone(self) -> float | None:
+        """`alone`; None, too, where it is infinite."""
+        return self.alone if self.alone is not None and math.isfinite(self.alone) else None
 
 
 @dataclass(frozen=True, slots=True)

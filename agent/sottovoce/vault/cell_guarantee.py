@@ -36,5 +36,5 @@ def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacySta
         ),
         status=Status.PROVED,
         reason="docs/explanation/secure-sums.md; docs/decisions/0042-secure-sums.md",
-        alone=None if math.isinf(alone) else alone,
+        epsilon_alone=None if math.isinf(alone) else alone,
     )

@@ -75,7 +75,7 @@ class CellMechanism:
     def alone(self, delta: float) -> float:
         """ε of all attempts if all others collude; infinite where nothing is known to hold."""
         events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
-        dearest = max(event.alone if isinstance(event, CellSum) else math.inf for event in events)
+        dearest = max(event.by_itself.mu_squared if isinstance(event, CellSum) else math.inf for event in events)
         return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.cell.attempts * dearest), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:

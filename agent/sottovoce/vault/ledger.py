@@ -274,9 +274,8 @@ class Ledger:
         task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.of_task(), of_task)
         period = self.periods.present(self.mandate)
         of_period = None if period is None else PeriodSpending(period, self._spent.of_period())
-        return Spending(
-            self._spent.epsilon(), charges, releases, self._wear.today if self._wear else 0, task, of_period
-        )
+        today = self._wear.today if self._wear else 0
+        return Spending(self._spent.epsilon(), charges, releases, today, task, of_period, self._spent.alone())
 
     def spent(self, units: Units) -> float:
         """ε charged so far to the unit charged most among these, in the ledger's own terms."""

@@ -1,6 +1,8 @@
 """What a ledger's charges come to, in its own terms: all, and of the present period; in a task's: those of it."""
 
-from sottovoce.accounting.events import Event, Moved
+from copy import deepcopy
+
+from sottovoce.accounting.events import CellSum, Event, Moved
 from sottovoce.accounting.relations import charged_as
 from sottovoce.accounting.tally import Tally, part_of
 from sottovoce.accounting.units import EVERY, Units, overlap
@@ -28,6 +30,7 @@ class Spent:
         self._all = Tally(own.delta)
         self._mandate = mandate
         self._period: Tally | None = None  # None in the first period, where it is all
+        self._alone: Tally | None = None  # where nothing was released in a cell, it is no other than all
         self._number = 0
         self._earlier = 0.0
         self._task: Tally | None = None
@@ -67,9 +70,13 @@ class Spent:
             self._turn(epoch)
         self.open(read.period)
         charged, changes = charged_as(event, made, self._promise)
+        if self._alone is None and isinstance(event, CellSum):
+            self._alone = deepcopy(self._all)
         for tally in (self._all, self._period):
             if tally is not None:
                 tally.add(charged, changes)
+        if self._alone is not None:
+            self._alone.add(charged.by_itself if isinstance(charged, CellSum) else charged, changes)
         self._charges += 1
         if self._task is not None:
             self._task.add(event)
@@ -106,6 +113,10 @@ class Spent:
         """ε of the unit charged most among these, by all charges, in the ledger's own terms."""
         return self._all.epsilon(units)
 
+    def alone(self) -> float | None:
+        """ε by all charges if all other devices collude; None where it does not depend on them."""
+        return None if self._alone is None else self._alone.epsilon()
+
     def of_period(self) -> float:
         """The same of the present period of the ledger's budget."""
         return (self._period or self._all).epsilon()
@@ -124,3 +135,4 @@ class Spent:
         self._epoch, self._task = epoch, None if present is None else Tally(present.budget.delta)
         if self._own.unit == "record":
             self._all = self._all.renumbered()
+            self._alone = None if self._alone is None else self._alone.renumbered()

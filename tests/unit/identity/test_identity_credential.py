@@ -8,7 +8,7 @@ from sottovoce.identity import Fleet, Identity, enrol, verify_credential
 
 
 def test_a_credential_says_whose_it_is_and_when_it_holds(device: Identity) -> None:
-    subject = verify_credential(device.certificate_der, device, datetime.now(UTC))
+    subject = verify_credential(device.certificate_der, device.authority, datetime.now(UTC))
     assert (subject.node_id, subject.fleet, subject.public_key) == (device.node_id, device.fleet, device.public_key)
     assert subject.not_before < datetime.now(UTC) < subject.not_after == device.not_after
     pem = x509.load_der_x509_certificate(device.certificate_der).public_bytes(Encoding.PEM)
@@ -27,7 +27,7 @@ def test_credentials_that_do_not_hold(
         (b"", "is not a certificate"),
     ):
         with pytest.raises(IdentityError, match=explanation):
-            verify_credential(credential, device, now.authority)
+            verify_credential(credential, device.authority, now)
     assert verify_credential(expired.certificate_der, device.authority).node_id == expired.node_id
 
 

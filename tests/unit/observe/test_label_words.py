@@ -22,7 +22,7 @@ def said(pattern: str | re.Pattern[str], *places: str) -> set[str]:
 
 def test_every_reason_to_refuse_a_message_is_known() -> None:
     refused = r'MessageRefused\(\s*"([a-z-]+)"'
-    assert said(refused, "agent", "algorithms", "learners", "wire", "bootstrap") == set(REASONS)
+    assert said(refused, "agent", "algorithms", "learners", "secure_sum", "wire", "bootstrap") == set(REASONS)
     assert said(refused, "bootstrap") >= set(RECORD_REASONS)
 
 

@@ -16,10 +16,12 @@ import pytest
 import sottovoce.vault
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betainc, gammaincc, log_ndtr, ndtr
+from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.perturbation import LabelledPrivUnit, PrivUnit, scheme
 from sottovoce.vault import OperatingSystemNoise
 from sottovoce.vault.bounded_point import BoundedPoint
+from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.clipped_sum import DiscreteGaussian
 from sottovoce.vault.pure_sum import PureSum
 from sottovoce.vault.record_mechanism import RecordMechanism
@@ -148,9 +150,17 @@ def _fits_cap(cap, heights: Floats) -> None:  # type: ignore[no-untyped-def]
     assert gammaincc(59 / 2, float(((counts - expected) ** 2).sum()) / expected / 2) > ALPHA
 
 
+def cell() -> None:
+    """A member's share of the noise, in the smallest roster and in the largest."""
+    for members in (8, 40):
+        mechanism = CellMechanism(Cell(8, 40, 1, 0.7), DRAWS, -20, 2**40, 2**40, 400_000)
+        fits_gaussian(mechanism.apply(iter([]), members, OperatingSystemNoise()), mechanism.share(members))
+
+
 FITS: dict[str, Callable[[], None]] = {
     "DiscreteGaussian": gaussian,
     "BoundedPoint": point,
+    "CellMechanism": cell,
     "StreamSum": stream,
     "PureSum copies": laplace_sum,
     "PureSum joint": k_norm,
