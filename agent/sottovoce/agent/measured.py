@@ -23,8 +23,8 @@ WAITS = (
 
 REASONS = (
     "cell", "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger",
-    "malformed", "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record", "revocations",
-    "revoked", "sender", "shape", "signature", "size", "task", "type", "unsolicited", "version", "walks",
+    "malformed", "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record",
+    "revocations", "revoked", "sender", "shape", "signature", "size", "task", "type", "unsolicited", "version", "walks",
 )  # fmt: skip
 """Why an agent may refuse a message."""
 
