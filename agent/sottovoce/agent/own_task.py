@@ -1,6 +1,7 @@
 """The task document of a configuration."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from hashlib import sha256
 
 from msgspec import json, structs, to_builtins
@@ -59,6 +60,10 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     yield "data.bounds", json.decode(ranges) if ranges.startswith("[") else ranges
     yield "privacy.unit", config.unit
     yield "privacy.neighbouring", config.neighbouring
+    if config.cell is not None:
+        yield "privacy.noise", config.privacy.noise
+        for key, value in asdict(config.cell).items():
+            yield f"privacy.cell.{key}", value
     yield "learner.name", learner.name
     yield "learner.fidelity", learner.fidelity
     yield "learner.model", _model(learner.chosen_model)

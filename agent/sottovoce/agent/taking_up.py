@@ -18,7 +18,6 @@ from sottovoce.config import AgentConfig, under
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
 from sottovoce.identity.authority import Authority
 from sottovoce.identity.signed_task import SignedTask, read_task
-from sottovoce.registry import DEFAULT
 from sottovoce.vault import Ledger, Mandate, read_policy
 
 _EARLY_SECONDS = 60.0  # by which another device's clock may be ahead
@@ -77,7 +76,7 @@ class TakingUp:
             _check_shape(self.config, config)
         except ConfigError as error:
             raise TaskRefused(f"this device cannot carry it out: {error}") from error
-        policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose)
+        policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose, cell=config.cell)
         said = consent_in(self.directory, task)
         if said == "refused":
             raise TaskRefused("its owner has refused it")
@@ -117,11 +116,8 @@ def closed_by(
         return closed_before_any(config)
     task, forbidden = read_task(mandate.document, "the task in the ledger"), None
     try:
-        read_policy(config.vault.policy).check(
-            algorithm=task.tables.get("learner", {}).get("name", DEFAULT),
-            unit=mandate.budget.unit,
-            purpose=task.purpose,
-        )
+        policy, present = read_policy(config.vault.policy), in_force(config, ledger)
+        policy.check(algorithm=present.learner.name, unit=mandate.budget.unit, purpose=task.purpose, cell=present.cell)
     except TaskRefused as refused:
         forbidden = str(refused)
 

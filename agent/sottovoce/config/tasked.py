@@ -17,7 +17,7 @@ from sottovoce.registry import ALGORITHMS, DEFAULT
 
 _OWN_DATA = ("source", "public")
 _OF_TASK = {"name", "steps", "purpose", "begins", "ends", "period"}
-_OF_PRIVACY = {"epsilon", "unit", "neighbouring"}
+_OF_PRIVACY = {"cell", "epsilon", "neighbouring", "noise", "unit"}
 _TABLES = ("task", "data", "learner", "privacy")
 _WHEN = ("purpose", "begins", "ends", "period")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from sottovoce.cell import Cell
 from sottovoce.errors import ConfigError, TaskRefused
 from sottovoce.vault.periods import Renews
 
@@ -22,6 +23,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         units: those that a task may promise something for.
         purposes: those allowed, word for word; with them a task that names none is refused.
         epsilon: the most that one task may spend; a task that asks for more gets this much.
+        smallest_cell: tasks whose devices share their noise in secure sums are allowed where these are of so many
+            devices at least; without it none are.
+        colluding: of how many devices that collude such a task has to take account, at least.
         renews: `year`: the ledger's budget is there anew in each period that the fleet's tasks open, a year apart.
     """
 
@@ -30,9 +34,11 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     units: tuple[Unit, ...] | None = None
     purposes: tuple[str, ...] | None = None
     epsilon: Annotated[float, Meta(gt=0)] | None = None
+    smallest_cell: Annotated[int, Meta(ge=2)] | None = None
+    colluding: Annotated[int, Meta(ge=0)] = 1
     renews: Renews = "never"
 
-    def check(self, *, algorithm: str, unit: str, purpose: str) -> None:
+    def check(self, *, algorithm: str, unit: str, purpose: str, cell: Cell | None) -> None:
         """Refuse what the owner does not allow.
 
         Raises:
@@ -48,6 +54,20 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                     f"the owner's policy allows the {what} {', '.join(allowed) or 'none'}, and this task's is "
                     f"{found or 'not named'}"
                 )
+        if cell is not None:
+            self._check_cell(cell)
+
+    def _check_cell(self, cell: Cell) -> None:
+        if self.smallest_cell is None:
+            raise TaskRefused(
+                "in this task a device hides in the noise of others, which the owner's policy does not allow: "
+                "smallest_cell would say among how many"
+            )
+        if cell.least < self.smallest_cell or cell.colluding < self.colluding:
+            raise TaskRefused(
+                f"the owner's policy allows secure sums of {self.smallest_cell} devices or more, {self.colluding} or "
+                f"more of which may collude, and this task's are of {cell.least}, and {cell.colluding} of them"
+            )
 
 
 def read_policy(path: Path | None) -> Policy:
