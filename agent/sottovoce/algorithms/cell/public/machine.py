@@ -72,7 +72,8 @@ from sottovoce.secure_sum.steps import (
 
 _CYCLE = "cycle"
 _PATIENCE_BEATS = 30  # of a member with its leader, who waits for less
-_HANDOVER_BEATS = 14  # of a member that has given its vector, before it turns to the deputy
+_DEPUTIES = 3  # the first of whom is sent each masked vector at once
+_HANDOVER_BEATS = 14  # of a member that has given its vector, before it turns to the next deputy
 _LISTENING_BEATS = 4  # of a deputy more, so that it has heard for whom others stand already
 _SLOT = 0
 _MOST_QUEUED = 4  # messages for one peer that is slow or gone; the oldest is of no use any more
@@ -190,7 +191,7 @@ class CellMean:
                 return self._say(self._at(state, "joined"), state.leader, Shared(digest, sealed))
             case Vector(vector=vector, said=masked):
                 statement = replace(self._signed(body_bytes(masked)), credential=b"")
-                return self._at(state, "held", round=masked.round, held=Given(vector, statement)), []
+                return self._at(state, "held", round=masked.round, given=Given(vector, statement)), []
             case Stand() as stand:
                 statement = replace(self._signed(body_bytes(stand)), credential=b"")
                 stood = Stood(statement)
@@ -201,11 +202,11 @@ class CellMean:
     def _tick(self, state: CellState, now: float) -> Step:
         state = replace(state, cycle=state.cycle + 1)
         effects: list[Effect] = []
-        if state.stage == "held" and state.held is not None:
-            held = state.held
-            state, effects = self._say(self._at(state, "given", held=None), state.leader, held)
-            if state.deputy:
-                state, more = self._say(state, state.deputy, held)
+        if state.stage == "held" and state.given is not None:
+            given, first = state.given, state.deputies[:1]
+            state, effects = self._say(self._at(state, "given"), state.leader, given)
+            for deputy in first:
+                state, more = self._say(state, deputy, given)
                 effects = [*effects, *more]
         elif state.sum is None and state.asked is None:
             state, effects = self._urged(state)
@@ -216,9 +217,9 @@ class CellMean:
         """What a device without the sum does on a beat: a new offer, or, where its vault pays for none, a question."""
         if state.stage != "idle":
             beats = state.cycle - state.since
-            waits = _HANDOVER_BEATS + (_LISTENING_BEATS if state.deputy == self._owner else 0)
-            if state.deputy not in ("", state.leader) and state.stage in _GIVEN and beats >= waits:
-                return self._handed_over(state)
+            waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
+            if state.deputies and state.given is not None and state.stage in _GIVEN and beats >= waits:
+                return self._handed_over(state, state.given)
             if beats < _PATIENCE_BEATS:
                 return state, []
             return self._idle(replace(state, silent=state.silent | {state.leader}, failed=state.failed + 1)), []
@@ -230,16 +231,21 @@ class CellMean:
         message = CellMessage(Seek(_SLOT), state.simulated)
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
-    def _handed_over(self, state: CellState) -> Step:
-        """To the deputy, who has the vectors too; it is told again what this device stands for."""
-        state = replace(state, leader=state.deputy, silent=state.silent | {state.leader})
-        stood, stand = state.stood, None
+    def _handed_over(self, state: CellState, given: Given) -> Step:
+        """To the next deputy, who is told again what the leader was, as far as it goes on from there."""
+        leader, stood, stand = state.deputies[0], state.stood, None
+        state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         if stood is not None:
-            state, stand = self._at(state, "stood"), body_of(stood.said, Stand)
-        state = replace(state, since=state.cycle)
-        if state.leader == self._owner and state.leading is not None and state.leading.deputy:
-            return self._passed_on(state, self._leader.take_over(state.leading, stand, state.cycle))
-        return (state, []) if stood is None else self._say(state, state.leader, stood)
+            stand = body_of(stood.said, Stand)
+        state = self._at(state, "given" if stood is None else "stood")
+        state, effects = self._say(state, leader, given)
+        if leader == self._owner and state.leading is not None and state.leading.deputy:
+            state, more = self._passed_on(state, self._leader.take_over(state.leading, stand, state.cycle))
+            return state, [*effects, *more]
+        if stood is not None:
+            state, more = self._say(state, leader, stood)
+            effects = [*effects, *more]
+        return state, effects
 
     def _received(self, state: CellState, sender: str, message: CellMessage) -> Step:
         said = message.said
@@ -271,13 +277,13 @@ class CellMean:
         match said:
             case Called(roster) if state.stage == "offered" and state.offer in roster:
                 found = roster_of(roster)
-                deputy = next((node for node in _ranked(found.owners) if node != sender), "")
-                state = replace(state, leader=sender, deputy=deputy, roster=found)
+                deputies = tuple(node for node in _ranked(found.owners) if node != sender)[:_DEPUTIES]
+                state = replace(state, leader=sender, deputies=deputies, roster=found)
                 return self._take_part(state, Join(roster))
             case Agreed(digest, mask) if state.stage == "joined" and sender == state.leader:
                 if state.roster is None or digest != state.roster.digest:
                     return state, []
-                if state.deputy == self._owner and (state.leading is None or state.leading.stage == "offers"):
+                if self._owner in state.deputies and (state.leading is None or state.leading.stage == "offers"):
                     state = replace(state, leading=self._leader.deputy(state.roster, mask, state.cycle))
                 return self._take_part(state, mask)
             case Survived(h, survivors) if state.stage in _GIVEN and self._leads(state, sender, h):
@@ -288,7 +294,7 @@ class CellMean:
 
     @staticmethod
     def _leads(state: CellState, sender: str, h: bytes) -> bool:
-        return sender in (state.leader, state.deputy) and h == state.round
+        return sender in (state.leader, *state.deputies) and h == state.round
 
     def _led(self, state: CellState) -> Step:
         """What this device does as a leader, now."""
@@ -329,8 +335,8 @@ class CellMean:
         return replace(state, stage=stage, since=state.cycle, **facts)  # type: ignore[arg-type]
 
     def _idle(self, state: CellState) -> CellState:
-        nothing = {"asked": None, "offer": None, "roster": None, "round": b"", "held": None, "stood": None}
-        return self._at(state, "idle", deputy="", **nothing)
+        nothing = {"asked": None, "offer": None, "roster": None, "round": b"", "given": None, "stood": None}
+        return self._at(state, "idle", deputies=(), **nothing)
 
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
         """The first of all that are known and led nowhere yet; when all have, they all begin anew."""

@@ -73,12 +73,12 @@ class CellState:
             vector waits for the next beat.
         since: the beat on which the stage began.
         leader: of the round.
-        deputy: who goes on where the leader falls silent; empty where nobody does.
+        deputies: who go on, one after the other, where the leader falls silent.
         asked: id of the step that the vault is answering.
         offer: this device's, signed.
         roster: who takes part; None before there is one.
         round: h; empty before there is one.
-        held: what is sent on the next beat.
+        given: the masked vector, which is sent on the beat after it was made.
         stood: what this device stands for, as it has said it.
         silent: devices that led nowhere, and are passed over.
         turn: whom to ask next for a sum.
@@ -95,12 +95,12 @@ class CellState:
     stage: str = "idle"
     since: int = 0
     leader: str = ""
-    deputy: str = ""
+    deputies: tuple[str, ...] = ()
     asked: bytes | None = None
     offer: Statement | None = None
     roster: Roster | None = None
     round: bytes = b""
-    held: Given | None = None
+    given: Given | None = None
     stood: Stood | None = None
     silent: frozenset[str] = frozenset()
     turn: int = 0
