@@ -13,14 +13,14 @@ class Cell:
         most: members of the largest one.
         colluding: of all devices of the fleet, how many at most tell one another what they know, and whoever listens.
         threshold: share of a roster that has to be left.
-        attempts: rounds that the budget pays for.
+        spare: rounds that may come to nothing, which the budget pays for beside those that are planned.
     """
 
     least: int
     most: int
     colluding: int
     threshold: float
-    attempts: int = 1
+    spare: int = 0
 
     @property
     def wrong(self) -> tuple[str, str] | None:

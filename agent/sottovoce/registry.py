@@ -56,7 +56,7 @@ class Algorithm:
         scaled_by_training: to the letter, features are scaled by the ranges of the training set.
         topology: who sends to whom in a testbed, unless it is asked for another.
         mutual: whoever is sent to sends back.
-        in_cells: its releases can be secure sums (`privacy.noise`).
+        in_cells: whether its releases are secure sums, where `privacy.noise` says so.
         one_begins: one device of the fleet begins (`learner.begins_walk`).
         payloads: what encodes and decodes each payload type of its messages, found when it is asked for.
         audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
@@ -78,7 +78,7 @@ class Algorithm:
     scaled_by_training: bool = False
     topology: str = "exponential"
     mutual: bool = False
-    in_cells: bool = False
+    in_cells: Literal["never", "where asked", "always"] = "never"
     one_begins: bool = False
     payloads: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     audit: Mapping[str, Any] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import Offer, Stand, Statement, bundle_digest, roster_of, round_digest
 from sottovoce.vault import Ledger
 
-from tests.cells.fleet import CELL, CLIP, Parts, Party, Round, SaidNo, fleet, party, signed
+from tests.cells.fleet import CELL, CLIP, NOWHERE, Parts, Party, Round, SaidNo, fleet, party, signed
 
 Attack = Callable[[], str | None]
 ATTACKS: dict[str, Attack] = {}
@@ -245,7 +245,7 @@ def copies_a_key() -> str | None:
     parties = fleet(8)
     offers = [one.offer() for one in parties]
     victim = _body(offers[3])
-    copied = Offer(0, victim.mask_key, _body(offers[5]).share_key, _body(offers[5]).commitment)
+    copied = Offer(0, NOWHERE, victim.mask_key, _body(offers[5]).share_key, _body(offers[5]).commitment)
     roster = roster_of([*offers[:5], signed(parties[5].name, copied), *offers[6:]])
     digests = [bundle_digest([b""])] * 8
     h = round_digest(roster, range(8), digests)
@@ -303,9 +303,9 @@ def takes_a_vector_unpaid() -> str | None:
 
 @attack
 def takes_more_than_is_paid_for() -> str | None:
-    """The budget is for two attempts."""
+    """The budget is for two rounds."""
     parties = fleet(8)
-    for _ in range(CELL.attempts):
+    for _ in range(1 + CELL.spare):
         Round.called(parties).join().mask()
     return _got(lambda: Round.called(parties).join().mask(), "a third vector out of a budget for two")
 
@@ -377,7 +377,7 @@ def _got(act: Callable[[], object], what: str) -> str | None:
 
 def _offer() -> Offer:
     key = X25519PrivateKey.generate().public_key().public_bytes_raw()
-    return Offer(0, key, key, bytes(32))
+    return Offer(0, NOWHERE, key, key, bytes(32))
 
 
 def _body(statement: Statement) -> Offer:

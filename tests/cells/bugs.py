@@ -130,9 +130,9 @@ def two_rosters_joined(patch: pytest.MonkeyPatch) -> None:
 def old_offers_good_for_ever(patch: pytest.MonkeyPatch) -> None:
     begin, join = Member.begin, Member.join
 
-    def kept(self: Member, slot: int) -> Offer:
+    def kept(self: Member, slot: int, point: bytes) -> Offer:
         before: dict[Offer, Any] = self.__dict__.setdefault("before", {})
-        offer = begin(self, slot)
+        offer = begin(self, slot, point)
         before[offer] = self._secrets
         return offer
 
@@ -290,7 +290,7 @@ def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
 def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
     def backwards(self: CellRoom, said: steps.Mask) -> steps.Vector | None:
         members, h = self.member.agree(said)
-        part = self.mechanism.apply(self.vector(self.records), members, self.noise)
+        part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         masked = self.member.mask(part, self.mechanism.width(members))
         try:
             self.ledger.charge(h, self.mechanism.event(members))
@@ -306,13 +306,13 @@ def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
     def careless(self: CellRoom, said: steps.Mask) -> steps.Vector:
         members, h = self.member.agree(said)
         self.ledger.charge(h, self.mechanism.event(members))
-        part = self.mechanism.apply(self.vector(self.records), members, self.noise)
+        part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         return self.member.mask(part, self.mechanism.width(members))
 
     answered = CellRoom._answered
 
     def begins(self: CellRoom, said: Any) -> Any:
-        return self.member.begin(said.slot) if isinstance(said, steps.Begin) else answered(self, said)
+        return self.member.begin(said.slot, said.point) if isinstance(said, steps.Begin) else answered(self, said)
 
     patch.setattr(CellRoom, "_masked", careless)
     patch.setattr(CellRoom, "_answered", begins)

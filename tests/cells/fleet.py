@@ -31,8 +31,9 @@ A = TypeVar("A", Offer, steps.Sealed, steps.Vector, Stand, steps.Revealed)
 Floats = NDArray[np.float64]
 
 LEARNER = "average"
-CELL = Cell(least=6, most=12, colluding=1, threshold=0.7, attempts=2)
+CELL = Cell(least=6, most=12, colluding=1, threshold=0.7, spare=1)
 CLIP = 2.0
+NOWHERE = sha256(b"").digest()
 
 
 class SaidNo(Exception):
@@ -74,7 +75,7 @@ class Party:
         return said
 
     def offer(self, slot: int = 0) -> Statement:
-        return signed(self.name, self.ask(steps.Begin(slot), Offer))
+        return signed(self.name, self.ask(steps.Begin(slot, b""), Offer))
 
 
 def party(

@@ -9,7 +9,9 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.algorithms.cell.public.machine import CellMean
+from sottovoce.algorithms.cell.public.course import MeanCourse
+from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -145,9 +147,9 @@ def play(seed: int) -> Played:
     dice = random.Random(seed)
     count, colluding = dice.randint(4, 8), dice.choice((0, 1))
     least, threshold = max(3, count - dice.choice((1, 2, 3))), dice.choice((0.6, 0.7, 0.8))
-    cell = Cell(least, count + 1, colluding, threshold, dice.choice((1, 2, 3)))
+    cell = Cell(least, count + 1, colluding, threshold, dice.choice((0, 1, 2)))
     if cell.wrong is not None:
-        cell = Cell(count, count + 1, 0, 0.7, 2)
+        cell = Cell(count, count + 1, 0, 0.7, 1)
     epsilon = dice.choice((None, 1.0, 8.0))
     seen, names = Seen(), [f"member-{number:02d}" for number in range(count)]
     terms = MeanTerms(LEARNER, SIZE, CLIP, cell)
@@ -172,17 +174,18 @@ def play(seed: int) -> Played:
         simulation.run_until(simulation.now + dice.uniform(0.2, 2.0))
         if dice.random() < 0.15 and simulation.now < 0.6 * _SECONDS:
             _hit(dice.choice(names), simulation, vaults, down, dice)
-        _check(simulation, seen)
+        _check(simulation, seen, step)
     for name in sorted(down):
         simulation.restart(name)
     simulation.run_until(simulation.now + 10)
-    _check(simulation, seen)
+    _check(simulation, seen, step)
     up = [device.core.state for device in simulation.devices.values() if device.core is not None]
-    return Played(len(seen.parts), len(seen.opened), sum(state.sum is not None for state in up), len(up))
+    return Played(len(seen.parts), len(seen.opened), sum(state.slot for state in up), len(up))
 
 
 def _device(name: str, vault: Watched, names: list[str], cell: Cell, step: float, dice: random.Random) -> Device:
-    learner = CellMean(LEARNER, owner=name, size=SIZE, step=step, period=1.0, cell=cell, provenance=Pretended())
+    course = MeanCourse(SIZE, step)
+    learner = Cells(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=Pretended())
     others = [other for other in names if other != name and dice.random() < 0.95]
     dice.shuffle(others)
     return Device(name, learner, MemoryStore(learner.fresh()), vault, tuple(others))  # type: ignore[arg-type]
@@ -200,13 +203,15 @@ def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down:
         vaults[name].start()
 
 
-def _check(simulation: Simulation, seen: Seen) -> None:
-    """Every sum that a device believes is that of the parts of one round's survivors."""
-    sums = {
-        sum(seen.parts[h][owner] for owner in survivors).tobytes()  # type: ignore[union-attr]
+def _check(simulation: Simulation, seen: Seen, step: float) -> None:
+    """Every mean that a device believes is that of the parts of one round's survivors."""
+    means = {
+        np.rint(sum(seen.parts[h][owner] for owner in survivors) * (step / len(survivors) * UNIT))
+        .astype(np.int64)
+        .tobytes()
         for h, sets in seen.opened.items()
         for survivors in sets
     }
     for device in simulation.devices.values():
-        if device.core is not None and (found := device.core.state.sum) is not None:
-            assert found.total.tobytes() in sums, "a sum of no round's survivors"
+        if device.core is not None and (found := device.core.state.numerator) is not None:
+            assert found.tobytes() in means, "a mean of no round's survivors"

@@ -61,7 +61,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     yield "privacy.unit", config.unit
     yield "privacy.neighbouring", config.neighbouring
     if config.cell is not None:
-        yield "privacy.noise", config.privacy.noise
+        yield "privacy.noise", "cell"
         for key, value in asdict(config.cell).items():
             yield f"privacy.cell.{key}", value
     yield "learner.name", learner.name

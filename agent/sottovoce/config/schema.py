@@ -115,12 +115,15 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     threshold: Annotated[
         float, Meta(gt=0.5, le=1, description="share of a round's devices that must be left for its sum to be opened")
     ] = 0.7
-    attempts: Annotated[int, Meta(ge=1, le=1000, description="rounds that the budget pays for, failed ones too")] = 1
+    spare: Annotated[
+        int,
+        Meta(ge=0, le=1000, description="rounds that may come to nothing, and are paid for beside the others"),
+    ] = 0
 
     @property
     def rule(self) -> Cell:
         """The same, as a rule."""
-        return Cell(self.min, self.max, self.colluding, self.threshold, self.attempts)
+        return Cell(self.min, self.max, self.colluding, self.threshold, self.spare)
 
     def __post_init__(self) -> None:
         """Every roster can be opened, and hides somebody."""
@@ -149,12 +152,12 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Meta(description="round: to the letter, the ε that the paper states for one round; the total is printed"),
     ] = "total"
     noise: Annotated[
-        Literal["local", "cell"],
+        Literal["local", "cell"] | None,
         Meta(
             description="local: each device hides in its own noise; cell: in that of all devices of a secure sum, of "
-            "which nobody sees more than the sum"
+            "which nobody sees more than the sum; without it the learner's own: local, group-sgd: cell"
         ),
-    ] = "local"
+    ] = None
     cell: CellSection | None = None
     allow_unproved: Annotated[bool, Meta(description="run although no ε is proved")] = False
 
@@ -162,7 +165,7 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
         if _MOST_EPSILON < self.epsilon < float("inf"):
             raise wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
-        if self.cell is not None and self.noise != "cell":
+        if self.cell is not None and self.noise == "local":
             raise wrong("cell", 'is for noise = "cell" alone; write that, or leave the table out')
 
 
@@ -285,9 +288,15 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("learner.name", f"a feed is forecast, which {self.learner.name} does not learn; {_able()}")
         if self.follows:
             self._check_followed()
-        if self.privacy.noise == "cell" and not self.learner.algorithm.in_cells:
-            raise wrong("privacy.noise", f"learner {self.learner.name} makes no secure sums; choose local")
+        self._check_noise()
         self._check_ceilings()
+
+    def _check_noise(self) -> None:
+        learner, noise = self.learner, self.privacy.noise
+        if learner.algorithm.in_cells == "never" and (noise == "cell" or self.privacy.cell is not None):
+            raise wrong("privacy.noise", f"learner {learner.name} makes no secure sums; leave it and privacy.cell out")
+        if noise == "local" and learner.algorithm.in_cells == "always":
+            raise wrong("privacy.noise", f"learner {learner.name} makes secure sums and nothing else; choose cell")
 
     def _check_ceilings(self) -> None:
         most, steps = self.task, getattr(self.learner, "steps", None)
@@ -348,7 +357,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     @property
     def cell(self) -> Cell | None:
         """The rule of the cell in which devices share their noise; None where each hides in its own."""
-        return None if self.privacy.noise == "local" else (self.privacy.cell or CellSection()).rule
+        asked = self.privacy.noise or ("cell" if self.learner.algorithm.in_cells == "always" else "local")
+        return None if asked == "local" else (self.privacy.cell or CellSection()).rule
 
     @property
     def neighbouring(self) -> str:

@@ -27,12 +27,14 @@ class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
     Attributes:
         slot: which sum of the task's.
+        point: SHA-256 of where it is taken, float64, little-endian; of nothing where it is taken nowhere.
         mask_key: X25519, of the masks between pairs.
         share_key: X25519, by which shares are sealed.
         commitment: to the seed of the mask of its own.
     """
 
     slot: Slot
+    point: Digest
     mask_key: Digest
     share_key: Digest
     commitment: Digest
@@ -143,8 +145,10 @@ def roster_of(statements: Sequence[Statement]) -> Roster:
     """
     offers = tuple(body_of(statement, Offer) for statement in statements)
     owners = [statement.owner for statement in statements]
-    if len(owners) > MOST_MEMBERS or owners != sorted(set(owners)) or len({offer.slot for offer in offers}) != 1:
-        raise MessageRefused("malformed", "a roster names a device twice, or offers for several sums")
+    if len(owners) > MOST_MEMBERS or owners != sorted(set(owners)):
+        raise MessageRefused("malformed", "a roster names a device twice")
+    if len({(offer.slot, offer.point) for offer in offers}) != 1:
+        raise MessageRefused("malformed", "a roster has offers for several sums, or at several models")
     return Roster(tuple(statements), offers)
 
 

@@ -24,9 +24,10 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Begin(Step, frozen=True):
-    """Offer to take part in a sum; an earlier offer is void then."""
+    """Offer to take part in a sum that is taken at this point, float64[P], little-endian; earlier offers are void."""
 
     slot: Slot
+    point: bytes
 
 
 class Join(Step, frozen=True):

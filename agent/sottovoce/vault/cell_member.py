@@ -41,6 +41,7 @@ class _Secrets:
     """Of one offer."""
 
     offer: Offer
+    point: bytes
     seed: bytes
     mask_key: X25519PrivateKey
     share_key: X25519PrivateKey
@@ -69,12 +70,17 @@ class Member:
         self._owner, self._cell, self._belongs, self._noise = owner, cell, belongs, noise
         self._secrets: _Secrets | None = None
 
-    def begin(self, slot: int) -> Offer:
-        """A new offer; nothing is left of an earlier one."""
+    @property
+    def point(self) -> bytes:
+        """Of the present offer."""
+        return self._now().point
+
+    def begin(self, slot: int, point: bytes) -> Offer:
+        """A new offer for a sum that is taken at this point; nothing is left of an earlier one."""
         seed, mask_key, share_key = self._drawn(), self._key(), self._key()
         publics = (mask_key.public_key().public_bytes_raw(), share_key.public_key().public_bytes_raw())
-        offer = Offer(slot, *publics, commitment(seed))
-        self._secrets = _Secrets(offer, seed, mask_key, share_key)
+        offer = Offer(slot, sha256(point).digest(), *publics, commitment(seed))
+        self._secrets = _Secrets(offer, point, seed, mask_key, share_key)
         return offer
 
     def join(self, said: Join) -> Sealed:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sottovoce.accounting.units import EVERY
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -28,7 +31,8 @@ class CellRoom:
         learner: whose sums these are.
         member: holds the secrets of the present round.
         mechanism: bound and noise of this device's part.
-        vector: of the device, float64, in one row; or none.
+        points: numbers of a point at which a sum is taken.
+        raw: what is clipped and summed, of the records, at a point float64[points].
         records: the private records.
         ledger: opened for charging.
         noise: the source of randomness.
@@ -37,7 +41,8 @@ class CellRoom:
     learner: str
     member: Member
     mechanism: CellMechanism
-    vector: Callable[[Records], Batches]
+    points: int
+    raw: Callable[[NDArray[np.float64], Records], Batches]
     records: Records
     ledger: Ledger
     noise: NoiseSource
@@ -64,9 +69,10 @@ class CellRoom:
 
     def _answered(self, said: Begin | Join | Mask | Survive | Reveal) -> Answer | None:
         match said:
-            case Begin(slot=slot):
+            case Begin(slot=slot, point=point):
+                self._read(point)
                 least = self.mechanism.event(self.mechanism.cell.least)
-                return None if self.ledger.payable(least) != EVERY else self.member.begin(slot)
+                return None if self.ledger.payable(least) != EVERY else self.member.begin(slot, point)
             case Join():
                 return self.member.join(said)
             case Mask():
@@ -76,12 +82,18 @@ class CellRoom:
             case Reveal():
                 return self.member.reveal(said)
 
+    def _read(self, raw: bytes) -> NDArray[np.float64]:
+        point = np.frombuffer(raw, dtype="<f8").astype(np.float64) if len(raw) == 8 * self.points else None
+        if point is None or not np.isfinite(point).all():
+            raise MessageRefused("cell", "a sum is asked for at a point that is none")
+        return point
+
     def _masked(self, said: Mask) -> Vector | None:
         members, h = self.member.agree(said)
         charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
         if not self.ledger.charge(charge, mechanism.event(members)):
             return None
-        part = mechanism.apply(self.vector(self.records), members, self.noise)
+        part = mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         width = mechanism.width(members)
         masked = self.member.mask(part, width)
         numbers = unpacked(masked.vector, width).astype("<u8").tobytes()

@@ -18,7 +18,7 @@ from sottovoce.vault.clipped_sum import (
     Batches,
     exact,
     least_sigma,
-    squared_units,
+    reach_squared,
     summed,
 )
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
@@ -33,19 +33,25 @@ class CellMechanism:
 
     Attributes:
         cell: the rule of the cell.
+        rounds: that the budget pays for.
         size: coordinates, P.
         exponent: the grid step is 2**exponent.
         clip_squared: the largest squared L2 norm of a device's vector, in squared units; None where nothing is clipped.
         sensitivity_squared: of a cell's sum, in squared units.
         sigma: of the noise that is in every sum which can be opened and which nobody else knows; 0 for none.
+        summed: the kernel clips and sums, and what comes here is one row, the sum.
+        rows: that one device is taken to have, at most, so that a sum has room: public.
     """
 
     cell: Cell
+    rounds: int
     size: int
     exponent: int
     clip_squared: int
     sensitivity_squared: int
     sigma: int
+    summed: bool = False
+    rows: int = 1
 
     @property
     def step(self) -> float:
@@ -53,18 +59,23 @@ class CellMechanism:
         return math.ldexp(1.0, self.exponent)
 
     @property
-    def bound(self) -> int:
-        """What the vector is clipped at, squared."""
-        return self.clip_squared
+    def bound(self) -> int | None:
+        """What rows are clipped at here, squared; None where they come clipped."""
+        return None if self.summed else self.clip_squared
 
     def share(self, members: int) -> int:
         """σ of each member's share in a roster of so many, in units."""
         honest = self.cell.honest(members)
         return 0 if self.sigma == 0 else math.isqrt((self.sigma**2 - 1) // honest) + 1
 
+    @property
+    def reach(self) -> int:
+        """The largest magnitude of a number in one part before its noise, in units: of so many records at most."""
+        return (math.isqrt(self.clip_squared) + 1) * self.rows
+
     def width(self, members: int) -> int:
         """Bytes of a number in the sum of a roster of so many."""
-        return width_of(members, math.isqrt(self.clip_squared), self.share(members))
+        return width_of(members, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | Unproved:
         """What one sum costs."""
@@ -76,7 +87,7 @@ class CellMechanism:
         """ε of all attempts if all others collude; infinite where nothing is known to hold."""
         events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
         dearest = max(event.by_itself.mu_squared if isinstance(event, CellSum) else math.inf for event in events)
-        return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.cell.attempts * dearest), delta)
+        return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.rounds * dearest), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
         """This device's part, int64[size]; not to leave the vault unmasked.
@@ -86,42 +97,56 @@ class CellMechanism:
             members: of the roster.
             noise: the source of randomness.
         """
-        vector = summed(self, raw)
-        return (
-            vector if self.sigma == 0 else vector + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)
-        )
+        part = np.clip(summed(self, raw), -self.reach, self.reach)  # which moves no two farther apart
+        if self.sigma == 0:
+            return part
+        return part + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)
 
 
 def calibrate_cell(
-    cell: Cell, *, clip: float, size: int, epsilon: float | None, delta: float, neighbouring: str
+    cell: Cell,
+    *,
+    sums: int,
+    clip: float,
+    size: int,
+    epsilon: float | None,
+    delta: float,
+    neighbouring: str,
+    sum_error: float | None = None,
+    rows: int = 1,
 ) -> CellMechanism:
-    """The least noise with which all attempts cost at most (epsilon, delta).
+    """The least noise with which all rounds cost at most (epsilon, delta).
 
     Args:
         cell: the rule of the cell.
-        clip: L2 threshold of a device's vector.
-        size: its numbers.
+        sums: that are planned; the cell's spare rounds come on top.
+        clip: L2 threshold of what one unit adds.
+        size: numbers of a sum.
         epsilon: total ε; None for no noise.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
+        sum_error: of a kernel that clips and sums, in clips; None where rows are clipped here. See Kernel.sum_error.
+        rows: that one device is taken to have, at most.
 
     Raises:
         PrivacyError: the budget or the clip is none, or outside what the grid can carry.
     """
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
-    distance = DISTANCES[neighbouring]
+    if sums < 1:
+        raise PrivacyError("a privacy budget must be spread over at least one sum: set learner.steps to 1 or more")
+    distance, rounds, clips = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None
     if epsilon is None:
-        without = exact(clip=clip, size=size)
-        squared = squared_units(clip, without.exponent)
-        return CellMechanism(cell, size, without.exponent, squared, distance**2 * squared, 0)
-    mu = allowed_mu(epsilon, delta) / math.sqrt(cell.attempts)
+        exponent = exact(clip=clip, size=size).exponent
+        squared = reach_squared(clip, exponent, size, sum_error)
+        return CellMechanism(cell, rounds, size, exponent, squared, distance**2 * squared, 0, clips, rows)
+    mu = allowed_mu(epsilon, delta) / math.sqrt(rounds)
     least_share = distance * clip / mu / math.sqrt(max(map(cell.honest, range(cell.least, cell.most + 1))))
     exponent = math.floor(math.log2(min(least_share, clip / math.sqrt(size)) / _FINE))
-    clip_squared = squared_units(clip, exponent)
+    clip_squared = reach_squared(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
-    sigma = least_sigma(sensitivity_squared, cell.attempts, epsilon, delta)
-    found = CellMechanism(cell, size, exponent, clip_squared, sensitivity_squared, sigma)
+    sigma = least_sigma(sensitivity_squared, rounds, epsilon, delta)
+    found = CellMechanism(cell, rounds, size, exponent, clip_squared, sensitivity_squared, sigma, clips, rows)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
             f"ε = {epsilon:g} for sums of {size} numbers needs more noise than the grid holds: raise privacy.epsilon"

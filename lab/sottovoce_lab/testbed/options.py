@@ -230,7 +230,12 @@ class Options:
 
     @property
     def steps(self) -> int:
-        """Private releases by default. The last cycles only mix: a fifth, and for large fleets up to two fifths."""
+        """Private releases by default. The last cycles only mix: a fifth, and for large fleets up to two fifths.
+
+        A secure sum takes two or three cycles, and nothing is mixed after it.
+        """
+        if self.algorithm.in_cells == "always":
+            return max(1, self.cycles // 3)
         mixing = max(self.cycles // 5, min(2 * self.agents.bit_length(), self.cycles * 2 // 5))
         return max(1, self.cycles - mixing)
 

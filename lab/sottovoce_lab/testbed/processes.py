@@ -208,7 +208,7 @@ class _Run:
 
     def _statement(self) -> PrivacyStatement:
         stated = next(member.last["privacy"] for member in self._fleet.members if member.last)
-        fields = {name: stated[name] for name in PrivacyStatement.__slots__}
+        fields = {name: stated[name] for name in PrivacyStatement.__slots__ if name in stated}
         return PrivacyStatement(**{**fields, "status": Status(fields["status"])})
 
     def _traffic(self) -> Traffic:

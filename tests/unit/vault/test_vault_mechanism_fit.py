@@ -153,7 +153,7 @@ def _fits_cap(cap, heights: Floats) -> None:  # type: ignore[no-untyped-def]
 def cell() -> None:
     """A member's share of the noise, in the smallest roster and in the largest."""
     for members in (8, 40):
-        mechanism = CellMechanism(Cell(8, 40, 1, 0.7), DRAWS, -20, 2**40, 2**40, 400_000)
+        mechanism = CellMechanism(Cell(8, 40, 1, 0.7), 1, DRAWS, -20, 2**40, 2**40, 400_000)
         fits_gaussian(mechanism.apply(iter([]), members, OperatingSystemNoise()), mechanism.share(members))
 
 

@@ -128,14 +128,15 @@ def test_a_window_does_not_depend_on_the_records_of_another() -> None:
 
 def test_a_window_does_not_depend_on_the_order_of_its_records() -> None:
     """Sums of floats do: in some orders the long records below leave nothing of the short one."""
-    program = GradientSum(KERNEL, exact(clip=CLIP, size=KERNEL.size), "window", EVERY)
+    mechanism = exact(clip=CLIP, size=KERNEL.size)
+    program = GradientSum(KERNEL, mechanism, "window", EVERY)
     long = np.array([1.0, 2.0, -1.0]) * 1e17
     features = np.array([long, [0.3, -0.2, 0.7], -long, [0.1, 0.2, 0.9], [0.4, 0.4, 0.4]])
     held = Records(features, np.array([1, 1, 1, 2, 0]), np.array([0, 0, 0, 0, 1]))
     query, seen = Query("clipd2p", "gradient", 0, POINT), set()
     for order in itertools.permutations(range(len(held))):
         shuffled = unit_records(held.at(np.array(order)), "window")
-        seen.add(program.mechanism.apply(program.compute(query, shuffled), OperatingSystemNoise()).tobytes())
+        seen.add(mechanism.apply(program.compute(query, shuffled), OperatingSystemNoise()).tobytes())
     assert len(seen) == 1
 
 

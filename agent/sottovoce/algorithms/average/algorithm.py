@@ -32,7 +32,7 @@ ALGORITHMS = by_name(
         models=("mean",),
         unit="device",
         predicts=False,
-        in_cells=True,
+        in_cells="where asked",
         payloads={"push-sum-share/1": _wire, "secure-sum/1": _cells},
         audit={"data.features": 8, "data.classes": 2},
     )

@@ -60,15 +60,15 @@ def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms:
     mechanism = terms.cell_mechanism(budget_of(config))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
-        from sottovoce.algorithms.cell.public.machine import CellMean
+        from sottovoce.algorithms.cell.public.course import MeanCourse
+        from sottovoce.algorithms.cell.public.machine import Cells
         from sottovoce.algorithms.cell.state_codec import CellCodec
 
         del kept
-        cells = CellMean(
+        cells = Cells(
             learner.name,
             owner=owner,
-            size=model.size,
-            step=mechanism.step,
+            course=MeanCourse(model.size, mechanism.step),
             period=learner.period,
             cell=mechanism.cell,
             provenance=provenance,

@@ -50,7 +50,8 @@ class GradientSum:
 
     Attributes:
         kernel: the model.
-        mechanism: bound and noise of every release; it clips the contribution of a unit.
+        mechanism: bound and noise of every release; it clips the contribution of a unit. None: gradients are released
+            in secure sums alone.
         unit: `record`, `window` or `device`.
         units: the units that may be asked about: public, whether or not there are records of them.
         event: what a release costs its units; None for what the mechanism says.
@@ -59,7 +60,7 @@ class GradientSum:
     """
 
     kernel: Kernel
-    mechanism: ClippedSum
+    mechanism: ClippedSum | None
     unit: str = "record"
     units: Units = EVERY
     event: Event | None = None
@@ -69,7 +70,12 @@ class GradientSum:
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """A plan for a finite point of the model's size."""
         point = query.point
-        if query.kind != "gradient" or point.shape != (self.kernel.size,) or not np.isfinite(point).all():
+        if (
+            self.mechanism is None
+            or query.kind != "gradient"
+            or point.shape != (self.kernel.size,)
+            or not np.isfinite(point).all()
+        ):
             return Refused(query.id, "query", "the vault's program does not answer such a query")
         event = self.mechanism.event if self.event is None else self.event
         if not isinstance(self.batches, Blocks):

@@ -59,8 +59,10 @@ class GradientTerms:
 
     def lifetime(self, program: GradientSum, budget: Budget) -> dict[Event, int]:
         """See Room."""
-        event = program.mechanism.event if program.event is None else program.event
-        return {} if budget.epsilon is None else {event: self.releases}
+        mechanism, event = program.mechanism, program.event
+        if mechanism is None or budget.epsilon is None:
+            return {}
+        return {mechanism.event if event is None else event: self.releases}
 
     def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
         """Bound and noise of every release of `size` numbers, and what answers queries by them.
@@ -126,14 +128,19 @@ class GradientTerms:
                 return Blocks(tuple(blocks_of(max(1, self.of // self.batch)).tolist()), self.releases)
 
 
-def summed(kernel: Kernel, budget: Budget, records: Records) -> bool:
+def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
     """Whether the kernel clips and sums: it can, and what is clipped is an example's gradient.
+
+    Args:
+        kernel: the model.
+        budget: the ledger's.
+        records: that it would sum; None where they are not at hand.
 
     Raises:
         DataError: it would, but these are more records than it sums with the error that it states.
     """
     if kernel.sum_error is None or budget.unit != "record":
         return False
-    if len(records) > MOST_SUMMED:
+    if records is not None and len(records) > MOST_SUMMED:
         raise DataError(f"more than {MOST_SUMMED} records: such a model's sums are proved for no more; hold fewer")
     return True

@@ -64,9 +64,11 @@ class MeanTerms:
 
         def member(belongs: Callable[[Statement], None]) -> CellRoom:
             own = Member(ledger.owner, cell, belongs, noise)
-            return CellRoom(self.learner, own, mechanism, program.vector, records, ledger, noise)
+            return CellRoom(
+                self.learner, own, mechanism, 0, lambda _, rows: program.vector(rows), records, ledger, noise
+            )
 
-        lifetime: dict[Event, int] = {mechanism.event(cell.most): cell.attempts} if mechanism.sigma else {}
+        lifetime: dict[Event, int] = {mechanism.event(cell.most): mechanism.rounds} if mechanism.sigma else {}
         statement = of_cell(ledger.budget, mechanism, self.clip)
         return Room(records, program, ledger, noise, statement, lifetime, cell=member)
 
@@ -97,6 +99,7 @@ class MeanTerms:
             raise PrivacyError("each device adds noise of its own: set privacy.noise=cell")
         return calibrate_cell(
             self.cell,
+            sums=1,
             clip=self.clip,
             size=self.features,
             epsilon=budget.epsilon,

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sottovoce/wire/v1/secure_sum.proto\x12\x0csottovoce.v1\"\x1e\n\x0b\x43\x65llMessage\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"`\n\tCellState\x12\r\n\x05\x63ycle\x18\x01 \x01(\x04\x12\x11\n\texhausted\x18\x02 \x01(\x08\x12\r\n\x05total\x18\x03 \x01(\x0c\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x11\n\tsimulated\x18\x05 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sottovoce/wire/v1/secure_sum.proto\x12\x0csottovoce.v1\"\x1e\n\x0b\x43\x65llMessage\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"r\n\tCellState\x12\r\n\x05\x63ycle\x18\x01 \x01(\x04\x12\x11\n\texhausted\x18\x02 \x01(\x08\x12\x11\n\tnumerator\x18\x03 \x01(\x0c\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x11\n\tsimulated\x18\x05 \x01(\x08\x12\x0c\n\x04slot\x18\x06 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CELLMESSAGE']._serialized_start=52
   _globals['_CELLMESSAGE']._serialized_end=82
   _globals['_CELLSTATE']._serialized_start=84
-  _globals['_CELLSTATE']._serialized_end=180
+  _globals['_CELLSTATE']._serialized_end=198
 # @@protoc_insertion_point(module_scope)

@@ -11,15 +11,17 @@ class CellMessage(_message.Message):
     def __init__(self, content: _Optional[bytes] = ...) -> None: ...
 
 class CellState(_message.Message):
-    __slots__ = ("cycle", "exhausted", "total", "members", "simulated")
+    __slots__ = ("cycle", "exhausted", "numerator", "members", "simulated", "slot")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
-    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    NUMERATOR_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     SIMULATED_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     exhausted: bool
-    total: bytes
+    numerator: bytes
     members: int
     simulated: bool
-    def __init__(self, cycle: _Optional[int] = ..., exhausted: _Optional[bool] = ..., total: _Optional[bytes] = ..., members: _Optional[int] = ..., simulated: _Optional[bool] = ...) -> None: ...
+    slot: int
+    def __init__(self, cycle: _Optional[int] = ..., exhausted: _Optional[bool] = ..., numerator: _Optional[bytes] = ..., members: _Optional[int] = ..., simulated: _Optional[bool] = ..., slot: _Optional[int] = ...) -> None: ...

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
+from sottovoce.errors import PrivacyError
 from sottovoce.vault import Ledger, Vault
 
 from sottovoce_lab.audit.finding import Finding
@@ -68,8 +69,20 @@ def _life(
     if cut_short:
         return 3 * len(paid)
     wrong["beyond_the_budget"] += not isinstance(vault.answer(beyond), Refused)
-    wrong["redrawn"] += subject.watch(vault, len(records)).versions - 1
+    if paid or not vault.spending().charges:
+        wrong["redrawn"] += subject.watch(vault, len(records)).versions - 1
+    else:
+        wrong["beyond_the_budget"] += _speaks(subject, vault, records)
     return 3 * len(paid) + 1
+
+
+def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
+    """Whether a device that answers no queries, but takes part in sums, does so once it has paid for all of them."""
+    try:
+        subject.watch(vault, len(records))
+    except PrivacyError:
+        return False
+    return True
 
 
 def _elsewhere(query: Query) -> Query:

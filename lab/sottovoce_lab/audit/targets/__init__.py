@@ -8,8 +8,10 @@ from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.perturbation import scheme
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
+from sottovoce.vault.rooms.means import MeanTerms
 
-from sottovoce_lab.audit.subject import Subject
+from sottovoce_lab.audit.subject import AUDITED, Subject
+from sottovoce_lab.audit.targets.cells import SMALL, CellMeans
 from sottovoce_lab.audit.targets.chains import Chains
 from sottovoce_lab.audit.targets.normalised import NormalisedSums
 from sottovoce_lab.audit.targets.records import CLASSES, FEATURES, PublishedRecords
@@ -35,6 +37,10 @@ def _normalised(rule: Rule) -> Made:
     return made
 
 
+def _cell(epsilon: float, delta: float) -> Subject:
+    return CellMeans(MeanTerms(AUDITED, 8, 1.0, SMALL), Budget(epsilon, delta, "device", "add-remove"))
+
+
 def _records(name: str) -> Made:
     def made(epsilon: float, delta: float) -> Subject:
         chosen = scheme(name, FEATURES, CLASSES, epsilon)
@@ -55,6 +61,7 @@ MECHANISMS: dict[str, Made] = {
     "k-norm": lambda epsilon, delta: VisitSums("joint", Budget(epsilon, delta, "record", "replace-one")),
     "stream": lambda epsilon, delta: Streams(Budget(epsilon, delta, "window", "add-remove")),
     "chain": lambda epsilon, delta: Chains(Budget(epsilon, delta, "record", "replace-one")),
+    "cell-sum": _cell,
     "adad2p": ScaledNoiseSums,
 }
 

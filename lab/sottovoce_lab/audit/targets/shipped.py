@@ -14,6 +14,7 @@ from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.registry import ALGORITHMS
+from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce.vault.rooms.normalised import NormalisedTerms
@@ -22,6 +23,7 @@ from sottovoce.vault.rooms.walks import WalkTerms
 
 from sottovoce_lab.audit.subject import Subject, Watch
 from sottovoce_lab.audit.targets import learners, rounds, shared_model
+from sottovoce_lab.audit.targets.cells import CellGradients
 from sottovoce_lab.audit.targets.means import Means
 from sottovoce_lab.audit.targets.normalised import NormalisedSums
 from sottovoce_lab.audit.targets.records import PublishedRecords
@@ -48,6 +50,9 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
             kernel = cast(Softmax, family.kernel)
             watch = _watch(config, family, sums, kernel.size, _thresholds(config, kernel.size))
             return NormalisedSums(sums, budget, kernel, watch, rule)
+        case CellGradientTerms() as terms:
+            sums = GradientTerms(terms.learner, terms.sums, terms.clip)
+            return CellGradients(sums, budget, cast(Softmax, family.kernel), cell=terms.cell)
         case RecordTerms() as terms:
             return PublishedRecords(terms.scheme, budget, learners.golf(terms.scheme))
         case WalkTerms() as terms:

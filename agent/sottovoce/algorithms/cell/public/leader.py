@@ -74,7 +74,8 @@ class Leader:
             MessageRefused: it does not fit; nothing changed.
         """
         if isinstance(said, Offered):
-            return Led(self._offered(leading or Leading("offers", beat), sender, said.offer))
+            slot = body_of(said.offer, Offer).slot
+            return Led(self._offered(leading or Leading(slot, "offers", beat), sender, said.offer))
         if leading is None or leading.roster is None or sender not in leading.roster.owners:
             return Led(leading)
         roster, place = leading.roster, leading.roster.owners.index(sender)
@@ -121,7 +122,8 @@ class Leader:
     def deputy(roster: Roster, said: Mask, beat: int) -> Leading:
         """What a deputy has, which is sent what the leader is, from here on."""
         h = round_digest(roster, said.members, said.digests)
-        return Leading("vectors", beat, roster=roster, members=said.members, round=h, deputy=True)
+        slot = roster.offers[0].slot
+        return Leading(slot, "vectors", beat, roster=roster, members=said.members, round=h, deputy=True)
 
     @staticmethod
     def take_over(leading: Leading, stand: Stand | None, beat: int) -> Led:
@@ -141,7 +143,6 @@ class Leader:
             return leading
         if offer.owner != sender:
             raise MessageRefused("cell", "a device hands in another's offer")
-        body_of(offer, Offer)
         self._provenance.verify(offer)
         return replace(leading, offers={**leading.offers, sender: offer})
 
@@ -160,7 +161,7 @@ class Leader:
             return Led(None if late else leading)
         roster = roster_of([offers[owner] for owner in sorted(offers)[: self._cell.most]])
         called = Called(roster.statements)
-        return Led(Leading("shares", beat, roster=roster), _to(roster.owners, called))
+        return Led(Leading(leading.slot, "shares", beat, roster=roster), _to(roster.owners, called))
 
     def _agree(self, leading: Leading, beat: int, *, late: bool) -> Led:
         roster = _roster(leading)

@@ -18,12 +18,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.cell.public.course import Course
 from sottovoce.algorithms.cell.public.leader import Leader, Led
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
     Called,
     CellMessage,
     Given,
+    Known,
     Offered,
     Quorum,
     Result,
@@ -34,7 +36,9 @@ from sottovoce.algorithms.cell.public.messages import (
     Survived,
     Told,
 )
-from sottovoce.algorithms.cell.public.state import CellState, Sum
+from sottovoce.algorithms.cell.public.post import Step, following, posted
+from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused
@@ -75,21 +79,16 @@ _PATIENCE_BEATS = 30  # of a member with its leader, who waits for less
 _DEPUTIES = 3  # the first of whom is sent each masked vector at once
 _HANDOVER_BEATS = 14  # of a member that has given its vector, before it turns to the next deputy
 _LISTENING_BEATS = 4  # of a deputy more, so that it has heard for whom others stand already
-_SLOT = 0
-_MOST_QUEUED = 4  # messages for one peer that is slow or gone; the oldest is of no use any more
 _GIVEN = ("given", "stood", "told")
 
-Step = tuple[CellState, list[Effect]]
 
-
-class CellMean:
-    """The state machine: the mean over one cell, once.
+class Cells:
+    """The state machine.
 
     Args:
         learner: its name.
         owner: this device's id.
-        size: numbers of a vector, P.
-        step: of the grid, a power of two.
+        course: what becomes of a sum.
         period: seconds between beats.
         cell: the rule of the cell.
         provenance: signs, and checks who signed.
@@ -99,20 +98,20 @@ class CellMean:
     reply_kind: ClassVar[str] = CellMessage.kind
 
     def __init__(
-        self, learner: str, *, owner: str, size: int, step: float, period: float, cell: Cell, provenance: Provenance
+        self, learner: str, *, owner: str, course: Course, period: float, cell: Cell, provenance: Provenance
     ) -> None:
-        self._learner, self._owner, self.size, self._step, self._period = learner, owner, size, step, period
-        self._cell, self._provenance = cell, provenance
-        self._leader = Leader(cell, size, provenance)
+        self._learner, self._owner, self.course, self._period = learner, owner, course, period
+        self._provenance = provenance
+        self._leader = Leader(cell, course.size, provenance)
 
     def fresh(self) -> CellState:
         """The state of a device that joins."""
-        return CellState()
+        return CellState(numerator=self.course.fresh())
 
     def bereft(self, releases: int) -> CellState:
-        """The state of a device that lost its own: it asks the others for the sum. Its vault knows what it has paid."""
+        """The state of a device that lost its own: the others tell it what they know. Its vault knows what it paid."""
         del releases
-        return CellState()
+        return self.fresh()
 
     def resumed(self, state: CellState, pending: frozenset[str]) -> CellState:
         """See Learner.resumed."""
@@ -121,20 +120,15 @@ class CellMean:
 
     def progress(self, state: CellState) -> Progress:
         """See Learner.progress."""
-        done = state.sum is not None
         details: dict[str, float | int | str] = {"stage": state.stage, "rounds_failed": state.failed}
-        if state.sum is not None:
-            details["members"] = state.sum.members
-        return Progress("mixing" if done else "learning", int(done), 1, state.exhausted, details)
+        if state.members:
+            details["members"] = state.members
+        phase = "learning" if self._ahead(state) else "mixing"
+        return Progress(phase, state.slot, self.course.rounds, state.exhausted, details)
 
     def belief(self, state: CellState) -> Belief | None:
-        """See Settling: the mean, once there is one."""
-        mean = self.mean(state)
-        return None if mean is None else Belief(mean)
-
-    def mean(self, state: CellState) -> NDArray[np.float64] | None:
-        """float64[P]; None before the sum is opened."""
-        return None if state.sum is None else state.sum.total * self._step / state.sum.members
+        """See Settling: what is known after all sums."""
+        return None if self._ahead(state) or state.numerator is None else Belief(state.numerator / UNIT)
 
     def start(self, state: CellState, now: float) -> Step:
         """Begin, or go on after a restart."""
@@ -148,30 +142,30 @@ class CellMean:
         """
         match event:
             case Timer():
-                return _posted(self._tick(state, now))
+                return posted(self._tick(state, now))
             case Received(sender, message):
                 if not isinstance(message, CellMessage):
                     raise MessageRefused("learner", "it is not for a learner of secure sums: give both the same task")
-                return _posted(self._received(state, sender, message))
+                return posted(self._received(state, sender, message))
             case PeersChanged(peers):
                 left = {peer for peer in state.queued if peer not in peers}
                 queued = {peer: queue for peer, queue in state.queued.items() if peer not in left}
                 return replace(state, peers=peers, queued=queued), [Forget(peer) for peer in sorted(left)]
             case Delivered(recipient, reply):
-                state, effects = _next(state, recipient)
-                if isinstance(reply, CellMessage) and isinstance(reply.said, Result):
-                    state, more = self._told(state, reply.said, simulated=reply.simulated)
+                state, effects = following(state, recipient)
+                if isinstance(reply, CellMessage) and isinstance(reply.said, Known):
+                    state, more = self._caught_up(state, reply.said, simulated=reply.simulated)
                     effects += more
                 return state, effects
             case Returned(recipient):
-                return _next(state, recipient)
+                return following(state, recipient)
             case _:
                 return state, []
 
     def stepped(self, state: CellState, said: CellAnswer | Refused, now: float) -> Step:
         """See TakingPart."""
         del now
-        return _posted(self._answered(state, said))
+        return posted(self._answered(state, said))
 
     def _answered(self, state: CellState, said: CellAnswer | Refused) -> Step:
         if said.query_id != state.asked:
@@ -208,13 +202,13 @@ class CellMean:
             for deputy in first:
                 state, more = self._say(state, deputy, given)
                 effects = [*effects, *more]
-        elif state.sum is None and state.asked is None:
+        elif self._ahead(state) and state.asked is None:
             state, effects = self._urged(state)
         state, led = self._led(state)
         return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._published(state)]
 
     def _urged(self, state: CellState) -> Step:
-        """What a device without the sum does on a beat: a new offer, or, where its vault pays for none, a question."""
+        """What a device without all sums does on a beat: an offer, or, where its vault pays for none, a question."""
         if state.stage != "idle":
             beats = state.cycle - state.since
             waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
@@ -226,9 +220,9 @@ class CellMean:
         if not state.peers:
             return state, []
         if not state.exhausted:
-            return self._take_part(state, Begin(_SLOT))
+            return self._take_part(state, Begin(state.slot, self.course.point(state.numerator)))
         turn = state.turn % len(state.peers)
-        message = CellMessage(Seek(_SLOT), state.simulated)
+        message = CellMessage(Seek(state.slot), state.simulated)
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
     def _handed_over(self, state: CellState, given: Given) -> Step:
@@ -239,8 +233,9 @@ class CellMean:
             stand = body_of(stood.said, Stand)
         state = self._at(state, "given" if stood is None else "stood")
         state, effects = self._say(state, leader, given)
-        if leader == self._owner and state.leading is not None and state.leading.deputy:
-            state, more = self._passed_on(state, self._leader.take_over(state.leading, stand, state.cycle))
+        leading = state.leading.get(state.slot)
+        if leader == self._owner and leading is not None and leading.deputy:
+            state, more = self._passed_on(state, self._leader.take_over(leading, stand, state.cycle))
             return state, [*effects, *more]
         if stood is not None:
             state, more = self._say(state, leader, stood)
@@ -252,39 +247,80 @@ class CellMean:
         state = replace(state, simulated=state.simulated or message.simulated)
         if isinstance(said, Result):
             return self._told(state, said, simulated=message.simulated)
-        if isinstance(said, Seek | Offered) and state.sum is not None:
-            total = state.sum.total.astype("<i8").tobytes()
-            return state, [Reply(CellMessage(Result(_SLOT, total, state.sum.members), state.simulated))]
+        if isinstance(said, Known):
+            return self._caught_up(state, said, simulated=message.simulated)
+        if isinstance(said, Seek | Offered):
+            slot = said.slot if isinstance(said, Seek) else body_of(said.offer, Offer).slot
+            if slot < state.slot and state.numerator is not None:
+                known = Known(state.slot, state.numerator.astype("<i8").tobytes(), max(1, state.members))
+                return state, [Reply(CellMessage(known, state.simulated))]
+            if isinstance(said, Offered) and slot == state.slot + 1 <= self.course.rounds:  # this device is behind
+                heard, effects = self._heard(state, sender, said)
+                return heard, [*effects, Send(sender, CellMessage(Seek(state.slot), state.simulated))]
+            if slot != state.slot:
+                return state, []
         return self._heard(state, sender, said)
 
     def _told(self, state: CellState, said: Result, *, simulated: bool) -> Step:
-        if len(said.total) != 8 * self.size:
-            raise of_another_model(f"a sum of {len(said.total) // 8} numbers reached a mean of {self.size}")
-        if state.sum is not None or said.slot != _SLOT:
+        """A sum is open: the next is taken at what comes of it."""
+        total = self._numbers(said.total)
+        if said.slot != state.slot or not self._ahead(state):
             return state, []
-        total = np.frombuffer(said.total, dtype="<i8").astype(np.int64)
-        state = replace(state, sum=Sum(total, said.members), simulated=state.simulated or simulated)
-        state = replace(self._idle(state), leading=None)
+        members = frozenset() if state.roster is None else frozenset(state.roster.owners)
+        numerator = self.course.after(state.numerator, state.slot, total, said.members)
+        return self._at_sum(state, state.slot + 1, numerator, said.members, members, simulated=simulated)
+
+    def _caught_up(self, state: CellState, said: Known, *, simulated: bool) -> Step:
+        """Another has come farther."""
+        numerator = self._numbers(said.numerator)
+        if not state.slot < said.slot <= self.course.rounds:
+            return state, []
+        return self._at_sum(state, said.slot, numerator, said.members, frozenset(), simulated=simulated)
+
+    def _at_sum(
+        self,
+        state: CellState,
+        slot: int,
+        numerator: NDArray[np.int64],
+        members: int,
+        regulars: frozenset[str],
+        *,
+        simulated: bool,
+    ) -> Step:
+        leading = {of: one for of, one in state.leading.items() if of >= slot}
+        state = replace(self._idle(state), slot=slot, numerator=numerator, members=members, regulars=regulars)
+        state = replace(state, leading=leading, simulated=state.simulated or simulated)
         return state, self._published(state)
+
+    def _numbers(self, raw: bytes) -> NDArray[np.int64]:
+        if len(raw) != 8 * self.course.size:
+            raise of_another_model(f"a sum of {len(raw) // 8} numbers reached a model of {self.course.size}")
+        return np.frombuffer(raw, dtype="<i8").astype(np.int64)
+
+    def _ahead(self, state: CellState) -> bool:
+        return state.slot < self.course.rounds
 
     def _heard(self, state: CellState, sender: str, said: Said) -> Step:
         """As a leader, what members say; as a member, what the leader says."""
         if isinstance(said, Offered | Shared | Given | Stood | Told):
-            led = self._leader.hear(state.leading, sender, said, state.cycle)
-            return self._led(replace(state, leading=led.leading))
+            slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
+            led = self._leader.hear(state.leading.get(slot), sender, said, state.cycle)
+            return self._led(self._leads_on(state, slot, led))
         if state.asked is not None:
             return state, []
         match said:
             case Called(roster) if state.stage == "offered" and state.offer in roster:
                 found = roster_of(roster)
-                deputies = tuple(node for node in _ranked(found.owners) if node != sender)[:_DEPUTIES]
+                deputies = tuple(node for node in _ranked(found.owners, state.slot) if node != sender)[:_DEPUTIES]
                 state = replace(state, leader=sender, deputies=deputies, roster=found)
                 return self._take_part(state, Join(roster))
             case Agreed(digest, mask) if state.stage == "joined" and sender == state.leader:
                 if state.roster is None or digest != state.roster.digest:
                     return state, []
-                if self._owner in state.deputies and (state.leading is None or state.leading.stage == "offers"):
-                    state = replace(state, leading=self._leader.deputy(state.roster, mask, state.cycle))
+                leading = state.leading.get(state.slot)
+                if self._owner in state.deputies and (leading is None or leading.stage == "offers"):
+                    deputy = self._leader.deputy(state.roster, mask, state.cycle)
+                    state = replace(state, leading={**state.leading, state.slot: deputy})
                 return self._take_part(state, mask)
             case Survived(h, survivors) if state.stage in _GIVEN and self._leads(state, sender, h):
                 return self._take_part(replace(state, leader=sender), Survive(survivors))
@@ -298,15 +334,21 @@ class CellMean:
 
     def _led(self, state: CellState) -> Step:
         """What this device does as a leader, now."""
-        if state.leading is None:
+        leading = state.leading.get(state.slot)
+        if leading is None:
             return state, []
-        expected = frozenset({*state.peers, self._owner})
-        return self._passed_on(state, self._leader.go_on(state.leading, expected, state.cycle))
+        expected = state.regulars or frozenset({*state.peers, self._owner})
+        return self._passed_on(state, self._leader.go_on(leading, expected, state.cycle))
+
+    @staticmethod
+    def _leads_on(state: CellState, slot: int, led: Led) -> CellState:
+        others = {of: one for of, one in state.leading.items() if of != slot}
+        return replace(state, leading=others if led.leading is None else {**others, slot: led.leading})
 
     def _passed_on(self, state: CellState, led: Led) -> Step:
         """What a leader says, to the others and to this device itself."""
         effects: list[Effect] = []
-        state = replace(state, leading=led.leading, silent=state.silent | {*led.cheated})
+        state = self._leads_on(replace(state, silent=state.silent | {*led.cheated}), state.slot, led)
         if led.result is not None:
             state, effects = self._told(state, led.result, simulated=state.simulated)
         own: deque[Said] = deque()
@@ -340,7 +382,7 @@ class CellMean:
 
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
         """The first of all that are known and led nowhere yet; when all have, they all begin anew."""
-        ranked = _ranked((*state.peers, self._owner))
+        ranked = _ranked((*state.peers, self._owner), state.slot)
         if state.silent.issuperset(ranked):
             state = replace(state, silent=frozenset())
         return state, next(node for node in ranked if node not in state.silent)
@@ -349,35 +391,9 @@ class CellMean:
         return self._provenance.signed(Statement(self._owner, body))
 
     def _published(self, state: CellState) -> list[Effect]:
-        mean = self.mean(state)
-        return [] if mean is None else [PublishModel(mean, state.cycle)]
+        return [] if state.numerator is None else [PublishModel(state.numerator / UNIT, state.cycle)]
 
 
-def _ranked(nodes: Iterable[str]) -> list[str]:
-    """In the order in which they lead."""
-    return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{_SLOT}|{node}".encode()).digest())
-
-
-def _posted(step: Step) -> Step:
-    """One message at a time goes to a peer, and the others after it: the same effects, as far as they are due."""
-    state, effects = step
-    due: list[Effect] = []
-    for effect in effects:
-        if not isinstance(effect, Send) or not isinstance(effect.message, CellMessage):
-            due.append(effect)
-            continue
-        queue = state.queued.get(effect.recipient)
-        if queue is None:
-            due.append(effect)
-        after = () if queue is None else (*queue, effect.message)[-_MOST_QUEUED:]
-        state = replace(state, queued={**state.queued, effect.recipient: after})
-    return state, due
-
-
-def _next(state: CellState, recipient: str) -> Step:
-    """What comes after a message that is not on its way any more."""
-    queued = dict(state.queued)
-    queue = queued.pop(recipient, ())
-    if not queue:
-        return replace(state, queued=queued), []
-    return replace(state, queued={**queued, recipient: queue[1:]}), [Send(recipient, queue[0])]
+def _ranked(nodes: Iterable[str], slot: int) -> list[str]:
+    """In the order in which they lead the rounds of a sum."""
+    return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{slot}|{node}".encode()).digest())

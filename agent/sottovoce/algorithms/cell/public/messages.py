@@ -84,13 +84,21 @@ class Result(Content, frozen=True):
     members: Annotated[int, Meta(ge=1, le=2**20)]
 
 
+class Known(Content, frozen=True):
+    """To a device that is behind: what is known after so many sums, int64[P] in units of 2^-40, little-endian."""
+
+    slot: Slot
+    numerator: bytes
+    members: Annotated[int, Meta(ge=1, le=2**20)]
+
+
 class Seek(Content, frozen=True):
-    """Whoever knows the sum is asked for it."""
+    """Whoever has come farther than so many sums is asked for what it knows."""
 
     slot: Slot
 
 
-Said = Offered | Called | Shared | Agreed | Given | Survived | Stood | Quorum | Told | Result | Seek
+Said = Offered | Called | Shared | Agreed | Given | Survived | Stood | Quorum | Told | Result | Known | Seek
 _SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
 
 

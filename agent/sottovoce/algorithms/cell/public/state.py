@@ -13,23 +13,11 @@ from sottovoce.secure_sum.steps import Revealed
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
-    """An opened sum.
-
-    Attributes:
-        total: int64[P], in grid units.
-        members: devices in it.
-    """
-
-    total: NDArray[np.int64]
-    members: int
-
-
-@dataclass(frozen=True, slots=True)
 class Leading:
     """What a leader has gathered, stage by stage.
 
     Attributes:
+        slot: which sum.
         stage: `offers`, `shares`, `vectors`, `stands` or `reveals`, whichever it waits for.
         since: the beat on which the stage began.
         offers: by owner.
@@ -45,6 +33,7 @@ class Leading:
         named: the survivors for whom others stand already, as a deputy has heard.
     """
 
+    slot: int
     stage: str
     since: int
     offers: Mapping[str, Statement] = field(default_factory=dict)
@@ -66,7 +55,10 @@ class CellState:
 
     Attributes:
         cycle: beats of its clock.
-        sum: the newest opened sum; None before the first.
+        slot: sums that were opened: the number of the next.
+        numerator: int64[P], what is known of them, in units of 2^-40; None where that is nothing.
+        members: devices in the last of them.
+        regulars: ids of these, where this device was one of them.
         exhausted: the vault pays for no more rounds.
         peers: who may be sent to.
         stage: `idle`; `offered`, `joined`, `given`, `stood` or `told`, whichever it did last; `held` while a masked
@@ -82,14 +74,17 @@ class CellState:
         stood: what this device stands for, as it has said it.
         silent: devices that led nowhere, and are passed over.
         turn: whom to ask next for a sum.
-        leading: where this device leads a round.
+        leading: by sum, where this device leads a round or is to go on with one.
         failed: rounds that came to nothing here.
         queued: by peer to which a message is on its way, those that come after it.
         simulated: some of it stems from a seeded noise stream.
     """
 
     cycle: int = 0
-    sum: Sum | None = None
+    slot: int = 0
+    numerator: NDArray[np.int64] | None = None
+    members: int = 0
+    regulars: frozenset[str] = frozenset()
     exhausted: bool = False
     peers: tuple[str, ...] = ()
     stage: str = "idle"
@@ -104,7 +99,7 @@ class CellState:
     stood: Stood | None = None
     silent: frozenset[str] = frozenset()
     turn: int = 0
-    leading: Leading | None = None
+    leading: Mapping[int, Leading] = field(default_factory=dict)
     failed: int = 0
     queued: Mapping[str, tuple[CellMessage, ...]] = field(default_factory=dict)
     simulated: bool = False
@@ -116,5 +111,6 @@ class CellState:
 
     def traced(self) -> dict[str, Any]:
         """See State.traced."""
-        found = None if self.sum is None else {"total": self.sum.total.tolist(), "members": self.sum.members}
-        return {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "sum": found, "failed": self.failed}
+        numerator = None if self.numerator is None else self.numerator.tolist()
+        where = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "failed": self.failed}
+        return {**where, "slot": self.slot, "numerator": numerator, "members": self.members}

@@ -123,7 +123,7 @@ def contribution(
         return move(schedule, state.step, value, step, units)
     total = value * np.float64(step)
     length, batch = rate(schedule, state.step, units), expected(schedule, units)
-    return _bounded(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
+    return bounded(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
@@ -136,7 +136,7 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, u
         step: the grid's step.
         units: see contribution.
     """
-    return _bounded(value * (rate(schedule, done, units) / expected(schedule, units) * step * UNIT))
+    return bounded(value * (rate(schedule, done, units) / expected(schedule, units) * step * UNIT))
 
 
 def rate(schedule: Schedule, done: int, units: int = 1) -> float:
@@ -160,6 +160,7 @@ def rounded(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:
     return (numerator + (1 << coarser >> 1)) >> coarser << coarser
 
 
-def _bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    bounded: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-    return bounded
+def bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """The nearest integers, none of them larger than a numerator may be."""
+    near: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+    return near

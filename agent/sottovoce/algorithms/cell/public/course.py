@@ -1,0 +1,91 @@
+"""What becomes of a sum: a mean, once; or a step of gradient descent, again and again."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, bounded, rate
+
+Numerator = NDArray[np.int64]
+
+
+class Course(Protocol):
+    """Public arithmetic, the same on every member, on integers.
+
+    Attributes:
+        size: numbers of a sum, P.
+        rounds: sums that are planned.
+    """
+
+    size: int
+    rounds: int
+
+    def fresh(self) -> Numerator | None:
+        """What is known before the first sum, int64[P] in units of 2^-40."""
+        ...
+
+    def point(self, numerator: Numerator | None) -> bytes:
+        """Where the next sum is taken, float64, little-endian."""
+        ...
+
+    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+        """What is known after a sum of so many devices, int64[P] in grid units."""
+        ...
+
+
+class MeanCourse:
+    """The mean over the devices.
+
+    Args:
+        size: P.
+        step: of the sum's grid.
+    """
+
+    rounds = 1
+
+    def __init__(self, size: int, step: float) -> None:
+        self.size, self._step = size, step
+
+    def fresh(self) -> Numerator | None:
+        """Nothing."""
+        return None
+
+    def point(self, numerator: Numerator | None) -> bytes:
+        """Nowhere."""
+        del numerator
+        return b""
+
+    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+        """The mean."""
+        del numerator, slot
+        return bounded(total * (self._step / members * UNIT))
+
+
+class DescentCourse:
+    """DP-SGD over the union of all members' records: each sum is of clipped gradients at one model.
+
+    Args:
+        schedule: gives K, γ_t and B, the records that a device is expected to hold.
+        initial: float64[P], the public start.
+        step: of the sum's grid.
+    """
+
+    def __init__(self, schedule: Schedule, initial: NDArray[np.float64], step: float) -> None:
+        self.size, self.rounds = schedule.size, schedule.steps
+        self._schedule, self._step = schedule, step
+        self._start = bounded(initial * UNIT)
+
+    def fresh(self) -> Numerator | None:
+        """The public start."""
+        return self._start.copy()
+
+    def point(self, numerator: Numerator | None) -> bytes:
+        """The model."""
+        return ((self._start if numerator is None else numerator) / UNIT).astype("<f8").tobytes()
+
+    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+        """A step along the sum."""
+        before = self._start if numerator is None else numerator
+        pace = rate(self._schedule, slot) / (self._schedule.expected_records * members)
+        return bounded(before - np.rint(total * (pace * self._step * UNIT)))

@@ -1,0 +1,1 @@
+"""DP-SGD over secure sums."""

@@ -1,0 +1,72 @@
+"""DP-SGD over secure sums: every member takes the same steps, along sums of the whole cell's clipped gradients."""
+
+import math
+from typing import TYPE_CHECKING
+
+from sottovoce.algorithms.family import Family, Kept, Made, budget_of, kernel_of, settings_of
+from sottovoce.algorithms.group_sgd.settings import GroupSgdSettings
+from sottovoce.cell import Cell
+from sottovoce.config import AgentConfig
+from sottovoce.errors import ConfigError
+from sottovoce.vault import gaussian_mu
+from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
+from sottovoce.vault.rooms.gradients import summed
+
+if TYPE_CHECKING:
+    from sottovoce.learners import Provenance
+
+INITIAL_SEED = 0
+"""Of every fleet's public start."""
+
+_ROOM = 4  # times the records that a device is expected to hold
+_NOISY, _LARGEST = 120.0, 2.0  # see sottovoce.algorithms.push_sum.parts.step_size
+
+
+def family(config: AgentConfig) -> Family:
+    """Group DP-SGD: group-sgd."""
+    learner, cell = settings_of(config, GroupSgdSettings), _cell(config)
+    kernel, held = kernel_of(config), config.data.expected_records
+    terms = CellGradientTerms(learner.name, learner.steps, learner.clip, cell, math.ceil(_ROOM * held))
+
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.cell.public.course import DescentCourse
+        from sottovoce.algorithms.cell.public.machine import Cells
+        from sottovoce.algorithms.cell.state_codec import CellCodec
+        from sottovoce.algorithms.steps.public.descent import Schedule
+
+        del kept
+        schedule = Schedule(
+            learner=learner.name,
+            size=kernel.size,
+            period=learner.period,
+            steps=learner.steps,
+            step_size=_step_size(config, kernel.size),
+            step_decay=learner.step_decay,
+            expected_records=held,
+            fanout=1,
+        )
+        mechanism = terms.mechanism(kernel, budget_of(config), by_kernel=summed(kernel, budget_of(config), None))
+        course = DescentCourse(schedule, kernel.initial(INITIAL_SEED), mechanism.step)
+        cells = Cells(learner.name, owner=owner, course=course, period=learner.period, cell=cell, provenance=provenance)
+        return cells, CellCodec(cells)
+
+    return Family(kernel, kernel, terms, made)
+
+
+def _cell(config: AgentConfig) -> Cell:
+    if config.cell is None:
+        raise ConfigError(f'privacy.noise: learner {config.learner.name} makes secure sums: write noise = "cell"')
+    return config.cell
+
+
+def _step_size(config: AgentConfig, size: int) -> float:
+    """γ of the first step: as chosen, or by the rule for sums of one device, with the records of a smallest cell."""
+    learner, privacy = settings_of(config, GroupSgdSettings), config.privacy
+    if learner.step_size is not None or config.unit != "record":
+        return learner.rate
+    largest = _LARGEST * learner.rate
+    if math.isinf(privacy.epsilon):
+        return largest
+    records = config.data.expected_records * _cell(config).least
+    mu = gaussian_mu(privacy.epsilon, privacy.delta)
+    return min(largest, _NOISY * records * mu / (learner.steps * math.sqrt(size) * learner.clip))

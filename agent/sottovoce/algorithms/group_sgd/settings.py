@@ -1,0 +1,15 @@
+"""What is configured of DP-SGD over secure sums."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from sottovoce.learner_settings import GradientSettings, LongestPeriod, StepDecay
+
+
+class GroupSgdSettings(GradientSettings, frozen=True, tag="group-sgd"):
+    """Group DP-SGD's."""
+
+    steps: Annotated[int, Meta(ge=1, le=100_000, description="secure sums, one after the other")] = 48
+    step_decay: StepDecay = 0.9
+    longest_period: LongestPeriod = 3_600.0
