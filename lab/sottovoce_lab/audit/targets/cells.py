@@ -197,6 +197,13 @@ class CellGradients(GaussianSums):
         return "wire"
 
     @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        cell = self.cell
+        facts = {"members": cell.least, "colluding": cell.colluding}
+        return {"releases": self.slots, "clip": self.clip, **facts}
+
+    @property
     def sigma(self) -> float:
         """σ of what is seen: C √sums / μ, and a little more, since a share is of whole units."""
         assert self.terms.clip is not None  # noqa: S101

@@ -1,0 +1,40 @@
+"""What the sum of a cell costs: that of one discrete Gaussian whose variance is that of the honest shares together."""
+
+import math
+
+import numpy as np
+import pytest
+from sottovoce.accounting.events import CellSum, GaussianSum
+from sottovoce.accounting.stored import event_of
+from sottovoce.errors import PrivacyError
+
+
+@pytest.mark.parametrize("share, honest", [(5, 1), (5, 2), (6, 7), (9, 30)])
+def test_a_sum_of_shares_is_as_one_of_all_their_variance(share: int, honest: int) -> None:
+    """docs/decisions/0042: at every integer, to a factor far nearer to 1 than floating point tells."""
+    far = math.ceil(9 * share * math.sqrt(honest))
+    x = np.arange(-far, far + 1)
+    one = np.exp(-(x**2) / (2 * share**2))
+    one /= one.sum()
+    total = one
+    for _ in range(honest - 1):
+        total = np.convolve(total, one)[far:-far]
+    whole = np.exp(-(x**2) / (2 * honest * share**2))
+    whole /= whole.sum()
+    near = np.abs(x) <= 5 * share * math.sqrt(honest)
+    np.testing.assert_allclose(total[near], whole[near], rtol=1e-9)
+
+
+def test_its_price() -> None:
+    event = CellSum(100, 10, 9)
+    assert event.mu_squared == math.nextafter(100 / (9 * 100 - 16), math.inf)
+    assert event.mu_squared <= GaussianSum(100, 30).mu_squared
+    assert event.by_itself.mu_squared == GaussianSum(100, 10).mu_squared
+    assert math.isinf(CellSum(100, 4, 1000).mu_squared), "so small a share is not covered by the proof"
+    assert event_of(event.terms) == event
+
+
+@pytest.mark.parametrize("wrong", [(0, 10, 9), (1, -1, 9), (1, 10, 0)])
+def test_what_is_no_charge(wrong: tuple[int, int, int]) -> None:
+    with pytest.raises(PrivacyError, match="calibrate"):
+        CellSum(*wrong)

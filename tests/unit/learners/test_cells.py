@@ -1,0 +1,233 @@
+"""Devices in secure sums, under a virtual clock: the state machine, and what it comes to."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.agent.provenance import Unsigned
+from sottovoce.algorithms.cell.public.course import DescentCourse, MeanCourse
+from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, content_of
+from sottovoce.algorithms.cell.state_codec import CellCodec
+from sottovoce.algorithms.cell.wire import check, from_bytes, to_bytes
+from sottovoce.algorithms.state_codec import OtherModel
+from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, rate
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.errors import MessageRefused
+from sottovoce.kernels import gradients_at
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce_lab.simulate import Device, Simulation
+from sottovoce_lab.simulate.faults import Faults
+
+CELL = Cell(4, 12, 1, 0.7)
+COUNT, SIZE, CLIP = 6, 3, 2.0
+KERNEL = Softmax(4, 2)
+RNG = np.random.default_rng(7)
+ROWS = [Records(RNG.normal(size=(5, 4)), RNG.integers(0, 2, 5)) for _ in range(COUNT)]
+
+
+def names() -> list[str]:
+    return [f"agent-{i}" for i in range(COUNT)]
+
+
+def meters(epsilon: float | None = None) -> list[Device]:
+    """Each has a vector of its own."""
+    budget, terms = Budget(epsilon, 1e-5, "device", "add-remove"), MeanTerms("average", SIZE, CLIP, CELL)
+    step = terms.cell_mechanism(budget).step
+    devices = []
+    for i, name in enumerate(names()):
+        course = MeanCourse(SIZE, step)
+        learner = Cells("average", owner=name, course=course, period=1.0, cell=CELL, provenance=Unsigned())
+        vault = build(
+            records=Records(np.full((2, SIZE), i / 8), np.zeros(2, dtype=np.int64)),
+            kernel=None,
+            terms=terms,
+            ledger=Ledger.in_memory(name, budget),
+            noise=SeededNoise(i),
+            belongs=Unsigned().verify,
+        )
+        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
+    return devices
+
+
+def learners(steps: int) -> list[Device]:
+    budget, terms = Budget(None, 1e-5, "record", "add-remove"), CellGradientTerms("group-sgd", steps, 0.5, CELL, 64)
+    step = terms.mechanism(KERNEL, budget, by_kernel=False).step
+    devices = []
+    for i, name in enumerate(names()):
+        course = DescentCourse(_schedule(steps), np.zeros(KERNEL.size), step)
+        learner = Cells("group-sgd", owner=name, course=course, period=1.0, cell=CELL, provenance=Unsigned())
+        vault = build(
+            records=ROWS[i],
+            kernel=KERNEL,
+            terms=terms,
+            ledger=Ledger.in_memory(name, budget),
+            noise=SeededNoise(i),
+            belongs=Unsigned().verify,
+        )
+        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, _others(name)))
+    return devices
+
+
+def _schedule(steps: int) -> Schedule:
+    return Schedule("group-sgd", KERNEL.size, 1.0, steps, 4.0, 0.5, 5.0, 1)
+
+
+def _others(name: str) -> tuple[str, ...]:
+    return tuple(other for other in names() if other != name)
+
+
+def run(devices: list[Device], seconds: float, faults: Faults | None = None) -> Simulation:
+    simulation = Simulation(devices, faults=faults or Faults(), period=1.0, seed=3)
+    simulation.start()
+    simulation.run_until(seconds)
+    return simulation
+
+
+def test_all_know_the_mean_and_one_round_was_paid_for() -> None:
+    devices = meters()
+    run(devices, 12)
+    for device in devices:
+        assert device.model is not None
+        np.testing.assert_allclose(device.model, np.full(SIZE, sum(range(COUNT)) / 8 / COUNT), atol=1e-5)
+        assert (device.vault.spending().charges, device.vault.spending().releases) == (1, 1)
+
+
+def test_noise_is_of_the_cell_and_both_numbers_are_in_the_ledger() -> None:
+    devices = meters(1.0)
+    run(devices, 12)
+    spending, statement = devices[0].vault.spending(), devices[0].vault.statement
+    assert 0.9 < spending.epsilon <= 1.0
+    assert statement.epsilon_alone is not None
+    assert spending.alone is not None
+    assert 1.5 < spending.alone <= statement.epsilon_alone
+    assert "If all others collude" in statement.threat_model
+
+
+def test_who_was_away_is_told_by_the_others() -> None:
+    devices = meters()
+    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=3)
+    simulation.start()
+    simulation.kill("agent-2")
+    simulation.run_until(40)
+    simulation.restart("agent-2")
+    simulation.run_until(60)
+    assert devices[2].model is not None
+    np.testing.assert_array_equal(devices[2].model, devices[0].model)
+    assert devices[2].vault.spending().charges == 0, "it took part in nothing"
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_leader_that_dies_is_followed_by_its_deputies(gone: int) -> None:
+    devices = meters()
+    faults = Faults(delay=0.2, delay_spread=0.1)
+    simulation = Simulation(devices, faults=faults, period=1.0, seed=3)
+    simulation.start()
+    while not all(device.vault.spending().charges for device in devices):
+        simulation.step()
+    first = next(device for device in devices if device.core and device.core.state.leader)
+    assert first.core is not None
+    state = first.core.state
+    for node in (state.leader, *state.deputies)[:gone]:
+        simulation.kill(node)
+    simulation.run_until(simulation.now + 80)
+    up = [device for device in devices if device.core is not None]
+    assert len(up) == COUNT - gone
+    if COUNT - gone >= CELL.opens_at(COUNT):
+        assert all(device.core.state.slot == 1 for device in up if device.core)
+    else:
+        assert all(device.core.state.slot == 0 for device in up if device.core), "too few to open anything"
+
+
+def test_descent_in_a_cell_is_that_over_all_records() -> None:
+    steps = 6
+    devices = learners(steps)
+    run(devices, 40)
+    model = np.zeros(KERNEL.size)
+    for slot in range(steps):
+        gradients = np.concatenate(
+            [row for one in ROWS for row in gradients_at(KERNEL, model, one.features, one.labels)]
+        )
+        lengths = np.sqrt((gradients**2).sum(axis=1, keepdims=True))
+        total = (gradients * np.minimum(1, 0.5 / np.maximum(lengths, 0.5))).sum(axis=0)
+        model = model - rate(_schedule(steps), slot) / (5.0 * COUNT) * total
+    for device in devices:
+        assert device.core is not None
+        assert device.core.state.slot == steps
+        np.testing.assert_allclose(device.model, model, atol=1e-4)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(device.model, devices[0].model)
+
+
+def test_descent_goes_on_where_a_device_comes_back_later() -> None:
+    devices = learners(12)
+    simulation = Simulation(devices, faults=Faults(delay=0.1, delay_spread=0.1, loss=0.1), period=1.0, seed=3)
+    simulation.start()
+    simulation.run_until(8)
+    simulation.kill("agent-4")
+    simulation.run_until(40)
+    simulation.restart("agent-4")
+    simulation.run_until(160)
+    states = [device.core.state for device in devices if device.core]
+    assert [state.slot for state in states] == [12] * COUNT
+    assert len({state.numerator.tobytes() for state in states}) == 1
+
+
+def _cells() -> Cells:
+    course = MeanCourse(SIZE, 1.0)
+    return Cells("average", owner="agent-0", course=course, period=1.0, cell=CELL, provenance=Unsigned())
+
+
+def test_one_message_at_a_time_goes_to_a_peer() -> None:
+    cells = _cells()
+    state, _ = cells.on(replace(cells.fresh(), exhausted=True), PeersChanged(("agent-1",)), 0.0)
+    sent = []
+    for beat in range(3):
+        state, effects = cells.on(state, Timer("cycle"), float(beat))
+        sent += [effect for effect in effects if isinstance(effect, Send)]
+    assert len(sent) == 1, "what it asks for is on its way"
+    assert state.pending == {"agent-1"}
+    for left in (1, 1, 0):
+        state, effects = cells.on(state, Delivered("agent-1"), 3.0)
+        assert sum(isinstance(effect, Send) for effect in effects) == left
+    assert not state.pending
+
+
+def test_whoever_asks_is_told_and_who_is_told_nonsense_refuses() -> None:
+    cells = _cells()
+    total = np.arange(SIZE).astype("<i8").tobytes()
+    state, _ = cells.on(cells.fresh(), Received("agent-1", CellMessage(Result(0, total, 3))), 0.0)
+    np.testing.assert_array_equal(state.numerator, np.rint(np.arange(SIZE) / 3 * UNIT))
+    _, effects = cells.on(state, Received("agent-2", CellMessage(Seek(0))), 0.0)
+    (reply,) = effects
+    assert isinstance(reply, Reply)
+    assert isinstance(reply.message, CellMessage)
+    assert isinstance(reply.message.said, Known)
+    again, _ = cells.on(state, Received("agent-1", CellMessage(Result(0, total, 4))), 0.0)
+    assert again.members == 3, "the first counts"
+    with pytest.raises(MessageRefused, match="another model"):
+        cells.on(cells.fresh(), Received("agent-1", CellMessage(Known(1, total[:8], 3))), 0.0)
+
+
+def test_states_and_messages_come_back_from_their_bytes() -> None:
+    cells = _cells()
+    codec = CellCodec(cells)
+    total = np.arange(SIZE).astype("<i8").tobytes()
+    state, _ = cells.on(cells.fresh(), Received("agent-1", CellMessage(Result(0, total, 3))), 0.0)
+    back = codec.decode(codec.encode(state))
+    assert (back.slot, back.members, back.cycle) == (1, 3, state.cycle)
+    np.testing.assert_array_equal(back.numerator, state.numerator)
+    with pytest.raises(OtherModel):
+        CellCodec(
+            Cells("a", owner="b", course=MeanCourse(9, 1.0), period=1.0, cell=CELL, provenance=Unsigned())
+        ).decode(codec.encode(state))
+    message = CellMessage(Result(0, total, 3))
+    check(message)
+    assert from_bytes(to_bytes(message)) == message
+    with pytest.raises(MessageRefused):
+        content_of(b"\x93\xa6nobody")

@@ -1,0 +1,128 @@
+"""Secure sums by way of a vault's socket, and what of them a policy allows. What attackers try: tests/cells."""
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sottovoce.agent.waits import Waits
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.door import CellAnswer, CellQuery, Query, Refused
+from sottovoce.errors import PrivacyError, TaskRefused
+from sottovoce.secure_sum import steps
+from sottovoce.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
+from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
+from sottovoce.vault.remote import RemoteVault
+from sottovoce.vault.rooms.means import MeanTerms
+
+from tests.cells.fleet import CELL, CLIP, LEARNER, Party, Round, belongs, fleet
+from tests.support.vaults import served, serving
+
+SPARE = Cell(100, 100, 10, 0.7, 1)
+BUDGET = Budget(1.0, 1e-5, "device", "add-remove")
+
+
+def test_a_round_through_a_socket_is_the_same_round(tmp_path: Path) -> None:
+    parties = fleet(8)
+    one = parties[0]
+    path = tmp_path / "vault.sock"
+    with (
+        serving(served(one.vault, one.name, BUDGET), path),
+        closing(RemoteVault(path, owner=one.name, budget=BUDGET, patience=1.0, waits=Waits())) as remote,
+    ):
+        through = [Party(one.name, remote, one.ledger), *parties[1:]]  # type: ignore[arg-type]
+        led = Round.called(through).join().mask()
+        stands = [led.stand(place, range(8)) for place in range(8)]
+        revealed = {place: led.reveal(place, stands[:6]) for place in range(6)}
+        led.parties = parties
+        assert not led.open(range(8), revealed).cheated
+        assert (remote.spending().charges, remote.spending().releases) == (1, 1)
+        assert remote.spending().alone is not None
+        assert remote.statement.epsilon_alone is not None
+
+
+def test_a_vault_of_a_cell_answers_no_query_and_one_without_takes_no_part() -> None:
+    one = fleet(1)[0]
+    refused = one.vault.answer(Query(LEARNER, "mean", 0, np.empty(0)))
+    assert isinstance(refused, Refused)
+    assert refused.reason == "query"
+    alone = _vault(None)
+    answer = alone.step(CellQuery(LEARNER, steps.encoded(steps.Begin(0, b""))))
+    assert isinstance(answer, Refused)
+    assert "takes part in no secure sums" in answer.explanation
+
+
+@pytest.mark.parametrize("said", [b"", b"\xc1", b"\x91\xa5Begin", steps.encoded(steps.Begin(0, bytes(8)))])
+def test_nonsense_is_refused(said: bytes) -> None:
+    answer = _vault(CELL).step(CellQuery(LEARNER, said))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "query"
+
+
+def test_another_learner_is_refused() -> None:
+    answer = _vault(CELL).step(CellQuery("golf", steps.encoded(steps.Begin(0, b""))))
+    assert isinstance(answer, Refused)
+
+
+def test_a_vault_that_is_closed_takes_no_part() -> None:
+    vault = _vault(CELL)
+    vault.end(lambda: None, "another task has begun")
+    answer = vault.step(CellQuery(LEARNER, steps.encoded(steps.Begin(0, b""))))
+    assert not isinstance(answer, CellAnswer)
+    assert answer.reason == "task"
+
+
+def test_noise_falls_with_the_honest_and_rises_with_spare_rounds() -> None:
+    many, few, spare = (_calibrated(cell) for cell in (Cell(100, 100, 10, 0.7), Cell(10, 10, 1, 0.7), SPARE))
+    assert many.sigma * many.step == pytest.approx(3.7306, rel=1e-3)
+    assert many.share(100) * many.step == pytest.approx(3.7306 / 60**0.5, rel=5e-3)
+    assert few.share(10) * few.step == pytest.approx(3.7306 / 6**0.5, rel=5e-3)
+    assert spare.sigma * spare.step == pytest.approx(3.7306 * 2**0.5, rel=1e-3)
+    with pytest.raises(PrivacyError, match="at least one sum"):
+        _calibrated(CELL, sums=0)
+
+
+@pytest.mark.parametrize(
+    "wrong, key", [(Cell(9, 8, 0, 0.7), "min"), (Cell(8, 9, 8, 0.7), "colluding"), (Cell(2, 9, 2, 0.6), "colluding")]
+)
+def test_rules_that_hide_nobody(wrong: Cell, key: str) -> None:
+    assert wrong.wrong is not None
+    assert wrong.wrong[0] == key
+    assert CELL.wrong is None
+
+
+@pytest.mark.parametrize(
+    "policy, words",
+    [
+        (Policy(approve="auto"), "smallest_cell would say"),
+        (Policy(approve="auto", smallest_cell=7), "of 7 devices or more"),
+        (Policy(approve="auto", smallest_cell=6, colluding=2), "2 or more of which may collude"),
+        (Policy(approve="auto", smallest_cell=6), None),
+    ],
+)
+def test_a_task_in_cells_needs_the_owner_s_word(policy: Policy, words: str | None) -> None:
+    def check() -> None:
+        policy.check(algorithm="average", unit="device", purpose="", cell=CELL)
+
+    policy.check(algorithm="average", unit="device", purpose="", cell=None)
+    if words is None:
+        check()
+    else:
+        with pytest.raises(TaskRefused, match=words):
+            check()
+
+
+def _vault(cell: Cell | None) -> Vault:
+    return build(
+        records=Records(np.zeros((1, 2)), np.zeros(1, dtype=np.int64)),
+        kernel=None,
+        terms=MeanTerms(LEARNER, 2, CLIP, cell),
+        ledger=Ledger.in_memory("member-00", BUDGET),
+        noise=SeededNoise(1),
+        belongs=belongs,
+    )
+
+
+def _calibrated(cell: Cell, sums: int = 1) -> CellMechanism:
+    return calibrate_cell(cell, sums=sums, clip=1.0, size=4, epsilon=1.0, delta=1e-5, neighbouring="add-remove")
