@@ -9,6 +9,9 @@ from rich.table import Table
 from tests.cells.attacks import ATTACKS
 from tests.cells.bugs import BUGS
 from tests.cells.rounds import play
+from tests.cells.teeth import bites
+
+_TRIALS = 4096
 
 
 def succeeded(name: str) -> str | None:
@@ -38,7 +41,20 @@ def main() -> int:
         table.add_row(name, "\n".join(named), "\n".join(found[attack] for attack in expected if attack in found))
     Console(width=160).print(table)
     print(f"{len(BUGS)} bugs, {len(ATTACKS)} attacks", file=sys.stderr)
+    failed = failed or not _bitten()
     return 1 if failed or not _rounds(int(sys.argv[1])) else 0
+
+
+def _bitten() -> bool:
+    """How near attackers come; whether the promised one stays below ε, and each comes near what it should."""
+    found = bites(_TRIALS)
+    for one in found:
+        print(
+            f"an attacker that knows {one.known} shares more than is promised reaches ε ≥ {one.bound:.3f} of "
+            f"{one.claimed:.3f}, {100 * one.bound / one.claimed:.0f} %",
+            file=sys.stderr,
+        )
+    return all(0.6 * one.claimed <= one.bound <= one.claimed for one in found)
 
 
 def _rounds(most: int) -> bool:

@@ -19,6 +19,7 @@ from sottovoce.learners.published import Signed
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.statements import Stand, Statement
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
@@ -154,11 +155,12 @@ def play(seed: int) -> Played:
     seen, names = Seen(), [f"member-{number:02d}" for number in range(count)]
     terms = MeanTerms(LEARNER, SIZE, CLIP, cell)
     budget = Budget(epsilon, 1e-5, "device", "add-remove")
-    step = terms.cell_mechanism(budget).step
+    mechanism = terms.cell_mechanism(budget)
+    step = mechanism.step
     vaults: Mapping[str, Watched] = {
         name: Watched(name, terms, Ledger.in_memory(name, budget), dice, seen) for name in names
     }
-    devices = [_device(name, vaults[name], names, cell, step, dice) for name in names]
+    devices = [_device(name, vaults[name], names, cell, mechanism, dice) for name in names]
     faults = Faults(
         loss=dice.choice((0.0, 0.1, 0.3)),
         delay=(delay := dice.choice((0.05, 0.3, 0.9))),
@@ -183,8 +185,10 @@ def play(seed: int) -> Played:
     return Played(len(seen.parts), len(seen.opened), sum(state.slot for state in up), len(up))
 
 
-def _device(name: str, vault: Watched, names: list[str], cell: Cell, step: float, dice: random.Random) -> Device:
-    course = MeanCourse(SIZE, step)
+def _device(
+    name: str, vault: Watched, names: list[str], cell: Cell, mechanism: CellMechanism, dice: random.Random
+) -> Device:
+    course = MeanCourse(SIZE, mechanism.step, mechanism.width)
     learner = Cells(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=Pretended())
     others = [other for other in names if other != name and dice.random() < 0.95]
     dice.shuffle(others)

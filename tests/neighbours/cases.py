@@ -91,6 +91,7 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
         learner = {"name": "clipd2p"}
     if learner["name"] == "pdsl":
         learner = {"shapley": "cosine", **learner}
+    noise = learner.pop("noise", None)
     data: dict[str, Any] = {"source": "digits", "features": FEATURES, "classes": CLASSES}
     many = "sampling" in learner or ALGORITHMS[learner["name"]].mutual
     data["expected_records"] = float(new.get("expected_records", 256 if many else 24))
@@ -104,7 +105,12 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
         "agent": {"state": "."},
         "data": data,
         "learner": learner,
-        "privacy": {"unit": case.unit, "neighbouring": case.neighbouring, "epsilon": 1.0},
+        "privacy": {
+            "unit": case.unit,
+            "neighbouring": case.neighbouring,
+            "epsilon": 1.0,
+            **({"noise": noise} if noise else {}),
+        },
         "membership": {"sampling": "static"},
     }
     return checked(settings, "case")
@@ -122,6 +128,8 @@ def cases() -> Iterator[Case]:
         ]
         if known.models[0] == "softmax" and name not in ("adad2p", "constd2p"):
             chosen += [{"model": "mlp", "hidden": 2}, {"model": "logistic"}, {"model": "pegasos"}]
+        if known.in_cells == "where asked":
+            chosen.append({"noise": "cell"})
         for learner, unit, neighbouring in itertools.product(chosen, UNITS, RELATIONS):
             yield Case(tuple(sorted({"name": name, **learner}.items())), unit, neighbouring)
     for neighbouring in RELATIONS:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from sottovoce.accounting.events import SMOOTHING_VARIANCE, Event, GaussianSum, PureRelease, RecordReleased
+from sottovoce.accounting.events import SMOOTHING_VARIANCE, CellSum, Event, GaussianSum, PureRelease, RecordReleased
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.accounting.units import EVERY, Units
@@ -109,7 +109,7 @@ def part(event: Event, moved: Any, seen: Seen) -> float:
     """By how much of its charge a release moved; above 1 if and only if it is farther."""
     squared = sum(int(number) ** 2 for number in moved)
     match event:
-        case GaussianSum():
+        case GaussianSum() | CellSum():
             allowed = event.sensitivity_squared
         case SampledGaussian():
             # Whoever is drawn for certain pays for what is drawn; replacing a record moves a sum by two of them.
@@ -151,9 +151,9 @@ def whole(one: World, other: World) -> float:
             continue
         if seen.record != also.record and seen.query.id not in released:
             pure += Fraction(record_epsilon(seen))
-        if seen.exact is not None and also.exact is not None and isinstance(seen.charged, GaussianSum):
+        if seen.exact is not None and also.exact is not None and isinstance(seen.charged, GaussianSum | CellSum):
             squared = sum(int(number) ** 2 for number in seen.exact - also.exact)
-            variance = seen.charged.sigma**2 - SMOOTHING_VARIANCE
+            variance = _variance(seen.charged)
             moved[seen.query.id] = moved.get(seen.query.id, Fraction(0)) + Fraction(squared, variance)
         released.add(seen.query.id)
     paid, all_moved = sum(charged.values()), sum(moved.values())
@@ -167,9 +167,15 @@ def whole(one: World, other: World) -> float:
 
 def event_mu(event: Event) -> Fraction:
     """μ² of a Gaussian charge, exactly."""
-    if not isinstance(event, GaussianSum):
+    if not isinstance(event, GaussianSum | CellSum):
         return Fraction(0)
-    return Fraction(event.sensitivity_squared, event.sigma**2 - SMOOTHING_VARIANCE)
+    return Fraction(event.sensitivity_squared, _variance(event))
+
+
+def _variance(event: GaussianSum | CellSum) -> int:
+    """Of the continuous Gaussian that is behind it; in a cell, of all honest shares together."""
+    spread = event.sigma**2 if isinstance(event, GaussianSum) else event.honest * event.share**2
+    return spread - SMOOTHING_VARIANCE
 
 
 def record_epsilon(seen: Seen) -> float:
@@ -201,6 +207,10 @@ def _cap_epsilon(cap: Any) -> float:
 def _drawn_as_charged(seen: Seen) -> None:
     """Noise of the law, the scale and the size that were charged, drawn once; and a batch at the rate charged."""
     event, plan = seen.charged, seen.plan
+    if isinstance(event, CellSum):
+        assert seen.exact is not None
+        _require(seen.laws == [("gaussian", event.share, seen.exact.size)], f"a share of noise: {seen.laws}")
+        return
     assert plan is not None
     match event:
         case GaussianSum():

@@ -58,6 +58,10 @@ def test_every_learner_is_played_or_promises_nothing(name: str) -> None:
         ("pdsl", "record", "add-remove"),
         ("gradient-walk", "record", "replace-one"),
         ("average", "device", "add-remove"),
+        ("average noise=cell", "device", "add-remove"),
+        ("group-sgd", "record", "add-remove"),
+        ("group-sgd", "record", "replace-one"),
+        ("group-sgd", "device", "add-remove"),
     ],
 )
 def test_extremal_neighbours_reach_the_charge(name: str, unit: str, neighbouring: str) -> None:

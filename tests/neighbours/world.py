@@ -13,20 +13,28 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.events import Event
+from sottovoce.accounting.stored import event_of
 from sottovoce.algorithms.family import budget_of, family_of, records_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, identified
 from sottovoce.door import PrivacyStatement, Query, Refused
-from sottovoce.errors import LedgerError
+from sottovoce.errors import LedgerError, PrivacyError
+from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault import Followed, Ledger, SeededNoise, Terms, build
 from sottovoce.vault.block_sampler import BlockSampler
+from sottovoce.vault.cell_room import CellRoom
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce_lab.audit.targets.cells import Others
 
 Ints = NDArray[np.int64]
+
+
+def _anybody(statement: Statement) -> None:
+    """All others are the auditor's."""
 
 
 class Crash(Exception):
@@ -129,6 +137,7 @@ class World:
             terms=terms or family.terms,
             ledger=self.ledger,
             noise=self.noise,
+            belongs=None if config.cell is None else _anybody,
             followed=Followed(lambda: self._come(records), lambda: self.over) if follows else None,
         )
         known = identified(raw).identities
@@ -137,6 +146,9 @@ class World:
         self.statement = self.vault.statement
         room = self.vault._room
         self.units = raw.windows if config.unit == "window" else room.records.units
+        if (cell := self.vault._cell) is not None:
+            watched = _WatchedCell(self, cell)
+            self.vault._cell = replace(cell, ledger=watched, mechanism=watched, raw=watched.raw)  # type: ignore[arg-type]
         self.vault._room = replace(room, program=_Watched(self, room.program), ledger=_Dying(self, room.ledger))  # type: ignore[arg-type]
 
     def _come(self, records: Records) -> Records:
@@ -151,16 +163,24 @@ class World:
         self.seen, self.crash = Seen(query), crash
         self.noise.turn, self.noise.given = query.id, []
         self.noise.held = list(zip(self.identities, self.differing, strict=True))
+        before = len(self.charges())
         try:
-            answer = self.vault.answer(query)
-            if isinstance(answer, Refused):
-                self.seen.refused = answer.reason
+            if self.vault._cell is not None:
+                self._take_part(query)
+            else:
+                answer = self.vault.answer(query)
+                if isinstance(answer, Refused):
+                    self.seen.refused = answer.reason
         except Crash:
             self.seen.refused = "died"
         except LedgerError:  # it was charged under other terms
             self.seen.refused = "ledger"
+        except PrivacyError:  # a step of a secure sum was refused
+            self.seen.refused = "step"
         self.crash = None
         self.seen.charged, self.seen.words = self.ledger.charged(query.id), self.noise.given
+        if self.vault._cell is not None and len(self.charges()) > before:
+            self.seen.charged = event_of(self.charges()[-1][1])
         if self.seen.plan is not None:
             earlier = [self.ledger.charged(id_) for id_ in self.seen.plan.shared]
             self.seen.shared = [event for event in earlier if event is not None]
@@ -171,15 +191,26 @@ class World:
         self.history.append(self.seen)
         return self.seen
 
+    def _take_part(self, query: Query) -> None:
+        """One round of a secure sum, all others of which are the auditor's."""
+        cell = self.vault._cell
+        assert cell is not None
+        self.noise.held = []
+        others = Others(cell.learner, cell.mechanism, 1, "meter-17")
+        part = others.part(self.vault, query.slot, query.point[: cell.points].astype("<f8").tobytes())
+        assert self.seen is not None
+        assert self.seen.exact is not None
+        assert np.array_equal(part, self.seen.exact), "what was masked is what was computed"
+
     def die(self, after: str) -> None:
         """Die, if this is the point."""
         if self.crash == after:
             raise Crash(after)
 
     def charges(self) -> list[tuple[bytes, str, str]]:
-        """All that the ledger holds."""
+        """All that the ledger holds; of secure sums without their ids, which are of keys that are drawn each time."""
         assert self.ledger is not None
-        return list(self.ledger.charges())
+        return [(b"" if "cell-sum" in terms else query, terms, stamp) for query, terms, stamp in self.ledger.charges()]
 
 
 class _Watched:
@@ -229,6 +260,36 @@ class _Exact:
             seen.exact = value
         self._world.die("drawn")
         return value
+
+
+class _WatchedCell:
+    """A cell's ledger and mechanism, before and after which a device may die; without its noise, which is noted."""
+
+    def __init__(self, world: World, cell: CellRoom) -> None:
+        self._world, self._ledger, self._mechanism, self._raw = world, cell.ledger, cell.mechanism, cell.raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger if name in ("payable", "owner") else self._mechanism, name)
+
+    def charge(self, query: bytes, event: Event) -> bool:
+        self._world.die("planned")
+        return self._ledger.charge(query, event)
+
+    def store(self, query: bytes, release: Any) -> None:
+        self._ledger.store(query, release)
+        self._world.die("stored")
+
+    def raw(self, point: NDArray[np.float64], records: Records) -> Any:
+        self._world.die("charged")
+        return self._raw(point, records)
+
+    def apply(self, raw: Any, members: int, noise: Any) -> Ints:
+        seen = self._world.seen
+        assert seen is not None
+        with _no_noise(seen):
+            seen.exact = self._mechanism.apply(raw, members, noise)
+        self._world.die("drawn")
+        return seen.exact
 
 
 class _Dying:

@@ -16,6 +16,7 @@ WIDTHS = (2, 3, 4, 6, 8)
 """Bytes of a number, of which the least are taken that hold a sum."""
 
 _ROOM = 10  # standard deviations
+_ANY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # tries keys, and guards nothing
 _NONCE = bytes(16)  # each key masks one vector
 
 
@@ -75,6 +76,16 @@ def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
         return own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError as error:
         raise MessageRefused("malformed", "a member of the cell offers a key that is none") from error
+
+
+def check_keys(*keys: bytes) -> None:
+    """Refuse what is no public key, or one of those with which every secret is the same.
+
+    Raises:
+        MessageRefused: for `malformed`: one of them is.
+    """
+    for key in keys:
+        agreed(_ANY, key)
 
 
 def packed(vector: NDArray[np.uint64], width: int) -> bytes:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.masks import own_mask, packed, pair_mask
+from sottovoce.secure_sum.masks import check_keys, own_mask, packed, pair_mask
 from sottovoce.secure_sum.opening import commitment
 from sottovoce.secure_sum.shares import Shares, opened, sealed, shared
 from sottovoce.secure_sum.statements import (
@@ -100,8 +100,9 @@ class Member:
         place = roster.owners.index(self._owner)
         if roster.offers[place] != secrets.offer:
             raise _refused("a roster with another offer of this device than its last")
-        for statement in roster.statements:
+        for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._belongs(statement)
+            check_keys(offer.mask_key, offer.share_key)
         threshold = self._cell.opens_at(len(roster))
         seeds = shared(secrets.seed, len(roster), threshold)
         keys = shared(secrets.mask_key.private_bytes_raw(), len(roster), threshold)

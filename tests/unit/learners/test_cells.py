@@ -26,6 +26,7 @@ from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 
 CELL = Cell(4, 12, 1, 0.7)
+_WIDTH = lambda members: 4  # noqa: E731
 COUNT, SIZE, CLIP = 6, 3, 2.0
 KERNEL = Softmax(4, 2)
 RNG = np.random.default_rng(7)
@@ -39,10 +40,10 @@ def names() -> list[str]:
 def meters(epsilon: float | None = None) -> list[Device]:
     """Each has a vector of its own."""
     budget, terms = Budget(epsilon, 1e-5, "device", "add-remove"), MeanTerms("average", SIZE, CLIP, CELL)
-    step = terms.cell_mechanism(budget).step
+    mechanism = terms.cell_mechanism(budget)
     devices = []
     for i, name in enumerate(names()):
-        course = MeanCourse(SIZE, step)
+        course = MeanCourse(SIZE, mechanism.step, mechanism.width)
         learner = Cells("average", owner=name, course=course, period=1.0, cell=CELL, provenance=Unsigned())
         vault = build(
             records=Records(np.full((2, SIZE), i / 8), np.zeros(2, dtype=np.int64)),
@@ -58,10 +59,10 @@ def meters(epsilon: float | None = None) -> list[Device]:
 
 def learners(steps: int) -> list[Device]:
     budget, terms = Budget(None, 1e-5, "record", "add-remove"), CellGradientTerms("group-sgd", steps, 0.5, CELL, 64)
-    step = terms.mechanism(KERNEL, budget, by_kernel=False).step
+    mechanism = terms.mechanism(KERNEL, budget, by_kernel=False)
     devices = []
     for i, name in enumerate(names()):
-        course = DescentCourse(_schedule(steps), np.zeros(KERNEL.size), step)
+        course = DescentCourse(_schedule(steps), np.zeros(KERNEL.size), mechanism.step, mechanism.width)
         learner = Cells("group-sgd", owner=name, course=course, period=1.0, cell=CELL, provenance=Unsigned())
         vault = build(
             records=ROWS[i],
@@ -179,7 +180,7 @@ def test_descent_goes_on_where_a_device_comes_back_later() -> None:
 
 
 def _cells() -> Cells:
-    course = MeanCourse(SIZE, 1.0)
+    course = MeanCourse(SIZE, 1.0, _WIDTH)
     return Cells("average", owner="agent-0", course=course, period=1.0, cell=CELL, provenance=Unsigned())
 
 
@@ -224,7 +225,7 @@ def test_states_and_messages_come_back_from_their_bytes() -> None:
     np.testing.assert_array_equal(back.numerator, state.numerator)
     with pytest.raises(OtherModel):
         CellCodec(
-            Cells("a", owner="b", course=MeanCourse(9, 1.0), period=1.0, cell=CELL, provenance=Unsigned())
+            Cells("a", owner="b", course=MeanCourse(9, 1.0, _WIDTH), period=1.0, cell=CELL, provenance=Unsigned())
         ).decode(codec.encode(state))
     message = CellMessage(Result(0, total, 3))
     check(message)

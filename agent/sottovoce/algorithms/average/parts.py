@@ -68,7 +68,7 @@ def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms:
         cells = Cells(
             learner.name,
             owner=owner,
-            course=MeanCourse(model.size, mechanism.step),
+            course=MeanCourse(model.size, mechanism.step, mechanism.width),
             period=learner.period,
             cell=mechanism.cell,
             provenance=provenance,

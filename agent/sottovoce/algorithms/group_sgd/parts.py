@@ -46,7 +46,7 @@ def family(config: AgentConfig) -> Family:
             fanout=1,
         )
         mechanism = terms.mechanism(kernel, budget_of(config), by_kernel=summed(kernel, budget_of(config), None))
-        course = DescentCourse(schedule, kernel.initial(INITIAL_SEED), mechanism.step)
+        course = DescentCourse(schedule, kernel.initial(INITIAL_SEED), mechanism.step, mechanism.width)
         cells = Cells(learner.name, owner=owner, course=course, period=learner.period, cell=cell, provenance=provenance)
         return cells, CellCodec(cells)
 

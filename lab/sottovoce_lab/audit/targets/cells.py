@@ -35,7 +35,6 @@ Floats = NDArray[np.float64]
 SMALL = Cell(4, 8, 1, 0.7)
 """Of which a round is quick to play."""
 
-_OWNER = "audited"
 _ROWS = 1024
 
 
@@ -51,11 +50,13 @@ class Others:
         learner: whose sums these are.
         mechanism: of each member.
         honest: how many members' shares of noise are in a sum which the attacker does not know, this device's included.
+        owner: the id of this device.
     """
 
     learner: str
     mechanism: CellMechanism
     honest: int
+    owner: str = "audited"
     _noise: OperatingSystemNoise = field(default_factory=OperatingSystemNoise)
 
     @cached_property
@@ -71,18 +72,22 @@ class Others:
             PrivacyError: the vault was silent where it should have spoken.
         """
         members, mechanism = self.mechanism.cell.least, self.mechanism
-        part = self._part(vault, slot, point)
+        part = self.part(vault, slot, point)
         for _ in range(self.honest - 1):
             part = part + mechanism.apply(iter([]), members, self._noise)
         seen: Floats = part * np.float64(mechanism.step)
         return seen
 
-    def _part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
-        """The audited vault's part of a sum, int64[P], with its own share of noise alone."""
+    def part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
+        """The vault's part of a sum, int64[P] in grid units, with its own share of noise alone.
+
+        Raises:
+            PrivacyError: see `seen`.
+        """
         own = self._ask(vault, steps.Begin(slot, point))
         assert isinstance(own, Offer)  # noqa: S101 - the one answer to that question
         offers = [own, *(_offer(slot, point, masks, shares) for masks, shares in self.keys)]
-        names = [_OWNER, *(f"other-{i:04d}" for i in range(len(self.keys)))]
+        names = [self.owner, *(f"{self.owner}-{i:04d}" for i in range(len(self.keys)))]
         roster = roster_of([Statement(name, body_bytes(offer)) for name, offer in zip(names, offers, strict=True)])
         said = self._ask(vault, steps.Join(roster.statements))
         assert isinstance(said, steps.Sealed)  # noqa: S101

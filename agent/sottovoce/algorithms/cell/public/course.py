@@ -1,5 +1,6 @@
 """What becomes of a sum: a mean, once; or a step of gradient descent, again and again."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -16,10 +17,12 @@ class Course(Protocol):
     Attributes:
         size: numbers of a sum, P.
         rounds: sums that are planned.
+        width: bytes of a number of a masked vector, in a roster of so many.
     """
 
     size: int
     rounds: int
+    width: Callable[[int], int]
 
     def fresh(self) -> Numerator | None:
         """What is known before the first sum, int64[P] in units of 2^-40."""
@@ -40,12 +43,13 @@ class MeanCourse:
     Args:
         size: P.
         step: of the sum's grid.
+        width: see Course.
     """
 
     rounds = 1
 
-    def __init__(self, size: int, step: float) -> None:
-        self.size, self._step = size, step
+    def __init__(self, size: int, step: float, width: Callable[[int], int]) -> None:
+        self.size, self._step, self.width = size, step, width
 
     def fresh(self) -> Numerator | None:
         """Nothing."""
@@ -69,10 +73,13 @@ class DescentCourse:
         schedule: gives K, γ_t and B, the records that a device is expected to hold.
         initial: float64[P], the public start.
         step: of the sum's grid.
+        width: see Course.
     """
 
-    def __init__(self, schedule: Schedule, initial: NDArray[np.float64], step: float) -> None:
-        self.size, self.rounds = schedule.size, schedule.steps
+    def __init__(
+        self, schedule: Schedule, initial: NDArray[np.float64], step: float, width: Callable[[int], int]
+    ) -> None:
+        self.size, self.rounds, self.width = schedule.size, schedule.steps, width
         self._schedule, self._step = schedule, step
         self._start = bounded(initial * UNIT)
 

@@ -1,6 +1,6 @@
 """The leader of a round: it gathers, passes on and opens. It has no privileges, and everything it says is checked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sottovoce.algorithms.cell.public.messages import (
@@ -20,6 +20,7 @@ from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published import Provenance
+from sottovoce.secure_sum.masks import check_keys
 from sottovoce.secure_sum.opening import opened
 from sottovoce.secure_sum.statements import (
     Masked,
@@ -61,11 +62,13 @@ class Leader:
     Args:
         cell: the rule.
         size: numbers of a vector.
+        width: bytes of a number, in a roster of so many.
         provenance: checks who signed.
     """
 
-    def __init__(self, cell: Cell, size: int, provenance: Provenance) -> None:
+    def __init__(self, cell: Cell, size: int, width: Callable[[int], int], provenance: Provenance) -> None:
         self._cell, self._size, self._provenance = cell, size, provenance
+        self._width = width
 
     def hear(self, leading: Leading | None, sender: str, said: Said, beat: int) -> Led:
         """A member has said something.
@@ -85,7 +88,9 @@ class Leader:
                     leading = replace(leading, sealed={**leading.sealed, place: sealed})
             case Given(vector, statement) if leading.stage == "vectors" and place in leading.members:
                 self._check(roster, place, statement)
-                if body_of(statement, Masked).round == leading.round and len(vector) % self._size == 0:
+                if body_of(statement, Masked).round == leading.round and len(vector) == self._size * self._width(
+                    len(roster)
+                ):
                     leading = replace(leading, vectors={**leading.vectors, place: vector})
             case Stood(statement) if leading.deputy and place in leading.members:
                 self._check(roster, place, statement)
@@ -102,7 +107,16 @@ class Leader:
         return Led(leading)
 
     def go_on(self, leading: Leading, expected: frozenset[str], beat: int) -> Led:
-        """To the next stage, if all that is waited for is there, or enough of it after a while."""
+        """To the next stage, if all that is waited for is there, or enough of it after a while.
+
+        What members have said cannot be made to fail here: it was checked when it came. If it does, the round is over.
+        """
+        try:
+            return self._gone_on(leading, expected, beat)
+        except MessageRefused:
+            return Led(None)
+
+    def _gone_on(self, leading: Leading, expected: frozenset[str], beat: int) -> Led:
         if leading.deputy:
             return Led(leading)
         late = beat - leading.since >= (_GATHERING_BEATS if leading.stage == "offers" else _PATIENCE_BEATS)
@@ -143,6 +157,8 @@ class Leader:
             return leading
         if offer.owner != sender:
             raise MessageRefused("cell", "a device hands in another's offer")
+        found = body_of(offer, Offer)
+        check_keys(found.mask_key, found.share_key)
         self._provenance.verify(offer)
         return replace(leading, offers={**leading.offers, sender: offer})
 
@@ -153,8 +169,8 @@ class Leader:
         self._provenance.verify(replace(statement, credential=known.credential))
 
     def _call(self, leading: Leading, expected: frozenset[str], beat: int, *, late: bool) -> Led:
-        offers = leading.offers
-        complete = len(offers) >= self._cell.most or expected <= offers.keys()
+        complete = len(leading.offers) >= self._cell.most or expected <= leading.offers.keys()
+        offers = _at_one_point(leading.offers)
         if not late and not complete:
             return Led(leading)
         if len(offers) < self._cell.least:
@@ -227,3 +243,10 @@ def _those(leading: Leading, places: Sequence[int]) -> list[str]:
 
 def _to(owners: Iterable[str], said: Said) -> tuple[tuple[str, Said], ...]:
     return tuple((owner, said) for owner in owners)
+
+
+def _at_one_point(offers: Mapping[str, Statement]) -> dict[str, Statement]:
+    """Those at the model at which most are."""
+    points = {owner: body_of(offer, Offer).point for owner, offer in offers.items()}
+    most = max(sorted(set(points.values())), key=list(points.values()).count, default=b"")
+    return {owner: offer for owner, offer in offers.items() if points[owner] == most}

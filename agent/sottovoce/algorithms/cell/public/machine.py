@@ -102,7 +102,7 @@ class Cells:
     ) -> None:
         self._learner, self._owner, self.course, self._period = learner, owner, course, period
         self._provenance = provenance
-        self._leader = Leader(cell, course.size, provenance)
+        self._leader = Leader(cell, course.size, course.width, provenance)
 
     def fresh(self) -> CellState:
         """The state of a device that joins."""

@@ -1,0 +1,48 @@
+"""How near an attacker comes to ε: the one that is promised, one that holds a key more, and everybody else together."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sottovoce.accounting.events import CellSum
+from sottovoce.accounting.gaussian import gaussian_epsilon
+from sottovoce.cell import Cell
+from sottovoce.vault import Budget
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce_lab.audit.games.canaries import canaries
+from sottovoce_lab.audit.targets.cells import CellMeans
+
+CELL = Cell(8, 8, 2, 0.7)
+_DELTA = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Bite:
+    """What an attacker reaches.
+
+    Attributes:
+        known: shares of noise that it knows, beside those that are promised.
+        claimed: ε of a sum with so many fewer honest shares.
+        bound: lower bound of ε at 95 % confidence.
+    """
+
+    known: int
+    claimed: float
+    bound: float
+
+
+def bite(known: int, trials: int, epsilon: float = 1.0, seed: int = 0) -> Bite:
+    """Play so many devices, each with a canary or without it."""
+    subject = CellMeans(MeanTerms("audited", 1, 1.0, CELL), Budget(epsilon, _DELTA, "device", "add-remove"), more=known)
+    event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)
+    assert isinstance(event, CellSum)
+    fewer = replace(event, honest=event.honest - known)
+    claimed = gaussian_epsilon(math.sqrt(fewer.mu_squared), _DELTA)
+    findings = canaries(subject, claimed, trials, np.random.default_rng(seed), 0.05, 0.05)
+    bound = max(finding.epsilon_lower_bound or 0.0 for finding in findings)
+    return Bite(known, claimed, bound)
+
+
+def bites(trials: int) -> list[Bite]:
+    """Of the promised attacker, of one that holds a key more, and of all others together."""
+    return [bite(known, trials) for known in (0, 1, CELL.honest(CELL.least) - 1)]
