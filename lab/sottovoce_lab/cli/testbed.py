@@ -50,7 +50,14 @@ def run_testbed(
         str | None,
         typer.Option(
             help="exponential, ring, star, full, bipartite, random-regular(K), disconnected or newscast.",
-            show_default="exponential; rounds and shared models: full; --transport mixed: newscast",
+            show_default="exponential; rounds, shared models and secure sums: full; --transport mixed: newscast",
+        ),
+    ] = None,
+    noise: Annotated[
+        Literal["local", "cell"] | None,
+        typer.Option(
+            help="local: each agent hides in its own; cell: in that of all, by secure sums.",
+            show_default="local; group-sgd: cell",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
@@ -79,6 +86,8 @@ def run_testbed(
     ] = False,
 ) -> None:
     """Let a fleet of agents on this machine learn a data set under a privacy budget, and report."""
+    if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
+        raise UsageError("--noise and --set privacy.noise say the same: give one of them")
     if transport == "memory":
         one_blas_thread()
     from sottovoce.cli.output import check_writable, write
@@ -105,7 +114,7 @@ def run_testbed(
         seed=seed,
         faults=tuple(fault or ()),
         isolate=isolate,
-        settings=settings(set_ or []),
+        settings={**settings(set_ or []), **({} if noise is None else {"privacy.noise": noise})},
     ).options()
     if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):
         raise UsageError(f"--trace is for --transport memory and at most {_LARGEST_TRACE} agents times cycles")

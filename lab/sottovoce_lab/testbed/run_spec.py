@@ -70,7 +70,8 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         known = ALGORITHMS.get(self.learner)
         usual = math.inf if known is not None and known.noiseless else 2.0
         epsilon = usual if self.epsilon is None else self.epsilon
-        topology = self.topology or (NEWSCAST if self.engine == "mixed" else topology_of(self.learner))
+        spread = "full" if self.settings.get("privacy.noise") == "cell" else topology_of(self.learner)
+        topology = self.topology or (NEWSCAST if self.engine == "mixed" else spread)
         return Options(
             agents=self.agents,
             learner=self.learner,
