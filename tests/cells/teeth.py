@@ -31,7 +31,7 @@ class Bite:
     bound: float
 
 
-def bite(known: int, trials: int, epsilon: float = 1.0, seed: int = 0) -> Bite:
+def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
     """Play so many devices, each with a canary or without it."""
     subject = CellMeans(MeanTerms("audited", 1, 1.0, CELL), Budget(epsilon, _DELTA, "device", "add-remove"), more=known)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)
