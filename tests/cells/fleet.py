@@ -11,6 +11,7 @@ from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellQuery, Refused
 from sottovoce.errors import MessageRefused
+from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import Opened, opened
 from sottovoce.secure_sum.statements import (
@@ -94,7 +95,7 @@ def party(
     vault = build(
         records=Records(features, np.zeros(1, dtype=np.int64)),
         kernel=None,
-        terms=MeanTerms(LEARNER, len(vector), CLIP, cell),
+        terms=MeanTerms(LEARNER, Profile(len(vector), CLIP), cell),
         ledger=ledger,
         noise=SeededNoise(1000 * seed + number),
         belongs=belongs,

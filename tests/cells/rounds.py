@@ -15,6 +15,7 @@ from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
+from sottovoce.kernels.profile import Profile
 from sottovoce.learners.published import Signed
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.statements import Stand, Statement
@@ -153,7 +154,7 @@ def play(seed: int) -> Played:
         cell = Cell(count, count + 1, 0, 0.7, 1)
     epsilon = dice.choice((None, 1.0, 8.0))
     seen, names = Seen(), [f"member-{number:02d}" for number in range(count)]
-    terms = MeanTerms(LEARNER, SIZE, CLIP, cell)
+    terms = MeanTerms(LEARNER, Profile(SIZE, CLIP), cell)
     budget = Budget(epsilon, 1e-5, "device", "add-remove")
     mechanism = terms.cell_mechanism(budget)
     step = mechanism.step
@@ -188,7 +189,7 @@ def play(seed: int) -> Played:
 def _device(
     name: str, vault: Watched, names: list[str], cell: Cell, mechanism: CellMechanism, dice: random.Random
 ) -> Device:
-    course = MeanCourse(SIZE, mechanism.step, mechanism.width)
+    course = MeanCourse(Profile(SIZE, CLIP), mechanism.step, mechanism.width)
     learner = Cells(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=Pretended())
     others = [other for other in names if other != name and dice.random() < 0.95]
     dice.shuffle(others)

@@ -7,6 +7,7 @@ import numpy as np
 from sottovoce.accounting.events import CellSum
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.cell import Cell
+from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget
 from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce_lab.audit.games.canaries import canaries
@@ -33,7 +34,8 @@ class Bite:
 
 def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
     """Play so many devices, each with a canary or without it."""
-    subject = CellMeans(MeanTerms("audited", 1, 1.0, CELL), Budget(epsilon, _DELTA, "device", "add-remove"), more=known)
+    terms, budget = MeanTerms("audited", Profile(1, 1.0), CELL), Budget(epsilon, _DELTA, "device", "add-remove")
+    subject = CellMeans(terms, budget, more=known)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)
     assert isinstance(event, CellSum)
     fewer = replace(event, honest=event.honest - known)

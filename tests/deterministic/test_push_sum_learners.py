@@ -99,3 +99,19 @@ def test_constd2p_to_the_letter_says_where_its_bound_is_from() -> None:
     assert any("nobody paid" in warning for warning in report["warnings"])
     declared = planned("constd2p", epsilon=2.0, fidelity="paper", settings={**settings, "learner.gradient_bound": 1.5})
     assert declared.gradient_bound is None
+
+
+_RELEASED = {"learner.prior": [8.0] * 64, "learner.harmonics": 5, "learner.clip": 40.0, "learner.shape_clip": 30.0}
+
+
+@pytest.mark.parametrize("noise", ["local", "cell"])
+def test_a_mean_in_harmonics_of_its_difference_to_a_prior_is_as_far_off_as_theory_says(noise: str) -> None:
+    """11 numbers: χ(11) is within 45 % of its mean but once in a thousand; the clip's error and the noise add up."""
+    cell = {} if noise == "local" else {"privacy.noise": "cell", "privacy.cell": {"min": 4, "max": 8, "colluding": 1}}
+    asked = planned("average", epsilon=30.0, cycles=60, settings={**_RELEASED, **cell})
+    report = memory.run(asked, Nobody()).document()
+    final = report["final"]
+    assert report["privacy"]["status"] == "proved"
+    assert report["privacy"]["spent_epsilon_max"] <= 30.0
+    assert 0.6 < final["rmse_mean"] / np.hypot(final["rmse_theory"], final["rmse_clip"]) < 1.4
+    assert final["rmse_clip"] < 0.9 * final["rmse_prior"], "the harmonics tell something"

@@ -31,10 +31,11 @@ _OPTIONS: dict[str, list[dict[str, Any]]] = {
                {"release_every": 2, "passes": 2, "regularisation": 0.01, "batch": 2}],
     "records": [{}, {"perturbation": "laplace"}, {"perturbation": "privunit"}, {"perturbation": "krr-privunit"},
                 {"fidelity": "paper"}],
+    "profiles": [{}, {"harmonics": 1, "shape_clip": 0.5, "prior": (0.3, -1.0, 2.0)}],
     "visits": [{}, {"budget": "k-times", "visits": 3}, {"budget": "halving", "visits": 3}, {"fidelity": "paper"}],
 }  # fmt: skip
 _SHOWN_BY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
-             "visits": "visits"}  # fmt: skip
+             "harmonics": "profiles", "visits": "visits"}  # fmt: skip
 """Which group of options a learner has that has this key."""
 _DATA = ("expected_records", "transform")
 

@@ -18,7 +18,8 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "traffic": {"messages": int, "payload_bytes": int, "wire_bytes": int, "wire_bytes_per_agent_cycle": NUMBER},
     "resources": {"ready_s_median": MAYBE, "rss_mib_median": MAYBE, "rss_mib_max": MAYBE, "cpu_s_per_agent": MAYBE},
 }  # fmt: skip
-_ERRORS = {"rmse_mean": NUMBER, "rmse_max": NUMBER, "mae_mean": NUMBER, "rmse_theory": NUMBER, "rmse_clip": NUMBER}
+_ERRORS = {"rmse_mean": NUMBER, "rmse_max": NUMBER, "mae_mean": NUMBER, "rmse_theory": NUMBER, "rmse_clip": NUMBER,
+           "rmse_prior": NUMBER, "mean_size": NUMBER}  # fmt: skip
 """Instead of accuracies, where the model is a mean and nothing is classified."""
 _PREDICTION = {
     "mae_mean": NUMBER, "mae_max": NUMBER, "rmse_mean": NUMBER, "rmse_max": NUMBER, "loss_mean": NUMBER,

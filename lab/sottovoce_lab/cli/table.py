@@ -107,7 +107,8 @@ def _result(final: dict[str, Any]) -> tuple[str, str]:
     if "rmse_mean" in final:
         return "error", (
             f"{final['rmse_mean']:.4g} root mean square, {final['rmse_max']:.4g} worst agent; noise alone "
-            f"{final['rmse_theory']:.4g}, clip alone {final['rmse_clip']:.4g}"
+            f"{final['rmse_theory']:.4g}, clip alone {final['rmse_clip']:.4g}, without any release "
+            f"{final['rmse_prior']:.4g}; the mean's numbers are {final['mean_size']:.4g} large"
         )
     return "accuracy", (
         f"{final['accuracy_mean']:.3f} mean, {final['accuracy_min']:.3f} least, {final['accuracy_max']:.3f} best, "

@@ -6,6 +6,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.family import budget_of, records_of
+from sottovoce.kernels.profile import Profile, shortened
 from sottovoce.vault.rooms.means import MeanTerms
 
 from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, Regression
@@ -19,17 +20,18 @@ class ErrorMeter:
     """Measures means.
 
     Args:
-        vectors: float64[n, P], what each device's own vector is, before clip and noise.
-        clip: their declared bound.
-        deviation: σ of the noise on each number of a device's vector.
+        vectors: float64[n, d], what each device's own vector is, before clip and noise.
+        profile: what is released of it.
+        deviation: σ of the noise on each coefficient of a device.
     """
 
-    def __init__(self, vectors: Vectors, clip: float, deviation: float) -> None:
+    def __init__(self, vectors: Vectors, profile: Profile, deviation: float) -> None:
         self._truth = vectors.mean(axis=0)
-        lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
-        clipped = (vectors * np.minimum(1.0, clip / np.maximum(lengths, clip))).mean(axis=0)
-        self._clip = float(np.sqrt(np.mean((clipped - self._truth) ** 2)))
-        self._theory = deviation / len(vectors) ** 0.5
+        clipped = [shortened(profile.coefficients(vector), profile.bound) for vector in vectors]
+        coefficients = np.mean(clipped, axis=0)
+        self._clip = self._away(profile.vector(coefficients))
+        self._prior = self._away(profile.vector(np.zeros(profile.size)))
+        self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
         """The same as `final`: it is as quick."""
@@ -46,7 +48,12 @@ class ErrorMeter:
             mae_mean=float(np.abs(away).mean()),
             rmse_theory=self._theory,
             rmse_clip=self._clip,
+            rmse_prior=self._prior,
+            mean_size=float(np.abs(self._truth).mean()),
         )
+
+    def _away(self, vector: Vectors) -> float:
+        return float(np.sqrt(np.mean((vector - self._truth) ** 2)))
 
 
 AnyMeter = Meter | ErrorMeter | PredictionMeter
@@ -62,4 +69,4 @@ def meter_of(plan: Plan) -> AnyMeter:
         return PredictionMeter(cast(Regression, model), plan.test, plan.target, held, seed)
     vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in held]
     terms = cast(MeanTerms, plan.family.terms)
-    return ErrorMeter(np.stack(vectors), terms.clip, terms.deviation(budget_of(plan.config), len(vectors)))
+    return ErrorMeter(np.stack(vectors), terms.profile, terms.deviation(budget_of(plan.config), len(vectors)))

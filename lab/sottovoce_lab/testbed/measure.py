@@ -35,7 +35,9 @@ class Errors:
         rmse_max: the largest of any agent.
         mae_mean: mean absolute error of a number, over agents.
         rmse_theory: σ/√n, what the noise of n devices alone leaves of each number.
-        rmse_clip: what clipping alone moves the mean by.
+        rmse_clip: what is lost without noise: to the clip, and to harmonics that are left out.
+        rmse_prior: of the public prior alone, or of zeros where there is none: what a fleet that says nothing gets.
+        mean_size: of the numbers of the true mean, to hold all of these against.
     """
 
     loss_mean: float
@@ -44,6 +46,8 @@ class Errors:
     mae_mean: float
     rmse_theory: float
     rmse_clip: float
+    rmse_prior: float
+    mean_size: float
     accuracy_mean: None = None
     accuracy_min: None = None
     accuracy_max: None = None

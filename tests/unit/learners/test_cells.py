@@ -17,6 +17,7 @@ from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels import gradients_at
+from sottovoce.kernels.profile import Profile
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
@@ -39,11 +40,11 @@ def names() -> list[str]:
 
 def meters(epsilon: float | None = None) -> list[Device]:
     """Each has a vector of its own."""
-    budget, terms = Budget(epsilon, 1e-5, "device", "add-remove"), MeanTerms("average", SIZE, CLIP, CELL)
+    budget, terms = Budget(epsilon, 1e-5, "device", "add-remove"), MeanTerms("average", Profile(SIZE, CLIP), CELL)
     mechanism = terms.cell_mechanism(budget)
     devices = []
     for i, name in enumerate(names()):
-        course = MeanCourse(SIZE, mechanism.step, mechanism.width)
+        course = MeanCourse(terms.profile, mechanism.step, mechanism.width)
         learner = Cells("average", owner=name, course=course, period=1.0, cell=CELL, provenance=Unsigned())
         vault = build(
             records=Records(np.full((2, SIZE), i / 8), np.zeros(2, dtype=np.int64)),
@@ -179,8 +180,8 @@ def test_descent_goes_on_where_a_device_comes_back_later() -> None:
     assert len({state.numerator.tobytes() for state in states}) == 1
 
 
-def _cells() -> Cells:
-    course = MeanCourse(SIZE, 1.0, _WIDTH)
+def _cells(size: int = SIZE) -> Cells:
+    course = MeanCourse(Profile(size, CLIP), 1.0, _WIDTH)
     return Cells("average", owner="agent-0", course=course, period=1.0, cell=CELL, provenance=Unsigned())
 
 
@@ -224,9 +225,7 @@ def test_states_and_messages_come_back_from_their_bytes() -> None:
     assert (back.slot, back.members, back.cycle) == (1, 3, state.cycle)
     np.testing.assert_array_equal(back.numerator, state.numerator)
     with pytest.raises(OtherModel):
-        CellCodec(
-            Cells("a", owner="b", course=MeanCourse(9, 1.0, _WIDTH), period=1.0, cell=CELL, provenance=Unsigned())
-        ).decode(codec.encode(state))
+        CellCodec(_cells(9)).decode(codec.encode(state))
     message = CellMessage(Result(0, total, 3))
     check(message)
     assert from_bytes(to_bytes(message)) == message

@@ -10,6 +10,7 @@ from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import PrivacyError, TaskRefused
+from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum import steps
 from sottovoce.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
@@ -117,7 +118,7 @@ def _vault(cell: Cell | None) -> Vault:
     return build(
         records=Records(np.zeros((1, 2)), np.zeros(1, dtype=np.int64)),
         kernel=None,
-        terms=MeanTerms(LEARNER, 2, CLIP, cell),
+        terms=MeanTerms(LEARNER, Profile(2, CLIP), cell),
         ledger=Ledger.in_memory("member-00", BUDGET),
         noise=SeededNoise(1),
         belongs=belongs,

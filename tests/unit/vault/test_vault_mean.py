@@ -5,6 +5,7 @@ import pytest
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.rooms.means import MeanTerms
 
@@ -16,7 +17,7 @@ def vault(features: list[list[float]], epsilon: float | None = None, unit: str =
     return build(
         records=Records(rows, np.zeros(len(rows), dtype=np.int64)),
         kernel=None,
-        terms=MeanTerms("average", 2, clip),
+        terms=MeanTerms("average", Profile(2, clip)),
         ledger=Ledger.in_memory("meter-17", Budget(epsilon, 1e-5, unit, "add-remove")),
         noise=SeededNoise(1),
     )
@@ -50,7 +51,7 @@ def test_it_is_charged_once_and_never_made_again() -> None:
 
 def test_the_noise_is_the_analytic_gaussian_s() -> None:
     """ALGORITHMS §7.1: 3.7306 for (1, 1e-5) at sensitivity 1."""
-    terms = MeanTerms("average", 2, 2.5)
+    terms = MeanTerms("average", Profile(2, 2.5))
     assert terms.deviation(Budget(1.0, 1e-5, "device", "add-remove"), 1) == pytest.approx(2.5 * 3.730631635, rel=1e-3)
     assert terms.deviation(Budget(1.0, 1e-5, "device", "replace-one"), 1) == pytest.approx(5 * 3.730631635, rel=1e-3)
     assert terms.deviation(Budget(None, 1e-5, "device", "add-remove"), 1) == 0
@@ -72,7 +73,7 @@ def test_smaller_units_and_other_widths_are_refused() -> None:
         build(
             records=Records(np.zeros((1, 3)), np.zeros(1, dtype=np.int64)),
             kernel=None,
-            terms=MeanTerms("average", 2, 1.0),
+            terms=MeanTerms("average", Profile(2, 1.0)),
             ledger=Ledger.in_memory("meter-17", Budget(None, 1e-5, "device", "add-remove")),
             noise=SeededNoise(1),
         )

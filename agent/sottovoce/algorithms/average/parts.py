@@ -6,7 +6,9 @@ from sottovoce.algorithms.average.settings import AverageSettings
 from sottovoce.algorithms.family import Family, Kept, Made, budget_of, settings_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
+from sottovoce.errors import ConfigError
 from sottovoce.kernels.mean import Mean
+from sottovoce.kernels.profile import Profile
 from sottovoce.vault.rooms.means import MeanTerms
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ def family(config: AgentConfig) -> Family:
     """
     learner, data = settings_of(config, AverageSettings), config.data
     model = Mean(width(data.transform, data.features))
+    profile = _profile(learner, model.size)
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.push_sum.public.machine import PushSum
@@ -30,7 +33,7 @@ def family(config: AgentConfig) -> Family:
         del owner, provenance, kept  # mass has no author
         schedule = Schedule(
             learner=learner.name,
-            size=model.size,
+            size=profile.size,
             period=learner.period,
             steps=1,
             step_size=-1.0,
@@ -40,19 +43,32 @@ def family(config: AgentConfig) -> Family:
             asks="mean",
             share_bits=learner.share_bits,
         )
-        push_sum = PushSum(schedule)
+        push_sum = PushSum(schedule, profile=profile)
         return push_sum, PushSumCodec(push_sum)
 
-    terms = MeanTerms(learner.name, model.size, learner.clip, config.cell)
+    terms = MeanTerms(learner.name, profile, config.cell)
     if config.cell is not None:
         return _in_cells(config, learner, model, terms)
     return Family(model, None, terms, made, facts=_facts(config, terms))
 
 
+def _profile(learner: AverageSettings, size: int) -> Profile:
+    """What is released of a vector.
+
+    Raises:
+        ConfigError: its prior or its harmonics do not fit a vector of that size.
+    """
+    if learner.prior and len(learner.prior) != size:
+        raise ConfigError(f"learner.prior: {len(learner.prior)} numbers for vectors of {size}: write one for each")
+    if learner.harmonics is not None and 2 * learner.harmonics >= size:
+        raise ConfigError(f"learner.harmonics: vectors of {size} numbers have {(size - 1) // 2} at most: choose fewer")
+    return Profile(size, learner.clip, learner.prior, learner.harmonics, learner.shape_clip)
+
+
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
     """Where noise is shared, of the smallest round, in which each device adds most."""
     members = 1 if config.cell is None else config.cell.least
-    return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.clip}
+    return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
 
 
 def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
@@ -68,7 +84,7 @@ def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms:
         cells = Cells(
             learner.name,
             owner=owner,
-            course=MeanCourse(model.size, mechanism.step, mechanism.width),
+            course=MeanCourse(terms.profile, mechanism.step, mechanism.width),
             period=learner.period,
             cell=mechanism.cell,
             provenance=provenance,

@@ -1,12 +1,47 @@
 """What is configured of the mean of a vector a device."""
 
+import math
+from typing import Annotated
+
+from msgspec import Meta
+
 from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPeriod, ShareBits
+from sottovoce.wrong import LARGEST, wrong
 
 
 class AverageSettings(LearnerSettings, frozen=True, tag="average"):
     """The average's."""
 
     clip: Clip = 2.5
+    prior: Annotated[
+        tuple[float, ...],
+        Meta(
+            max_length=1_000_000,
+            description="a public vector that every device subtracts from its own before it is clipped, and that is "
+            "added to the mean; without it 0",
+        ),
+    ] = ()
+    harmonics: Annotated[
+        Annotated[int, Meta(ge=1, le=500_000)] | None,
+        Meta(
+            description="of the vector only its level and so many frequencies are released: 1 + 2 harmonics numbers; "
+            "without it all of its numbers"
+        ),
+    ] = None
+    shape_clip: Annotated[
+        Annotated[float, Meta(gt=0, le=LARGEST)] | None,
+        Meta(description="harmonics: L2 clipping threshold of the shape, whereas clip is the level's"),
+    ] = None
     fanout: Fanout = 1
     longest_period: LongestPeriod = 3_600.0
     share_bits: ShareBits = 16
+
+    def __post_init__(self) -> None:
+        """A shape is what harmonics make of a vector."""
+        super().__post_init__()
+        if not all(math.isfinite(number) for number in self.prior):
+            raise wrong("prior", "each number must be finite")
+        if self.harmonics is not None and self.shape_clip is None:
+            raise wrong("shape_clip", "the shape has a threshold of its own beside harmonics; choose a public one")
+        if self.harmonics is None and self.shape_clip is not None:
+            raise wrong("shape_clip", "without harmonics there is no shape; set harmonics too, or leave it out")

@@ -6,19 +6,22 @@ import numpy as np
 
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
+from sottovoce.kernels.profile import Profile
 from sottovoce.vault.clipped_sum import Batches, ClippedSum
 from sottovoce.vault.programs.program import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMean:
-    """Answers the `mean` query of slot 0, whose point is empty, with the clipped mean of the device's rows.
+    """Answers the `mean` query of slot 0, whose point is empty, with coefficients of the mean of the device's rows.
 
     Attributes:
+        profile: what is released of the mean.
         mechanism: bound and noise of the release; it clips the vector of the device. None: it is released in secure
             sums alone.
     """
 
+    profile: Profile
     mechanism: ClippedSum | None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
@@ -34,9 +37,9 @@ class DeviceMean:
         del query
         return self.vector(records)
 
-    @staticmethod
-    def vector(records: Records) -> Batches:
-        """One row, the mean of all features; none for a device that holds nothing, whose vector is 0."""
+    def vector(self, records: Records) -> Batches:
+        """One row, float64[1, P], of the mean of all features; none for a device that holds nothing: it counts as 0."""
         if len(records):
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
-                yield np.add.reduce(records.features, axis=0, keepdims=True) / len(records)
+                mean = np.add.reduce(records.features, axis=0) / len(records)
+                yield self.profile.coefficients(mean)[np.newaxis]

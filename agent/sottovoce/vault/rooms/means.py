@@ -9,6 +9,7 @@ from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels import Kernel
+from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.cell_guarantee import of_cell
@@ -30,14 +31,12 @@ class MeanTerms:
 
     Attributes:
         learner: its name.
-        features: numbers in the vector.
-        clip: L2 threshold of the device's vector.
+        profile: what is released of the device's vector, and its bound.
         cell: within which noise is shared; None where each device adds all of its own.
     """
 
     learner: str
-    features: int
-    clip: float
+    profile: Profile
     cell: Cell | None = None
 
     def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
@@ -48,19 +47,21 @@ class MeanTerms:
                 f"learner `{self.learner}` bounds the one vector of a whole device, not what a {budget.unit} adds to "
                 "it: set privacy.unit=device"
             )
-        if records.features.shape[1] != self.features:
-            raise DataError(f"the records do not have the {self.features} features declared: correct data.features")
+        if records.features.shape[1] != self.profile.width:
+            raise DataError(
+                f"the records do not have the {self.profile.width} features declared: correct data.features"
+            )
         own = unit_records(records, "device")
         if self.cell is not None:
             return self._in_a_cell(own, ledger, noise)
         mechanism = self.mechanism(budget)
         statement = self._statement(budget, mechanism)
         lifetime: dict[Event, int] = {mechanism.event: 1} if isinstance(mechanism, DiscreteGaussian) else {}
-        return Room(own, DeviceMean(mechanism), ledger, noise, statement, lifetime)
+        return Room(own, DeviceMean(self.profile, mechanism), ledger, noise, statement, lifetime)
 
     def _in_a_cell(self, records: Records, ledger: Ledger, noise: NoiseSource) -> Room:
         mechanism = self.cell_mechanism(ledger.budget)
-        cell, program = mechanism.cell, DeviceMean(None)
+        cell, program = mechanism.cell, DeviceMean(self.profile, None)
 
         def member(belongs: Callable[[Statement], None]) -> CellRoom:
             own = Member(ledger.owner, cell, belongs, noise)
@@ -69,7 +70,7 @@ class MeanTerms:
             )
 
         lifetime: dict[Event, int] = {mechanism.event(cell.most): mechanism.rounds} if mechanism.sigma else {}
-        statement = of_cell(ledger.budget, mechanism, self.clip)
+        statement = of_cell(ledger.budget, mechanism, self.profile.bound)
         return Room(records, program, ledger, noise, statement, lifetime, cell=member)
 
     def mechanism(self, budget: Budget) -> ClippedSum:
@@ -79,10 +80,10 @@ class MeanTerms:
             PrivacyError: it cannot be calibrated.
         """
         if budget.epsilon is None:
-            return exact(clip=self.clip, size=self.features)
+            return exact(clip=self.profile.bound, size=self.profile.size)
         return calibrate(
-            clip=self.clip,
-            size=self.features,
+            clip=self.profile.bound,
+            size=self.profile.size,
             releases=1,
             epsilon=budget.epsilon,
             delta=budget.delta,
@@ -100,15 +101,15 @@ class MeanTerms:
         return calibrate_cell(
             self.cell,
             sums=1,
-            clip=self.clip,
-            size=self.features,
+            clip=self.profile.bound,
+            size=self.profile.size,
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
         )
 
     def deviation(self, budget: Budget, members: int) -> float:
-        """σ of the noise on each number of a device's vector, or of its share where so many take part; 0 for none."""
+        """σ of the noise on each coefficient of a device, or of its share where so many take part; 0 for none."""
         if self.cell is not None:
             shared = self.cell_mechanism(budget)
             return shared.share(members) * shared.step
@@ -116,14 +117,15 @@ class MeanTerms:
         return mechanism.sigma * mechanism.step if isinstance(mechanism, DiscreteGaussian) else 0.0
 
     def _statement(self, budget: Budget, mechanism: ClippedSum) -> PrivacyStatement:
-        statement = guarantee(budget, mechanism, self.clip)
+        clip = self.profile.bound
+        statement = guarantee(budget, mechanism, clip)
         if not isinstance(mechanism, DiscreteGaussian):
-            return replace(statement, mechanism=f"none: the exact vector of a device, clipped at {self.clip:g}")
+            return replace(statement, mechanism=f"none: the exact vector of a device, clipped at {clip:g}")
         return replace(
             statement,
             mechanism=(
                 f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
-                f"σ = {mechanism.sigma * mechanism.step:.6g}, on one vector of the device, clipped at {self.clip:g}"
+                f"σ = {mechanism.sigma * mechanism.step:.6g}, on one vector of the device, clipped at {clip:g}"
             ),
             composition="one release of a device, for ever",
         )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.kernels.profile import Profile
 from sottovoce.perturbation import scheme
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
@@ -38,7 +39,7 @@ def _normalised(rule: Rule) -> Made:
 
 
 def _cell(epsilon: float, delta: float) -> Subject:
-    return CellMeans(MeanTerms(AUDITED, 8, 1.0, SMALL), Budget(epsilon, delta, "device", "add-remove"))
+    return CellMeans(MeanTerms(AUDITED, Profile(8, 1.0), SMALL), Budget(epsilon, delta, "device", "add-remove"))
 
 
 def _records(name: str) -> Made:

@@ -144,7 +144,7 @@ class CellMeans(Means):
     def played(self) -> dict[str, Any]:
         """See Subject.played."""
         cell = self.cell
-        return {"clip": self.terms.clip, "members": cell.least, "colluding": cell.colluding + self.more}
+        return {"clip": self.terms.profile.bound, "members": cell.least, "colluding": cell.colluding + self.more}
 
     @property
     def cell(self) -> Cell:
@@ -175,7 +175,7 @@ class CellMeans(Means):
 
     def alone(self) -> "CellMeans":
         """See Subject.alone."""
-        return replace(self, terms=replace(self.terms, features=1))
+        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)))
 
     @property
     def _honest(self) -> int:

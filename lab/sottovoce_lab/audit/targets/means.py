@@ -51,7 +51,7 @@ class Means:
     @property
     def played(self) -> dict[str, Any]:
         """See Subject.played."""
-        return {"releases": 1, "clip": self.terms.clip}
+        return {"releases": 1, "clip": self.terms.profile.bound}
 
     @property
     def delta(self) -> float:
@@ -61,11 +61,11 @@ class Means:
     @property
     def sigma(self) -> float:
         """σ: C / μ, analytic (Balle & Wang 2018)."""
-        return self.terms.clip / claimed_mu(self.budget)
+        return self.terms.profile.bound / claimed_mu(self.budget)
 
     def alone(self) -> "Means":
         """See Subject.alone."""
-        return replace(self, terms=replace(self.terms, features=1), over=None)
+        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
@@ -81,7 +81,7 @@ class Means:
 
     def worlds(self) -> Mapping[str, Records]:
         """See Subject.worlds."""
-        clip = self.terms.clip
+        clip = self.terms.profile.bound
         lengths = {"zero": 0.0, "at the clip": clip, "a tenth beyond": 1.1 * clip, "huge": _HUGE}
         return {"empty": self._held(0, 0.0)} | {name: self._held(_RECORDS, far) for name, far in lengths.items()}
 
@@ -101,15 +101,15 @@ class Means:
 
     def _held(self, count: int, length: float) -> Records:
         """Records along the diagonal."""
-        features = np.full((count, self.terms.features), length / math.sqrt(self.terms.features))
+        features = np.full((count, self.terms.profile.width), length / math.sqrt(self.terms.profile.width))
         return Records(features, np.zeros(count, dtype=np.int64))
 
     def _exact(self, records: Records) -> Floats:
         """The clipped mean, float64[P]."""
         if not len(records):
-            return np.zeros(self.terms.features)
+            return np.zeros(self.terms.profile.width)
         mean: Floats = records.features.mean(axis=0)
-        return mean * min(1.0, self.terms.clip / max(math.sqrt(float(mean @ mean)), self.terms.clip))
+        return mean * min(1.0, self.terms.profile.bound / max(math.sqrt(float(mean @ mean)), self.terms.profile.bound))
 
 
 def _query(slot: int) -> Query:

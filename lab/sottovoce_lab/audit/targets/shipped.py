@@ -59,7 +59,7 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
             watch = learners.gradient_walk(terms.features, terms.classes)
             return VisitSums(terms.law, budget, watch, terms.features)
         case MeanTerms() as terms:
-            return Means(terms, budget, learners.average(terms.features))
+            return Means(terms, budget, learners.average(terms.profile.width))
     raise InternalError(f"no audit of what learner `{name}` asks of a vault: report this")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, bounded, rate
+from sottovoce.kernels.profile import Profile
 
 Numerator = NDArray[np.int64]
 
@@ -32,6 +33,10 @@ class Course(Protocol):
         """Where the next sum is taken, float64, little-endian."""
         ...
 
+    def model(self, numerator: Numerator) -> NDArray[np.float64]:
+        """What is published of what is known."""
+        ...
+
     def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
         """What is known after a sum of so many devices, int64[P] in grid units."""
         ...
@@ -41,15 +46,15 @@ class MeanCourse:
     """The mean over the devices.
 
     Args:
-        size: P.
+        profile: what is summed of each device's vector.
         step: of the sum's grid.
         width: see Course.
     """
 
     rounds = 1
 
-    def __init__(self, size: int, step: float, width: Callable[[int], int]) -> None:
-        self.size, self._step, self.width = size, step, width
+    def __init__(self, profile: Profile, step: float, width: Callable[[int], int]) -> None:
+        self.size, self._profile, self._step, self.width = profile.size, profile, step, width
 
     def fresh(self) -> Numerator | None:
         """Nothing."""
@@ -60,8 +65,12 @@ class MeanCourse:
         del numerator
         return b""
 
+    def model(self, numerator: Numerator) -> NDArray[np.float64]:
+        """The vector that has the mean coefficients, float64[d]."""
+        return self._profile.vector(numerator / UNIT)
+
     def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
-        """The mean."""
+        """The mean coefficients."""
         del numerator, slot
         return bounded(total * (self._step / members * UNIT))
 
@@ -90,6 +99,10 @@ class DescentCourse:
     def point(self, numerator: Numerator | None) -> bytes:
         """The model."""
         return ((self._start if numerator is None else numerator) / UNIT).astype("<f8").tobytes()
+
+    def model(self, numerator: Numerator) -> NDArray[np.float64]:
+        """The model, float64[P]."""
+        return numerator / UNIT
 
     def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
         """A step along the sum."""

@@ -391,7 +391,7 @@ class Cells:
         return self._provenance.signed(Statement(self._owner, body))
 
     def _published(self, state: CellState) -> list[Effect]:
-        return [] if state.numerator is None else [PublishModel(state.numerator / UNIT, state.cycle)]
+        return [] if state.numerator is None else [PublishModel(self.course.model(state.numerator), state.cycle)]
 
 
 def _ranked(nodes: Iterable[str], slot: int) -> list[str]:

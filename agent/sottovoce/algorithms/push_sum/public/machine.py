@@ -26,6 +26,7 @@ from sottovoce.algorithms.steps.public.course import ahead, learnt_after, progre
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
+from sottovoce.kernels.profile import Profile
 from sottovoce.learners.events import (
     Ask,
     Delivered,
@@ -114,10 +115,13 @@ class PushSum:
     Args:
         schedule: what it does.
         initial: float64[P], the public start, the same for the whole fleet; None for 0.
+        profile: of whose coefficients the mass is; None for the model's own numbers.
     """
 
-    def __init__(self, schedule: Schedule, initial: NDArray[np.float64] | None = None) -> None:
-        self.schedule = schedule
+    def __init__(
+        self, schedule: Schedule, initial: NDArray[np.float64] | None = None, profile: Profile | None = None
+    ) -> None:
+        self.schedule, self._profile = schedule, profile
         model = np.zeros(schedule.size) if initial is None else initial
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
@@ -150,7 +154,7 @@ class PushSum:
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or go on after a restart."""
         estimate = state.estimate
-        published = [] if estimate is None else [PublishModel(estimate[: self.schedule.size], state.cycle)]
+        published = [] if estimate is None else [self._published(state, estimate)]
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
@@ -189,8 +193,12 @@ class PushSum:
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if estimate is not None:
-            effects.append(PublishModel(estimate[: self.schedule.size], state.cycle))
+            effects.append(self._published(state, estimate))
         return state, effects
+
+    def _published(self, state: PushSumState, estimate: NDArray[np.float64]) -> PublishModel:
+        model = estimate[: self.schedule.size]
+        return PublishModel(model if self._profile is None else self._profile.vector(model), state.cycle)
 
     def _split(self, state: PushSumState) -> Step:
         """Equal shares for itself and for the next peers in turn that have confirmed their last one.

@@ -1,0 +1,96 @@
+"""The coefficients that `average` releases of a device's vector: its difference from a public profile, in few numbers.
+
+Much of a mean is public knowledge: load profiles of different countries have similar shapes, and a day is smooth.
+Public knowledge costs no privacy, and a coefficient that is not released adds no noise.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Public map from a vector to coefficients and back, linear except for clipping.
+
+    With harmonics, the coefficients belong to the orthonormal basis 1, cos and sin of the first K frequencies: the
+    first coefficient is the level, the others are the shape. Level and shape are clipped separately. All coefficients
+    get the same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean squared
+    error.
+
+    Attributes:
+        width: length of the vector, d.
+        clip: L2 bound on the difference from the prior; with harmonics C_l, the bound on its level.
+        prior: d numbers, subtracted before clipping and added to the result; empty for zeros.
+        harmonics: K; None releases the d numbers themselves.
+        shape_clip: C_s, the L2 bound on the shape; only with harmonics.
+    """
+
+    width: int
+    clip: float
+    prior: tuple[float, ...] = ()
+    harmonics: int | None = None
+    shape_clip: float | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients P: d, or 1 + 2K."""
+        return self.width if self.harmonics is None else 1 + 2 * self.harmonics
+
+    @property
+    def bound(self) -> float:
+        """L2 bound on the coefficients: √(λ² C_l² + C_s²) with harmonics."""
+        stretch, shape = self._stretch_and_shape
+        return math.hypot(stretch * self.clip, shape)
+
+    @property
+    def error(self) -> float:
+        """Root mean squared error of each number of the vector under noise with σ = 1 on each coefficient."""
+        stretch, _ = self._stretch_and_shape
+        return math.sqrt((stretch**-2 + self.size - 1) / self.width)
+
+    def coefficients(self, vector: Floats) -> Floats:
+        """Coefficients, float64[size], of a vector float64[width]; not finite where the vector is not.
+
+        With harmonics, level and shape are clipped. The mechanism clips all coefficients together at `bound`.
+        """
+        away = vector - self._public
+        if self.harmonics is None:
+            return away
+        raw, (stretch, bound) = self._basis @ away, self._stretch_and_shape
+        level, shape = np.clip(raw[:1], -self.clip, self.clip), raw[1:]
+        return np.append(stretch * level, shortened(shape, bound))
+
+    def vector(self, coefficients: Floats) -> Floats:
+        """Vector with these coefficients, float64[width]."""
+        if self.harmonics is None:
+            return self._public + coefficients
+        stretch, _ = self._stretch_and_shape
+        return self._public + np.append(coefficients[:1] / stretch, coefficients[1:]) @ self._basis
+
+    @property
+    def _public(self) -> Floats:
+        return np.array(self.prior) if self.prior else np.zeros(self.width)
+
+    @property
+    def _stretch_and_shape(self) -> tuple[float, float]:
+        """λ and C_s; 1 and 0 without harmonics."""
+        if self.harmonics is None or self.shape_clip is None:
+            return 1.0, 0.0
+        return math.sqrt(self.shape_clip / (math.sqrt(2 * self.harmonics) * self.clip)), self.shape_clip
+
+    @property
+    def _basis(self) -> Floats:
+        """Orthonormal rows, float64[size, width]."""
+        phases = 2 * np.pi * np.outer(np.arange(1, (self.harmonics or 0) + 1), np.arange(self.width)) / self.width
+        waves = np.stack([np.cos(phases), np.sin(phases)], axis=1).reshape(-1, self.width)
+        return np.vstack([np.full(self.width, self.width**-0.5), waves * math.sqrt(2 / self.width)])
+
+
+def shortened(numbers: Floats, bound: float) -> Floats:
+    """The vector, scaled to L2 norm `bound` if it is longer."""
+    return numbers * min(1.0, bound / max(bound, math.sqrt(float(numbers @ numbers))))

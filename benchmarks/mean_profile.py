@@ -1,0 +1,151 @@
+"""The error of a fleet's mean load profile at device level from one secure sum, with and without a public prior.
+
+The settings are chosen on other homes: 622 in Scotland, with the load shape of one house in France as the prior. They
+are then applied to 300 homes in London, and to 1,000 drawn from them with replacement, with Scotland's mean profile as
+the prior. The noise is that of the shipped mechanism; masks are left out, because they cancel. Beside each result stand
+the prior alone and zeros. Without the data sets it says so and ends with 0.
+
+    python benchmarks/mean_profile.py [DATA] [--seeds N] [--epsilon E] [--smoke]
+"""
+
+import argparse
+import csv
+import gzip
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.cell.public.course import MeanCourse
+from sottovoce.cell import Cell
+from sottovoce.kernels.profile import Profile
+from sottovoce.vault import Budget, SeededNoise
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce_lab.testbed.errors_of_mean import ErrorMeter
+
+Floats = NDArray[np.float64]
+DELTA, SHARE_COLLUDING, THRESHOLD, POINTS = 1e-5, 0.1, 0.7, 48
+HARMONICS, LEVELS, SHAPES = (2, 3, 5, 8, 12), (1.0, 1.5, 2.0, 2.5, 3.0), (0.5, 0.7, 1.0, 1.4, 2.0)
+USUAL = 2.5
+"""The shipped clip."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Root mean squared errors of one draw, as shares of the mean load."""
+
+    rmse: float
+    without_noise: float
+    prior: float
+    zeros: float
+
+
+def main() -> None:
+    """Choose the settings on Scotland, then measure on London."""
+    options = _options()
+    if not options.data.is_dir():
+        print(f"skipped: no data sets in {options.data}; name their folder, or set SOTTOVOCE_DATA")
+        return
+    seeds = 2 if options.smoke else options.seeds
+    scotland, london = (
+        _homes(options.data / "edrp_scotland/edrp_scotland.npz"),
+        _homes(options.data / "lcl_halfhourly_2013/lcl_halfhourly_2013.npz"),
+    )
+    print(
+        f"device level, ε = {options.epsilon:g}, δ = {DELTA:g}, a tenth colluding, threshold {THRESHOLD}; {seeds} seeds"
+    )
+    print(f"{'homes':>6} {'released':<42} {'rmse/mean':>10} {'worst':>7} {'clip':>7} {'prior':>7} {'zeros':>7}")
+    for count in (300,) if options.smoke else (300, 1000):
+        chosen = _chosen(scotland, _shape_of(options.data, scotland), count, options.epsilon)
+        prior = tuple(scotland.mean(axis=0).tolist())
+        declared = Profile(POINTS, chosen.clip, prior, chosen.harmonics, chosen.shape_clip)
+        words = f"{declared.size} coefficients, clips {declared.clip:g} and {declared.shape_clip:g}"
+        for what, profile in (("all numbers", Profile(POINTS, USUAL)), (words, declared)):
+            found = [_measured(london, profile, count, options.epsilon, seed) for seed in range(seeds)]
+            mean = {name: np.mean([getattr(one, name) for one in found]) for name in Found.__annotations__}
+            worst = max(one.rmse for one in found)
+            figures = (mean["rmse"], worst, mean["without_noise"], mean["prior"], mean["zeros"])
+            print(
+                f"{count:>6} {what:<42} "
+                + " ".join(f"{100 * figure:>{7 if i else 10}.1f}" for i, figure in enumerate(figures))
+            )
+    print("per cent of the mean load; 'all numbers' has no prior, so its prior error is that of zeros")
+
+
+def _chosen(homes: Floats, prior: Floats, count: int, epsilon: float) -> Profile:
+    """The settings with the least expected error on these homes, for a fleet of `count`."""
+    tried = (
+        Profile(POINTS, level, tuple(prior.tolist()), harmonics, shape)
+        for harmonics, level, shape in itertools.product(HARMONICS, LEVELS, SHAPES)
+    )
+
+    def error(profile: Profile) -> float:
+        meter = ErrorMeter(homes, profile, 0.0).final([homes.mean(axis=0)])
+        share = _terms(profile, count).deviation(_budget(epsilon), count)
+        return float(np.hypot(meter.rmse_clip, share * profile.error / count**0.5))
+
+    return min(tried, key=error)
+
+
+def _measured(homes: Floats, profile: Profile, count: int, epsilon: float, seed: int) -> Found:
+    """The errors of one secure sum over `count` homes."""
+    rng = np.random.default_rng(seed)
+    held = homes if count == len(homes) else homes[rng.integers(0, len(homes), count)]
+    mechanism = _terms(profile, count).cell_mechanism(_budget(epsilon))
+    noise = SeededNoise(seed)
+    total = np.sum([mechanism.apply(_row(profile, home), count, noise) for home in held], axis=0)
+    course = MeanCourse(profile, mechanism.step, mechanism.width)
+    found = ErrorMeter(held, profile, 0.0).final([course.model(course.after(None, 0, total, count))])
+    truth = held.mean(axis=0)
+    zeros = float(np.sqrt(np.mean(truth**2)))
+    errors = np.array([found.rmse_mean, found.rmse_clip, found.rmse_prior, zeros]) / truth.mean()
+    return Found(*map(float, errors))
+
+
+def _row(profile: Profile, home: Floats) -> Iterator[Floats]:
+    yield profile.coefficients(home)[np.newaxis]
+
+
+def _terms(profile: Profile, count: int) -> MeanTerms:
+    return MeanTerms("average", profile, Cell(count, count, round(SHARE_COLLUDING * count), THRESHOLD))
+
+
+def _budget(epsilon: float) -> Budget:
+    return Budget(epsilon, DELTA, "device", "add-remove")
+
+
+def _homes(path: Path) -> Floats:
+    """Mean days in kWh, float64[homes, 48]; missing readings count for nothing."""
+    wh = np.load(path)["wh"].astype(np.float64)
+    days = np.where(wh < 0, np.nan, wh / 1000).reshape(len(wh), -1, POINTS)
+    means: Floats = np.nan_to_num(np.nanmean(days, axis=1))
+    return means
+
+
+def _shape_of(data: Path, homes: Floats) -> Floats:
+    """The mean day of one house in France, at the mean load of these homes."""
+    hours: list[list[float]] = [[] for _ in range(24)]
+    with gzip.open(data / "household_power/household_power_hourly.csv.gz", "rt") as file:
+        for row in csv.DictReader(file):
+            if row["Global_active_power"]:
+                hours[int(row["datetime"][11:13])].append(float(row["Global_active_power"]))
+    shape = np.repeat([np.mean(hour) for hour in hours], 2)
+    scaled: Floats = shape * homes.mean() / shape.mean()
+    return scaled
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    folder = Path(os.environ.get("SOTTOVOCE_DATA", "../shared/data"))
+    parser.add_argument("data", type=Path, nargs="?", default=folder, help="the folder of the data sets")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--smoke", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""What `average` is told of what is public already."""
+
+from typing import Any
+
+import pytest
+from sottovoce.algorithms.family import Family, family_of
+from sottovoce.config import checked
+from sottovoce.errors import ConfigError
+from sottovoce.vault.rooms.means import MeanTerms
+
+
+def family(**learner: Any) -> Family:
+    data = {"source": "digits", "features": 8, "classes": 2, "transform": "none", "expected_records": 1.0}
+    tables = {"agent": {"state": "."}, "data": data, "learner": {"name": "average", **learner}}
+    return family_of(checked({**tables, "membership": {"sampling": "static"}}, "test"))
+
+
+def test_what_is_released_are_coefficients_and_what_is_published_is_the_vector() -> None:
+    found = family(prior=[0.5] * 8, harmonics=2, shape_clip=0.7)
+    assert isinstance(found.terms, MeanTerms)
+    assert (found.terms.profile.size, found.model.size) == (5, 8)
+
+
+@pytest.mark.parametrize(
+    "learner, words",
+    [
+        ({"prior": [0.5] * 7}, "learner.prior: 7 numbers for vectors of 8"),
+        ({"prior": [0.5] * 7 + [float("inf")]}, "learner.prior: each number must be finite"),
+        ({"harmonics": 4, "shape_clip": 1.0}, "learner.harmonics: vectors of 8 numbers have 3 at most"),
+        ({"harmonics": 2}, "learner.shape_clip: the shape has a threshold of its own"),
+        ({"shape_clip": 2.0}, "learner.shape_clip: without harmonics there is no shape"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(learner: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        family(**learner)
