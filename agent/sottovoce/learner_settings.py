@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SHARE, has_graph
+from sottovoce.model_names import GRAPH_SHARE, has_graph
 from sottovoce.registry import ALGORITHMS, Algorithm
 from sottovoce.wrong import LARGEST, wrong
 
@@ -70,9 +70,8 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     def __post_init__(self) -> None:
         """Models belong to learners, some of which are there to the letter."""
         known = self.algorithm
-        if self.model is not None and not known.learns(self.model):
-            files = ", and files that end in .onnx" if known.models == GRADIENT_MODELS else ""
-            raise wrong("model", f"learner {self.name} has the models {', '.join(known.models)}{files}")
+        if self.model is not None and (problem := known.cannot_learn(self.model)) is not None:
+            raise wrong("model", problem)
         if self.fidelity == "paper" and known.to_the_letter is None:
             raise wrong("fidelity", f"learner {self.name} exists in its sound variant only")
 

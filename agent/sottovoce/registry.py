@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.errors import ConfigError
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
-from sottovoce.nearest import nearest
+from sottovoce.suggestions import suggestion
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -102,6 +102,18 @@ class Algorithm:
         """Whether it can learn a model of this name, or of this file."""
         return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
 
+    def cannot_learn(self, model: str) -> str | None:
+        """Why it cannot learn a model of this name, or of this file, and the remedy; None if it can."""
+        if self.learns(model):
+            return None
+        alike = [known for known in self.models if model in known.split("-")]
+        near = " or ".join(alike) or suggestion(model, self.models)
+        files = f", and files that end in {GRAPH_SUFFIX}" if self.models == GRADIENT_MODELS else ""
+        return (
+            f"learner {self.name} has no model {model!r}{f'; did you mean {near}?' if near else '.'} "
+            f"It learns {', '.join(self.models)}{files}"
+        )
+
     def relation_of(self, settings: Any) -> Relation:
         """Its own neighbouring relation, as its settings make it."""
         return self.neighbouring if self.relation is None else self.relation(settings)
@@ -147,7 +159,7 @@ def of_another(name: str, key: str) -> str | None:
     owners = [other for other, known in ALGORITHMS.items() if key in known.keys]
     if not owners:
         return None
-    near = nearest(key, own)
+    near = suggestion(key, own)
     remedy = f"did you mean `{near}`?" if near else f"leave it out; its own keys are {', '.join(own)}"
     return f"learner.{key}: is of {', '.join(owners)}, and learner {name} has no such key; {remedy}"
 
@@ -166,7 +178,7 @@ def payload_codec(kind: str) -> Any | None:
 
 def unknown(name: str) -> str:
     """What to do about the name of an algorithm that there is not."""
-    near = nearest(name, ALGORITHMS)
+    near = suggestion(name, ALGORITHMS)
     return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
 
 

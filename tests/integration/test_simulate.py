@@ -135,7 +135,7 @@ def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
         (["golf", "--set", "epsilo=1"], 2, "Did you mean `epsilon`?"),
         (["golf", "--set", "epsilon=0"], 3, "epsilon"),
         (["golf", "--set", "data=csv:/no/where.csv#label=y"], 4, "does not exist"),
-        (["golf", "--set", "data.transform=log(2),center"], 4, "nearest is 'centre'"),
+        (["golf", "--set", "data.transform=log(2),center"], 4, "Did you mean 'centre'"),
         (
             ["golf", "--set", "agents=100001", "--set", "data.features=1", "--set", "learner.model=ridge"],
             2,

@@ -14,8 +14,8 @@ from sottovoce.config.schema import AgentConfig, WholeConfig
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
-from sottovoce.nearest import nearest
 from sottovoce.registry import ALGORITHMS, DEFAULT, of_another, unknown
+from sottovoce.suggestions import suggestion
 
 KeyPath = tuple[str | int, ...]
 _KINDS_WITH_PATH = ("csv", "idx", "npz")
@@ -195,7 +195,7 @@ def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str
             message = "missing; add it"
         else:
             known = _fields(location[:-1], types)
-            near = nearest(named[2], known)
+            near = suggestion(named[2], known)
             message = "unknown key"
             remedy = f"; did you mean `{near}`?" if near else f"; known keys here: {', '.join(known)}"
     elif message.startswith("Expected `str` matching regex"):

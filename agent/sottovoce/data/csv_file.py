@@ -17,7 +17,7 @@ from sottovoce.data.bounds import bounds_option
 from sottovoce.data.dataset import DataSet, assembled
 from sottovoce.data.files import reading
 from sottovoce.errors import DataError
-from sottovoce.nearest import nearest
+from sottovoce.suggestions import suggestion
 
 # A first line with such a cell may be a record, or cells glued together: its "names" are never shown in a message.
 _MAY_BE_A_RECORD = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
@@ -149,8 +149,9 @@ def _named(path: Path, cells: list[str], option: str, column: str) -> int:
             f"{path}: line 1 names no column {column!r}. If line 1 is a record, add &header=no and give the {option} "
             "column by index (-1 is the last); else check the name and the delimiter."
         )
-    near = nearest(column, names, 0.0)
-    raise DataError(f"{path}: there is no column {column!r}; the nearest is {near!r}. Write {option}={near}.")
+    near = suggestion(column, names)
+    remedy = f"Did you mean {option}={near}?" if near else f"Its columns are {', '.join(names)}."
+    raise DataError(f"{path}: there is no column {column!r}. {remedy}")
 
 
 def _indexed(path: Path, width: int, option: str, column: str) -> int:

@@ -12,7 +12,7 @@ from typing import cast
 
 from sottovoce.data.dataset import DataSet
 from sottovoce.errors import DataError
-from sottovoce.nearest import nearest
+from sottovoce.suggestions import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,11 @@ _KINDS: dict[str, _Kind] = {
     "npz": _Kind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
 }
 
+_SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
+"""How to read a file that was given without a kind, by its suffix."""
+_IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
+"""Data sets that are distributed as IDX files."""
+
 
 def parse(spec: str) -> DataSpec:
     """Parse a data SPEC without touching any file.
@@ -97,11 +102,7 @@ def parse(spec: str) -> DataSpec:
     name, colon, location = head.partition(":")
     kind = _KINDS.get(name)
     if kind is None:
-        near = nearest(name, _KINDS, 0.0) or next(iter(_KINDS))
-        raise DataError(
-            f"There is no data kind {name!r}; the nearest is {near!r}. Known kinds: {', '.join(_KINDS)}. "
-            f"Write for example {_KINDS[near].example}"
-        )
+        raise DataError(f"There is no data kind {name!r}. {_remedy(name)} Known kinds: {', '.join(_KINDS)}.")
     if kind.has_path != bool(location) or (colon and not location):
         problem = "needs a path" if kind.has_path else "takes no path"
         raise DataError(f"Data kind {name!r} {problem}. Write for example {kind.example}")
@@ -134,14 +135,23 @@ def load(spec: DataSpec | str) -> DataSet:
     return cast(DataSet, loader(*given, parsed.options) if kind.options else loader(*given))
 
 
+def _remedy(name: str) -> str:
+    """What to write instead of an unknown kind."""
+    if (suffix := Path(name).suffix.lower()) in _SUFFIXES:
+        return f"Write for example {_SUFFIXES[suffix].format(name)} to read this file."
+    if name.lower() in _IN_IDX:
+        return f"Write for example idx:DIRECTORY for the directory that holds the files of {name}."
+    near = suggestion(name, _KINDS)
+    return f"{f'Did you mean {near!r}? ' if near else ''}Write for example {_KINDS[near or 'csv'].example}."
+
+
 def _options(name: str, kind: _Kind, text: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for item in text.split("&"):
         option, _, value = item.partition("=")
         if option not in kind.options:
-            other = nearest(option, kind.options, 0.0)
-            hint = f"the nearest is {other!r}" if other else "it takes none"
-            raise DataError(f"Data kind {name!r} has no option {option!r}; {hint}. Write for example {kind.example}")
+            hint = f"It takes {', '.join(kind.options)}." if kind.options else "It takes none."
+            raise DataError(f"Data kind {name!r} has no option {option!r}. {hint} Write for example {kind.example}")
         if option in options or not value:
             problem = "is given twice" if option in options else "has no value"
             raise DataError(f"Option {option!r} of data kind {name!r} {problem}. Write for example {kind.example}")

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from sottovoce.data import steps
 from sottovoce.data.bounds import Bounds
 from sottovoce.errors import DataError
-from sottovoce.nearest import nearest
+from sottovoce.suggestions import suggestion
 
 BIAS = 0.3
 """The constant last column of `centred_unit`: a record has norm at most sqrt(1 + BIAS**2)."""
@@ -156,8 +156,9 @@ def _parsed_step(word: str) -> tuple[str, float]:
     match = re.fullmatch(r"([a-z-]+)(?:\(([^()]*)\))?", word)
     name = match[1] if match else word
     if not match or name not in _STEPS:
-        near = nearest(name, [*_STEPS, *_NAMED, _NONE], 0.0)
-        raise DataError(f"There is no transform step {word!r}; the nearest is {near!r}. Steps: {', '.join(_STEPS)}.")
+        near = suggestion(name, known := [*_STEPS, *_NAMED, _NONE])
+        guess = f"Did you mean {near!r}? " if near else ""
+        raise DataError(f"There is no transform step {word!r}. {guess}Steps: {', '.join(known)}.")
     kind = _STEPS[name].number
     if (kind is None) != (match[2] is None):
         example = f"{name}(2)" if kind else name

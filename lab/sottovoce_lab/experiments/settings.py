@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 from sottovoce.assignments import assigned
 from sottovoce.errors import ConfigError, UsageError
-from sottovoce.nearest import nearest
+from sottovoce.suggestions import suggestion
 
 from sottovoce_lab.simulate.vector import PEERS, LogNormal, Network
 
@@ -243,6 +243,5 @@ def _anchored(source: str, here: Path) -> str:
 
 def _hint(key: str) -> str:
     names = [*KEYS, *_ALIASES]
-    near = nearest(key, names, 0.5) or nearest(key, [name.split(".")[-1] for name in names])
-    matching = [name for name in names if near and name.split(".")[-1] == near.split(".")[-1]]
-    return f" Did you mean `{matching[0]}`?" if matching else f" Known are {', '.join(KEYS)}."
+    near = suggestion(key, names) or suggestion(key.rpartition(".")[2], names)
+    return f" Did you mean `{near}`?" if near else f" Known are {', '.join(KEYS)}."

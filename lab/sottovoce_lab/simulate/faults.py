@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
-from sottovoce.nearest import nearest
+from sottovoce.suggestions import suggestion
 
 from sottovoce_lab.simulate.absences import Absence, read_absences
 
@@ -185,7 +185,7 @@ def _kind(specification: str) -> str:
 def _parsed(specification: str) -> Mapping[str, Any]:
     kind, _, value = specification.partition("=")
     if kind not in _KINDS:
-        near = nearest(kind, _KINDS)
+        near = suggestion(kind, _KINDS)
         forms = [_KINDS[near]] if near else _KINDS.values()
         raise UsageError(f"--fault {specification}: unknown fault `{kind}`; write it like {', '.join(forms)}")
 
@@ -199,7 +199,7 @@ Refuse = Callable[..., UsageError]
 
 
 def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
-    if (probability := _probability(value, refuse)) == 1:
+    if (probability := _share(value, refuse)) == 1:
         raise refuse("if every message is lost nothing can be learnt; stay below 1,")
     return {"loss": probability}
 
@@ -229,17 +229,18 @@ def _partition(value: str, refuse: Refuse) -> Mapping[str, Any]:
     match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}-{_CYCLE}", value)
     if not match:
         raise refuse()
-    partition = Partition(_probability(match[1], refuse), int(match[2]), int(match[3]))
+    partition = Partition(_share(match[1], refuse), int(match[2]), int(match[3]))
     if partition.ends <= partition.begins:
         raise refuse("it has to end after it begins,")
     return {"partition": partition}
 
 
 def _at_cycle(value: str, refuse: Refuse) -> AtCycle:
-    match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}", value)
+    share, _, moment = value.partition("@")
+    chosen, match = _share(share, refuse), re.fullmatch(rf"cycle:{_CYCLE}", moment)
     if not match:
         raise refuse()
-    return AtCycle(_probability(match[1], refuse), int(match[2]))
+    return AtCycle(chosen, int(match[1]))
 
 
 def _broker_kill(value: str, refuse: Refuse) -> Mapping[str, Any]:
@@ -253,7 +254,7 @@ def _dishonest(value: str, refuse: Refuse) -> Mapping[str, Any]:
     share, _, lie = value.partition("@")
     if lie not in LIES:
         raise refuse(f"what they do is one of {', '.join(LIES)},")
-    return {"dishonest": Dishonesty(_probability(share, refuse), lie)}
+    return {"dishonest": Dishonesty(_share(share, refuse), lie)}
 
 
 def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
@@ -270,10 +271,10 @@ def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
 
 _READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
     "loss": _loss,
-    "duplicate": lambda value, refuse: {"duplicate": _probability(value, refuse)},
+    "duplicate": lambda value, refuse: {"duplicate": _share(value, refuse)},
     "delay": _delay,
     "vault": _vault,
-    "reorder": lambda value, refuse: {"reorder": _probability(value, refuse)},
+    "reorder": lambda value, refuse: {"reorder": _share(value, refuse)},
     "partition": _partition,
     "kill": lambda value, refuse: {"kill": _at_cycle(value, refuse)},
     "restart": lambda value, refuse: {"restart": _at_cycle(value, refuse)},
@@ -283,9 +284,9 @@ _READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
 }
 
 
-def _probability(text: str, refuse: Refuse) -> float:
+def _share(text: str, refuse: Refuse) -> float:
     if not re.fullmatch(_PROBABILITY, text) or not 0 <= float(text) <= 1:
-        raise refuse()
+        raise refuse(f"{text!r} is not a number from 0 to 1; write it")
     return float(text)
 
 

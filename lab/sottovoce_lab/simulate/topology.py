@@ -59,7 +59,9 @@ def known(name: str) -> None:
         UsageError: no such topology.
     """
     if name not in TOPOLOGIES and not _REGULAR.fullmatch(name):
-        raise UsageError(f"unknown topology `{name}`; choose one of {', '.join(TOPOLOGIES)}, random-regular(K)")
+        raise UsageError(
+            f"--topology {name}: there is no such topology; choose one of {', '.join(TOPOLOGIES)}, random-regular(K)"
+        )
 
 
 def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:

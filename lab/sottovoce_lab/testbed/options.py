@@ -1,6 +1,6 @@
 """What the user asked of the testbed, and the configuration it amounts to."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +22,8 @@ from sottovoce.config import (
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.model_names import GRAPH_SUFFIX
-from sottovoce.nearest import nearest
 from sottovoce.registry import ALGORITHMS, Algorithm, of_another, unknown
+from sottovoce.suggestions import suggestion
 from sottovoce.vault import Budget
 
 from sottovoce_lab.simulate import NEWSCAST, Faults, known
@@ -39,6 +39,22 @@ _SECTIONS: dict[str, type[Struct]] = {
     "transport": TransportSection,
     "transport.mqtt": MqttSection,
 }
+_OPTIONS = {
+    **{name: f"--{name}" for name in ("agents", "cycles", "period", "seed", "topology", "noise", "transport")},
+    **{name: f"--{name.rpartition('.')[2]}" for name in ("learner.fidelity", "learner.model", "learner.period")},
+    **{name: f"--{name.rpartition('.')[2]}" for name in ("privacy.epsilon", "privacy.delta", "fidelity", "model")},
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "data": "--data",
+    "data.source": "--data",
+    "learner": "--learner",
+    "learner.name": "--learner",
+    "membership.sampling": "--topology",
+    "transport.use": "--transport",
+}
+"""Options of the testbed, by the keys that people write in their place."""
+_SYNONYMS = {"lr": "step_size", "learning_rate": "step_size", "batch_size": "batch", "epochs": "steps"}
+"""Keys by the names that other programs give them."""
 _OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _OF_LEARNER = "learner."
 _DECIDED = {
@@ -130,6 +146,8 @@ class Options:
             table, _, own = key.partition(".")
             if table == "learner" and (problem := of_another(self.learner, own)) is not None:
                 raise ConfigError(problem)
+        if self.model is not None and (problem := self.algorithm.cannot_learn(self.model)) is not None:
+            raise UsageError(f"--model {self.model}: {problem}")
         if self.unproved and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: leave "
@@ -311,9 +329,20 @@ def check_key(key: str, origin: str) -> None:
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
     known |= {f"{_OF_LEARNER}{name}" for algorithm in ALGORITHMS.values() for name in algorithm.own_keys}
     known = (known - _DECIDED) | _OWN
+    if (option := _OPTIONS.get(key)) is not None:
+        raise UsageError(f"{origin} {key}: give the option {option} instead")
     if key in _DECIDED:
-        raise UsageError(f"{origin} {key}: the testbed decides this; use the option of that name where there is one")
+        raise UsageError(f"{origin} {key}: the testbed sets this key itself; leave it out")
     if key not in known:
-        near = nearest(key, known)
-        hint = f" Did you mean `{near}`?" if near else f" Known are {', '.join(sorted(known))}."
-        raise UsageError(f"{origin} {key}: there is no such key.{hint}")
+        raise UsageError(f"{origin} {key}: there is no such key. {_hint(key, known)}")
+
+
+def _hint(key: str, known: Collection[str]) -> str:
+    """What to write instead of an unknown key."""
+    table, _, own = key.rpartition(".")
+    meant = _SYNONYMS.get(own, own)
+    if near := suggestion(f"{table}.{meant}" if table else meant, known):
+        return f"Did you mean `{near}`?"
+    if keys := sorted(one for one in known if one.rpartition(".")[0] == table):
+        return f"Keys of `{table}` are {', '.join(one.rpartition('.')[2] for one in keys)}."
+    return f"A key has a table before it: one of {', '.join(sorted({one.rpartition('.')[0] for one in known}))}."

@@ -145,7 +145,7 @@ def test_bounds_are_for_pixels_not_for_frequencies() -> None:
 @pytest.mark.parametrize(
     "name, problem",
     [
-        ("centred", "no transform step 'centred'; the nearest is 'centre'"),
+        ("centred", "no transform step 'centred'. Did you mean 'centre'"),
         ("", "no transform step ''"),
         ("log", r"'log': write it like log\(2\)"),
         ("centre(1)", r"'centre\(1\)': write it like centre\."),

@@ -71,10 +71,14 @@ def test_only_true_allows_what_is_not_proved(value: Any) -> None:
         ("learner.clip", "write --set KEY=VALUE, for example"),
         ("learner.clip=", "write --set KEY=VALUE, for example"),
         ("learner.cilp=1", "Did you mean `learner.clip`?"),
-        ("zzz=1", "Known are data.bounds"),
+        ("zzz=1", "A key has a table before it: one of data, "),
+        ("learner.lr=1", "Did you mean `learner.step_size`?"),
+        ("learner.zzz=1", "Keys of `learner` are answers, "),
+        ("period=1", "give the option --period instead"),
+        ("data=digits", "give the option --data instead"),
         ("agent.state=x", "there is no such key"),
-        ("privacy.epsilon=1", "the testbed decides this; use the option of that name"),
-        ("transport.listen=h:1", "the testbed decides this"),
+        ("privacy.epsilon=1", "give the option --epsilon instead"),
+        ("transport.listen=h:1", "the testbed sets this key itself; leave it out"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_a_hint(assignment: str, words: str) -> None:
@@ -89,7 +93,8 @@ def test_a_wrong_setting_is_refused_with_a_hint(assignment: str, words: str) -> 
     "fault, words",
     [
         ("los=0.3", "write it like loss=0.3"),
-        ("loss=1.5", "write it like loss=0.3"),
+        ("loss=1.5", "'1.5' is not a number from 0 to 1; write it like loss=0.3"),
+        ("kill=50%", "'50%' is not a number from 0 to 1; write it like kill=0.33@cycle:20"),
         ("kill=0.5", "write it like kill=0.33@cycle:20"),
         ("delay=50", "write it like delay=50ms±20ms"),
         ("restart=1@cycle:3", "needs a --fault kill="),

@@ -1,0 +1,28 @@
+"""The known name that a user probably misspelt."""
+
+from collections.abc import Iterable
+
+_TYPO = 0.66
+"""Least similarity, from 0 to 1, of a word and what it misspells: one wrong letter in three."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str | None:
+    """The known name that is one typo away from a word; None if there is none.
+
+    Dotted names are compared part by part, so a shared table name does not make two keys similar. A word without a dot
+    is compared with the last part of each name.
+    """
+    table, _, own = word.lower().rpartition(".")
+    best, name = max(((_similarity(table, own, one.lower()), one) for one in known), default=(0.0, ""))
+    return name if best >= _TYPO else None
+
+
+def _similarity(table: str, own: str, known: str) -> float:
+    known_table, _, known_own = known.rpartition(".")
+    return min(_ratio(own, known_own), _ratio(table, known_table) if table else 1.0)
+
+
+def _ratio(word: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, word, other).ratio()
