@@ -16,12 +16,12 @@ from sottovoce.errors import NetworkError, UsageError
 
 _LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
 
-app = typer.Typer(help="Run an agent, ask how it is, stop it.", no_args_is_help=True)
+app = typer.Typer(help="Run and control a device's agent.", no_args_is_help=True)
 app.command("tasks")(tasks)
 app.add_typer(task, name="task")
 
 Config = Annotated[Path | None, typer.Option("--config", help="The agent's configuration file.")]
-State = Annotated[Path | None, typer.Option("--state", help="Its state directory, instead of --config.")]
+State = Annotated[Path | None, typer.Option("--state", help="The agent's state directory, instead of --config.")]
 
 
 @app.command()
@@ -34,10 +34,10 @@ def run(config: Annotated[Path, typer.Option("--config", help="The agent's confi
 def status(
     config: Config = None,
     state: State = None,
-    why: Annotated[bool, typer.Option("--why", help="Say what it is waiting for, since when, until when.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="Say what it is waiting for, since when, and until when.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Ask a running agent for its status."""
+    """Show the status of a running agent."""
     from sottovoce.agent.control import ask
 
     answer = ask(_state(config, state), "status", waiting=True)
@@ -58,7 +58,7 @@ def stop(
     config: Config = None,
     state: State = None,
     leave: Annotated[
-        bool, typer.Option("--leave", help="Before that, hand this device's share of the average to a peer.")
+        bool, typer.Option("--leave", help="First hand this device's share of the average to a peer.")
     ] = False,
 ) -> None:
     """Stop a running agent cleanly."""

@@ -22,9 +22,9 @@ Epoch = Annotated[int, typer.Argument(metavar="EPOCH", help="Of the task, as `ag
 
 def tasks(
     config: Config,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show the fleet's newest task, and what this device does with it."""
+    """Show the fleet's newest task and what this device does with it."""
     facts = _facts(config)
     if as_json:
         typer.echo(json.dumps(facts))
@@ -37,19 +37,19 @@ def tasks(
 
 @app.command()
 def approve(epoch: Epoch, config: Config) -> None:
-    """Let this device take up the task."""
+    """Approve the task on this device."""
     _say(epoch, config, "approved")
 
 
 @app.command()
 def refuse(epoch: Epoch, config: Config) -> None:
-    """Let this device not take up the task; it goes on with what it does."""
+    """Refuse the task; the device continues with its current one."""
     _say(epoch, config, "refused")
 
 
 @app.command()
 def withdraw(epoch: Epoch, config: Config) -> None:
-    """Let this device release nothing more for the task that it has taken up."""
+    """Withdraw from the current task: the device releases nothing more for it."""
     _say(epoch, config, "withdrawn")
 
 

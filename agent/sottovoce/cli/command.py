@@ -1,45 +1,73 @@
-"""The parts of the command line, and its words."""
+"""The command line: its groups of commands, and how it parses its words."""
 
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import sottovoce
 from sottovoce.cli import lab
+from sottovoce.cli.examples import EXAMPLES
 from sottovoce.errors import ExitCode, UsageError
 
-_COMMANDS = ("doctor", "top", "report")
-_OF_THE_LAB = ("run", "testbed", "simulate", "reproduce")
-_GROUPS = ("agent", "fleet", "ledger", "model", "privacy", "config", "vault", "feed")
+_PANELS = {
+    "Try it on this machine": ("testbed", "report"),
+    "Run a device": ("agent", "config", "doctor", "top", "vault", "feed"),
+    "Run a fleet": ("fleet",),
+    "Privacy": ("privacy", "ledger"),
+    "Research": ("run", "simulate", "reproduce", "model"),
+}
+"""All commands, in the order and under the headings of `sottovoce --help`."""
+_OF_THE_LAB = ("testbed", "run", "simulate", "reproduce")
+_WITHOUT_COMMANDS = ("doctor", "top", "report")
+"""Commands of a device that have no commands below them."""
 
 
-def command_line(first: str | None = None) -> typer.Typer:
-    """The command; a device holds in memory no other part of it than the one that runs there.
+def command_line(first: str | None = None) -> TyperGroup:
+    """The command; on a device it loads only the part that runs.
 
     Args:
-        first: the first word of what is asked; anything but the name of a part brings all of them.
+        first: the first word of the command line; anything but the name of a command loads all of them.
     """
     app = typer.Typer(
         name="sottovoce",
-        help="Devices learn together by gossip and say only what differential privacy lets them say.",
+        help="Train one model across many devices, peer to peer and under differential privacy.",
         no_args_is_help=True,
-        rich_markup_mode=None,
+        rich_markup_mode="rich",
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    everything = first not in _OF_THE_LAB + _COMMANDS + _GROUPS
-    for name in _OF_THE_LAB:
-        if everything or first == name:
-            lab.add(app, name)
-    for name in _COMMANDS:
-        if everything or first == name:
-            app.command(name)(getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}"))
-    for name in _GROUPS:
-        if everything or first == name:
-            app.add_typer(import_module(f"sottovoce.cli.{name}").app, name=name)
-    return app
+    everything = all(first not in names for names in _PANELS.values())
+    for panel, names in _PANELS.items():
+        for name in names:
+            if everything or first == name:
+                _add(app, name, panel)
+    command = cast(TyperGroup, typer.main.get_command(app))
+    ordered = (name for names in _PANELS.values() for name in names if name in command.commands)
+    command.commands = {name: command.commands[name] for name in ordered}
+    _show_examples(command, "")
+    return command
+
+
+def _add(app: typer.Typer, name: str, panel: str) -> None:
+    if name in _OF_THE_LAB:
+        lab.add(app, name, panel)
+    elif name in _WITHOUT_COMMANDS:
+        run = getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}")
+        app.command(name, rich_help_panel=panel)(run)
+    else:
+        app.add_typer(import_module(f"sottovoce.cli.{name}").app, name=name, rich_help_panel=panel)
+
+
+def _show_examples(command: TyperGroup, before: str) -> None:
+    for name, below in command.commands.items():
+        if isinstance(below, TyperGroup):
+            _show_examples(below, f"{before}{name} ")
+        elif isinstance(below, TyperCommand) and not below.hidden:
+            below.epilog = f"Example: [bold]{EXAMPLES[before + name]}[/]"
 
 
 def _version(wanted: bool) -> None:
@@ -50,27 +78,33 @@ def _version(wanted: bool) -> None:
 
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     del version
 
 
 def run() -> object:
-    """Parse the words of the command line, and do what they say.
+    """Parse the command line and run the command.
 
     Returns:
         What the command returns: its exit code, if that is not 0.
 
     Raises:
-        UsageError: they say nothing that there is.
-        SottovoceError: of the command.
+        UsageError: there is no such command, or an option is wrong.
+        SottovoceError: raised by the command.
     """
     try:
         return command_line(*sys.argv[1:2])(standalone_mode=False, prog_name="sottovoce")
     except typer.Abort:
         return ExitCode.INTERRUPTED
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+            return ExitCode.DONE
         if hasattr(error, "format_message"):  # found while parsing the command line
-            raise UsageError(f"{error.format_message()} Try --help.") from error
+            context = getattr(error, "ctx", None)
+            path = "sottovoce" if context is None else context.command_path
+            message = error.format_message()
+            end = "" if message.endswith((".", "?")) else "."
+            raise UsageError(f"{message}{end} See `{path} --help`.") from error
         raise

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Check a configuration, print its schema.", no_args_is_help=True)
+app = typer.Typer(help="Check a configuration file, or print its schema.", no_args_is_help=True)
 
 
 @app.command()
 def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
-    """Name every wrong key of a configuration, its line and the remedy, and whether its model can be learnt."""
+    """Check a configuration file: name each wrong key, its line and the remedy."""
     from sottovoce.agent.runnable import family_here
     from sottovoce.config import load
 

@@ -27,9 +27,9 @@ def run_doctor(
     state: Annotated[
         Path | None, typer.Option(help="Its state directory, if not the one of --config.", readable=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Look at a device and its surroundings, change nothing, and say what is wrong and how to mend it."""
+    """Check a device and its environment, and say how to fix what is wrong. Changes nothing."""
     from sottovoce.doctor import document, examined, exit_code, subject_of
 
     if config is None and state is None and INSTALLED.exists():

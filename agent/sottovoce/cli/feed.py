@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Listen to the home's meters and keep windows of energy.", no_args_is_help=True)
+app = typer.Typer(help="Read the home's meters and store windows of energy.", no_args_is_help=True)
 
 Config = Annotated[Path, typer.Option("--config", help="The agent's configuration file, with [feed].")]
 
 
 @app.command()
 def run(config: Config) -> int:
-    """Listen in the foreground until SIGTERM or Ctrl-C. No reading is kept, only windows."""
+    """Read the meters in the foreground until SIGTERM or Ctrl-C. Stores windows, not single readings."""
     from sottovoce.agent.home.process import run as run_feed
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
@@ -27,7 +27,7 @@ def run(config: Config) -> int:
 
 @app.command()
 def check(config: Config) -> None:
-    """Say what the feed would listen to, without connecting."""
+    """Show what the feed would subscribe to, without connecting."""
     from sottovoce.agent.home.sources import broker_settings, broker_url
     from sottovoce.config import filled, load
 
@@ -47,8 +47,10 @@ def check(config: Config) -> None:
 
 
 @app.command()
-def show(config: Config, as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
-    """Count the windows that are kept and the messages that were refused. No energy is shown."""
+def show(
+    config: Config, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False
+) -> None:
+    """Count the stored windows and the refused messages. Shows no energy values."""
     from sottovoce.config import load
     from sottovoce.data.feed import summary
 

@@ -16,7 +16,7 @@ from sottovoce.cli.fleet_status import status
 from sottovoce.cli.fleet_task import app as task
 from sottovoce.errors import UsageError
 
-app = typer.Typer(help="Make a fleet, let devices join, renew, revoke and show them.", no_args_is_help=True)
+app = typer.Typer(help="Create a fleet; add, renew, revoke and list its devices.", no_args_is_help=True)
 
 app.command("broker")(broker)
 app.command("invite")(invite)
@@ -32,7 +32,7 @@ def init(
     name: Annotated[str, typer.Option("--name", help="Lowercase letters, digits and dashes.")],
     fleet: FleetDirectory = Path("fleet"),
 ) -> None:
-    """Make a fleet: a certificate that devices trust, and a key that belongs offline."""
+    """Create a fleet: a CA certificate that devices trust, and its key, to be kept offline."""
     from sottovoce.identity import create_fleet
 
     create_fleet(fleet, name)
@@ -43,9 +43,9 @@ def init(
 def show(
     state: Annotated[Path | None, typer.Option("--state", help="The device's state directory.")] = None,
     fleet: Annotated[Path | None, typer.Option("--fleet", help="Instead: the fleet's directory.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show a device's identity, or a fleet: its certificate, whom it has revoked, which invitations are open."""
+    """Show a device's identity, or a fleet's certificate, revocations and open invitations."""
     if (state is None) == (fleet is None):
         raise UsageError("name what to show: give either --state DIR or --fleet DIR")
     facts = _device(state) if state is not None else _fleet(fleet or Path())

@@ -8,19 +8,19 @@ import typer
 
 def broker(
     host: Annotated[
-        list[str], typer.Option(help="Name or address by which devices call the broker; more than one may be given.")
+        list[str], typer.Option(help="Name or address at which devices reach the broker; may be repeated.")
     ],
     fleet: Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")] = Path("fleet"),
     out: Annotated[Path, typer.Option(help="Directory to write.")] = Path("broker"),
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="On which the broker listens.")] = 8883,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on which the broker listens.")] = 8883,
     user: Annotated[
-        str | None, typer.Option(help="Who Mosquitto becomes when root starts it; its own user without it.")
+        str | None, typer.Option(help="User that Mosquitto drops to when started as root (default: mosquitto).")
     ] = None,
     home: Annotated[
-        Path | None, typer.Option("--at", help="Where the directory will be on the broker's host, if not at --out.")
+        Path | None, typer.Option("--at", help="Path of the directory on the broker's host, if it differs from --out.")
     ] = None,
 ) -> None:
-    """Write a hardened Mosquitto: its certificate, its configuration, and what each device may do."""
+    """Write the configuration of a hardened Mosquitto broker: certificate, listener, access rules."""
     from sottovoce.identity import open_fleet
     from sottovoce.transport.mosquitto import write_broker
 

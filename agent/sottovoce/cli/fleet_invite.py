@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sottovoce.cli.fleet_options import FleetDirectory, Valid, reachable, validity_of
-from sottovoce.errors import ConfigError, UsageError
+from sottovoce.errors import ConfigError, IdentityError, UsageError
 
 if TYPE_CHECKING:  # every command is imported at every start; these are not
     from sottovoce.agent.enroller import Enroller
@@ -23,34 +23,49 @@ _LONGEST_SECONDS = 86_400  # whoever sees the token meanwhile may use it
 def invite(
     fleet: FleetDirectory = Path("fleet"),
     out: Annotated[
-        Path | None, typer.Option(help="Write a bundle here: everything one device needs; of a list, a directory.")
+        Path | None,
+        typer.Option(
+            help="Write the bundle, a file with everything one device needs, here; with --manifest a directory."
+        ),
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option(help="Invite all devices of this CSV file, which then says which is which.")
+        Path | None, typer.Option(help="Invite every device in this CSV; the bundle names are written back to it.")
     ] = None,
-    count: Annotated[int | None, typer.Option(help="List so many devices in the manifest.", show_default=False)] = None,
+    count: Annotated[
+        int | None, typer.Option(help="Make a manifest with this many devices.", show_default=False)
+    ] = None,
     serve: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Print a token, and wait here for the device that has it.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Print a token and wait at this address for the device that presents it."
+        ),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(help=f"How long the token is good; {_EXPIRES} by default, 1d at most.")
+        str | None, typer.Option(help=f"Lifetime of the token; {_EXPIRES} by default, 1d at most.")
     ] = None,
-    qr: Annotated[bool, typer.Option("--qr", help="Show the token as a QR code, too.")] = False,
+    qr: Annotated[bool, typer.Option("--qr", help="Also print the token as a QR code.")] = False,
     seed: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID@ADDRESS", help="A device to try first; as often as you like.", show_default=False),
+        typer.Option(metavar="ID@ADDRESS", help="A peer to contact first; may be repeated.", show_default=False),
     ] = None,
     broker: Annotated[str | None, typer.Option(help="The fleet's MQTT broker, mqtts://HOST:PORT.")] = None,
     realm: Annotated[str, typer.Option(help="The broker's public name.")] = "main",
     valid: Valid = None,
 ) -> None:
-    """Invite a device, by a file for its SD card or by a single-use token; or many, by files."""
+    """Invite a device with a bundle file or a single-use token, or many devices with bundles."""
     from sottovoce.identity import open_fleet
 
+    if not fleet.is_dir():
+        raise IdentityError(
+            f"--fleet {fleet}: there is no such directory; make a fleet with `sottovoce fleet init --name NAME "
+            f"--fleet {fleet}`, or name the directory of yours"
+        )
     if (out is None) == (serve is None):
         raise UsageError("choose one: --out FILE for a bundle, or --serve HOST:PORT for a token")
     if out is not None and (qr or expires is not None):
-        raise UsageError("--qr and --expires are of tokens; a bundle holds as long as its certificate: --valid")
+        raise UsageError(
+            "--qr and --expires apply to tokens; a bundle is valid as long as its certificate: use --valid"
+        )
     if count is not None and manifest is None:
         raise UsageError("--count lists devices in a file: name it with --manifest")
     if manifest is not None and out is None:

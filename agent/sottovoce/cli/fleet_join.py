@@ -21,33 +21,37 @@ def join(
     fleet: Annotated[
         Path | None, typer.Option("--fleet", help="The fleet's directory, with its key; ./fleet by default.")
     ] = None,
-    bundle: Annotated[Path | None, typer.Option(help="Join from this bundle, which is used up.")] = None,
-    token: Annotated[
-        str | None, typer.Option(help="Join with this token, from the enroller it names; - reads it from the terminal.")
-    ] = None,
-    pinned: Annotated[bool, typer.Option("--pinned", help="No CA: devices know one another by id.")] = False,
-    external: Annotated[bool, typer.Option("--external", help="Another CA issues the certificate.")] = False,
+    bundle: Annotated[Path | None, typer.Option(help="Join with this bundle; it can be used once.")] = None,
+    token: Annotated[str | None, typer.Option(help="Join with this token; - reads it from the terminal.")] = None,
+    pinned: Annotated[
+        bool, typer.Option("--pinned", help="Join a fleet without a CA: devices pin each other's ids.")
+    ] = False,
+    external: Annotated[bool, typer.Option("--external", help="Join with a certificate from another CA.")] = False,
     name: Annotated[str | None, typer.Option(help="The fleet's name, for --pinned and --external.")] = None,
     pin: Annotated[
-        list[Path] | None, typer.Option(help="--pinned: another device's tls.pem, for a device that is made already.")
+        list[Path] | None, typer.Option(help="--pinned: another device's tls.pem, for a device that exists already.")
     ] = None,
-    request: Annotated[Path | None, typer.Option(help="--external: make keys, and write the request here.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="--external: what the CA issued, PEM.")] = None,
+    request: Annotated[
+        Path | None, typer.Option(help="--external: create keys and write the certificate request here.")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="--external: the issued certificate, PEM.")] = None,
     issuer: Annotated[Path | None, typer.Option(help="--external: the certificate of the CA that signed it.")] = None,
     valid: Valid = None,
-    epsilon: Annotated[float, typer.Option(help="Total ε one privacy unit of this device may ever cost.")] = 2.0,
-    delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
+    epsilon: Annotated[float, typer.Option(help="Total ε that one privacy unit of this device may ever cost.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="Total δ of the budget.")] = 1e-5,
     neighbouring: Annotated[
-        Literal["add-remove", "replace-one"], typer.Option(help="What two data sets may differ in.")
+        Literal["add-remove", "replace-one"],
+        typer.Option(help="Neighbouring relation: in what two data sets may differ."),
     ] = "add-remove",
     unit: Annotated[
-        Literal["record", "window", "device"], typer.Option(help="What one privacy unit is, as privacy.unit says.")
+        Literal["record", "window", "device"], typer.Option(help="The privacy unit, as in privacy.unit.")
     ] = "record",
     vault: Annotated[
-        Path | None, typer.Option(help="Make the ledger here, in the directory of a separate vault, not in --state.")
+        Path | None,
+        typer.Option(help="Create the ledger here, in the directory of a separate vault, instead of in --state."),
     ] = None,
 ) -> None:
-    """Make a device: its keys, its certificate, and the ledger that will hold its budget for life."""
+    """Create a device: its keys, its certificate and its privacy ledger."""
     from sottovoce.agent import join as joining
     from sottovoce.vault import Budget
 
@@ -85,6 +89,8 @@ def join(
     else:
         from sottovoce.identity import open_fleet
 
+        if fleet is None and not Path("fleet").is_dir():
+            raise UsageError(f"say how this device joins: {_WAYS}; a new fleet is made with `sottovoce fleet init`")
         opened = open_fleet(fleet or Path("fleet"))
         identity = joining.join(opened, state, budget, validity_of(valid), vault=vault)
     typer.echo(identity.node_id)

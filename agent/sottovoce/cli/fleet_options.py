@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FleetDirectory = Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")]
 StateDirectory = Annotated[Path, typer.Option("--state", help="The device's state directory.")]
-Valid = Annotated[str | None, typer.Option("--valid", help="How long the certificate holds, for example 90d.")]
+Valid = Annotated[str | None, typer.Option("--valid", help="Lifetime of the certificate, for example 90d.")]
 
 
 def reachable(address: str, option: str, what: str) -> str:

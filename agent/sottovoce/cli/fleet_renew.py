@@ -22,16 +22,16 @@ def renew(
     request: Annotated[Path | None, typer.Option(help="On the device: write its request here.")] = None,
     sign: Annotated[Path | None, typer.Option(help="Where the key is: answer this request.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the answer here.")] = None,
-    install: Annotated[Path | None, typer.Option(help="On the device: go on with this answer.")] = None,
+    install: Annotated[Path | None, typer.Option(help="On the device: install this answer.")] = None,
     serve: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Renew for whoever asks here, until Ctrl-C.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Answer renewal requests at this address until Ctrl-C.")
     ] = None,
     enroller: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="On the device: ask this enroller now.")
     ] = None,
     valid: Valid = None,
 ) -> None:
-    """Renew a device's certificate. A running agent goes on with the new one by itself."""
+    """Renew a device's certificate. A running agent switches to it without a restart."""
     given = {
         name
         for name, value in {

@@ -13,9 +13,11 @@ def revoke(
     fleet: Annotated[Path | None, typer.Option("--fleet", help="The fleet's directory, with its key.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write a copy of the list here, to carry to a device.")] = None,
     state: Annotated[Path | None, typer.Option("--state", help="A device's state directory.")] = None,
-    install: Annotated[Path | None, typer.Option(help="Hand this list to the device, which tells the others.")] = None,
+    install: Annotated[
+        Path | None, typer.Option(help="Give this list to the device, which forwards it to the others.")
+    ] = None,
 ) -> None:
-    """Revoke devices: sign the fleet's list, and hand it to any one device."""
+    """Revoke devices: sign the revocation list and hand it to any one device."""
     if fleet is not None and node_ids and state is None and install is None:
         _revoke(fleet, node_ids, out)
     elif state is not None and install is not None and fleet is None and not node_ids and out is None:

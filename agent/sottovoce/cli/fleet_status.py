@@ -19,10 +19,10 @@ leads to it, and it was lately heard of."""
 
 
 def status(
-    state: Annotated[Path, typer.Option("--state", help="State directory of a device at work.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    state: Annotated[Path, typer.Option("--state", help="State directory of a running device.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show the fleet from a device at work: who answers, who is silent, left or revoked. No server is asked."""
+    """Show the fleet as one running device sees it: online, silent, left and revoked devices."""
     from sottovoce.agent.control import ask
 
     found = ask(state, "fleet", _PATIENCE_SECONDS)

@@ -8,7 +8,7 @@ import typer
 
 from sottovoce.cli.fleet_options import FleetDirectory
 
-app = typer.Typer(help="Sign what the fleet is to learn next, and hand it to a device.", no_args_is_help=True)
+app = typer.Typer(help="Sign the fleet's next task and hand it to a device.", no_args_is_help=True)
 
 
 @app.command()
@@ -37,7 +37,7 @@ def install(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The signed task.")],
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
 ) -> None:
-    """Hand a signed task to a device, which tells the others."""
+    """Give a signed task to one device, which forwards it to the others."""
     from sottovoce.agent.assemble import IDENTITY
     from sottovoce.agent.fleet_tasks import keep_task
     from sottovoce.identity import load

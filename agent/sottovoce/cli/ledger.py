@@ -8,15 +8,15 @@ import typer
 
 from sottovoce.errors import LedgerError, UsageError
 
-app = typer.Typer(help="Look at a privacy ledger, check it, certify it.", no_args_is_help=True)
+app = typer.Typer(help="Show, verify, move and export a privacy ledger.", no_args_is_help=True)
 
 State = Annotated[Path | None, typer.Option("--state", help="The device's state directory.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.callback()
 def _group() -> None:
-    """Look at a privacy ledger, check it, certify it."""
+    """Show, verify, move and export a privacy ledger."""
 
 
 @app.command()
@@ -24,7 +24,7 @@ def show(
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show budget and spending; asking never changes them."""
+    """Show the budget and what has been spent. Reading costs nothing."""
     _print(_facts(state), as_json)
 
 
@@ -37,7 +37,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a ledger, or offline a certificate: signature, every link of the chain, and what it all comes to."""
+    """Verify a ledger, or offline an exported certificate: signature, hash chain and totals."""
     if (certificate is None) == (state is None):
         raise UsageError("give a certificate to check, or the --state directory of a ledger, and not both")
     if state is not None:
@@ -54,12 +54,10 @@ def verify(
 
 @app.command()
 def move(
-    target: Annotated[Path, typer.Argument(help="The new state directory, which is not there yet.")],
-    state: Annotated[
-        Path, typer.Option("--state", help="The state directory of the device, which is stopped; or its vault's.")
-    ],
+    target: Annotated[Path, typer.Argument(help="The new state directory; it must not exist yet.")],
+    state: Annotated[Path, typer.Option("--state", help="The state directory of the stopped device, or of its vault.")],
 ) -> None:
-    """Move a device to another place, for good: its ledger goes on there, and has ended here."""
+    """Move a device's ledger to another machine for good; the ledger here is closed."""
     from sottovoce.agent.moving import move as moved
 
     typer.echo(moved(state, target))
@@ -72,7 +70,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Write here instead of on standard output.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger, if it is not in --state.")] = None,
 ) -> None:
-    """Certify what was spent: a document signed by the device, which anybody can check offline."""
+    """Export what was spent as a document signed by the device; anyone can verify it offline."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.certificate import certify
     from sottovoce.cli.output import check_writable, write

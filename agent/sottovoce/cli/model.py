@@ -33,7 +33,7 @@ def fit(
     from_records: Annotated[
         Path, typer.Option("--from-records", help="An agent's state directory, or its records.db.")
     ],
-    model: Annotated[Literal["ridge", "logistic", "pegasos"], typer.Option(help="What to fit.")] = "ridge",
+    model: Annotated[Literal["ridge", "logistic", "pegasos"], typer.Option(help="The model to fit.")] = "ridge",
     state: Annotated[
         Path | None,
         typer.Option(help="The state directory whose fleet certificate is trusted.", show_default="--from-records"),
@@ -44,9 +44,9 @@ def fit(
         str, typer.Option(help="The declared transform of --test, as in the fleet's [data] table.")
     ] = "centred-unit",
     out: Annotated[Path | None, typer.Option(help="Write the model here, as an npz file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Fit a model from published, perturbed records: at no further cost of privacy, as often as one likes."""
+    """Fit a model to published, perturbed records. This costs no further privacy."""
     import numpy as np
 
     from sottovoce.agent.assemble import IDENTITY

@@ -29,18 +29,18 @@ def build(
     out: Annotated[Path | None, typer.Option(help="Write the graph here.", show_default="NAME.onnx")] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="Of the model: lowercase letters, digits and dashes.", show_default="the source's"),
+        typer.Option(help="Name of the model: lowercase letters, digits and dashes.", show_default="the source's"),
     ] = None,
     loss: Annotated[
         Literal["softmax", "binary", "hinge", "squared"] | None,
-        typer.Option(help="With an .onnx SOURCE: what to train it with.", show_default="as its last layer has it"),
+        typer.Option(help="With an .onnx SOURCE: the training loss.", show_default="as its last layer has it"),
     ] = None,
     parameters: Annotated[
         Path | None, typer.Option(help="With an .onnx SOURCE: write its weights here, as an npz file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Build the graph of a model: its losses, its predictions, and sums of its clipped gradients."""
+    """Build a trainable graph from a model: losses, predictions and clipped gradient sums."""
     if source.suffix == ".toml" and (loss or parameters):
         raise UsageError(
             "--loss and --parameters are for an .onnx SOURCE: a declaration says its loss, and has no weights"

@@ -20,14 +20,14 @@ SCHEMA = "sottovoce.export/1"
 
 def export(
     state: Annotated[Path, typer.Option("--state", help="The agent's state directory.")],
-    out: Annotated[Path, typer.Option(help="Write here: .onnx; of scikit-learn .json or .npz.")],
+    out: Annotated[Path, typer.Option(help="Output file: .onnx, or for scikit-learn .json or .npz.")],
     chosen: Annotated[
         Literal["onnx", "sklearn"],
         typer.Option("--format", help="onnx: a model that predicts. sklearn: coefficients of a linear model."),
     ] = "onnx",
     config: ConfigFile = None,
 ) -> None:
-    """Export an agent's current public model. It costs no privacy: the device has published it already."""
+    """Export an agent's current model. This costs no privacy: the model is already public."""
     suffixes = (".onnx",) if chosen == "onnx" else (".json", ".npz")
     if out.suffix not in suffixes:
         raise UsageError(f"--out {out}: with --format {chosen} name a file that ends in {' or '.join(suffixes)}")

@@ -36,11 +36,11 @@ def predict(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions here, one a line.")] = None,
     score: Annotated[
-        bool, typer.Option("--score", help="Say instead how good they are, by the SPEC's labels.")
+        bool, typer.Option("--score", help="Print the score against the labels in --data instead of the predictions.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Predict the labels or values of your own records, on this machine: they are read here and go nowhere."""
+    """Predict labels or values of your own records. The records stay on this machine."""
     if (model is None) == (state is None):
         raise UsageError("name the model: give either --model FILE or --state DIRECTORY")
     if state is not None and transform is not None:

@@ -21,10 +21,10 @@ _AS_DECLARED = {
 
 
 def show(
-    model: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A graph file, or a model that the package has.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    model: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A graph file, or the name of a bundled model.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check a graph and show it: its input, layers, parameters, hash, and whether this machine runs it."""
+    """Verify a graph and show its input, layers, parameters and hash, and whether this machine runs it."""
     require_models()
     found = graph_of(model)
     facts = _facts(found, model)

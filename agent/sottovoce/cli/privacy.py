@@ -13,7 +13,7 @@ from sottovoce.cli.privacy_explain import explain
 from sottovoce.cli.privacy_views import views
 from sottovoce.errors import PrivacyError, UsageError
 
-app = typer.Typer(help="Calibrate noise, compose releases, compare views.", no_args_is_help=True)
+app = typer.Typer(help="Calibrate noise, compose releases, explain and audit promises.", no_args_is_help=True)
 lab.add(app, "audit")
 app.command("compose")(compose)
 app.command("dossier")(dossier)
@@ -23,18 +23,18 @@ app.command("views")(views)
 
 @app.callback()
 def _group() -> None:
-    """Calibrate noise, compose releases, compare views."""
+    """Calibrate noise, compose releases, explain and audit promises."""
 
 
 @app.command()
 def calibrate(
     epsilon: Annotated[float, typer.Option(help="Total ε.")],
-    delta: Annotated[float, typer.Option(help="Total δ; Laplace noise needs none.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Total δ, for example 1e-5; Laplace noise needs none.")] = 0.0,
     mechanism: Annotated[
         Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"], typer.Option(help="The mechanism.")
     ] = "gaussian",
     sensitivity: Annotated[
-        float, typer.Option(help="Of what is released, when a record is added or removed: L2, for Laplace L1.")
+        float, typer.Option(help="Sensitivity to adding or removing a record: L2 norm; L1 norm for Laplace.")
     ] = 1.0,
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"], typer.Option(help="replace-one doubles the sensitivity.")
@@ -44,11 +44,15 @@ def calibrate(
     dimensions: Annotated[
         int, typer.Option(help="Numbers in a release, for discrete-gaussian; a single one is summed exactly.")
     ] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Print the least noise with which all releases are (ε, δ)-differentially private: sigma, or Laplace's scale."""
+    """Print the least noise that makes all releases together (ε, δ)-differentially private."""
     from sottovoce.accounting.calibration import calibrated
 
+    if mechanism.endswith("gaussian") and not 0 < delta < 1:
+        raise UsageError(
+            f"--delta {delta:g}: {mechanism} noise needs a δ between 0 and 1; give for example --delta 1e-5"
+        )
     try:
         found = calibrated(
             mechanism,

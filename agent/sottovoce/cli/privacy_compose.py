@@ -15,11 +15,11 @@ def compose(
         list[str],
         typer.Option(help="A release, for example gaussian:sigma=1,rate=0.01,count=1000; repeatable; or JSON."),
     ],
-    delta: Annotated[float, typer.Option(help="δ at which ε is wanted.")] = 1e-5,
-    epsilon: Annotated[float | None, typer.Option(help="ε at which δ is wanted, instead.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    delta: Annotated[float, typer.Option(help="Print ε at this δ.")] = 1e-5,
+    epsilon: Annotated[float | None, typer.Option(help="Print δ at this ε instead.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Print the ε of all these releases together at δ, or their δ at ε, rounded up."""
+    """Print the total ε of several releases at a δ, or their δ at an ε, rounded up."""
     from sottovoce.accounting import compose as accounting
 
     written = [read(text) for text in event]

@@ -12,9 +12,9 @@ from sottovoce.errors import ConfigError
 
 def dossier(
     config: Annotated[Path, typer.Option("--config", help="The device's configuration file.")],
-    out: Annotated[Path, typer.Option("--out", help="A directory for dossier.md and dossier.json; made if need be.")],
+    out: Annotated[Path, typer.Option("--out", help="Directory for dossier.md and dossier.json; created if missing.")],
 ) -> None:
-    """Write one document for an auditor or a data-protection officer, from a device's ledger and configuration."""
+    """Write a document for an auditor or a data-protection officer about a device."""
     from sottovoce.agent.dossier import dossier as made
     from sottovoce.agent.dossier import written
     from sottovoce.agent.taking_up import in_force

@@ -18,9 +18,18 @@ if TYPE_CHECKING:
 _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # where no configuration says more
 
 
+def learners() -> list[str]:
+    """Names of all learners, for completion."""
+    from sottovoce.registry import ALGORITHMS
+
+    return list(ALGORITHMS)
+
+
 def explain(
     config: Annotated[Path | None, typer.Option("--config", help="An agent's configuration file.")] = None,
-    learner: Annotated[str | None, typer.Option(help="A learner, in place of a configuration file.")] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="A learner, instead of a configuration file.", autocompletion=learners)
+    ] = None,
     fidelity: Annotated[str, typer.Option(help="With --learner: sound or paper.")] = "sound",
     epsilon: Annotated[float, typer.Option(help="With --learner: total ε.")] = 2.0,
     delta: Annotated[float, typer.Option(help="With --learner: total δ.")] = 1e-5,
@@ -28,19 +37,23 @@ def explain(
         str | None,
         typer.Option(help="With --learner: record, window or device.", show_default="record; average: device"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Explain a promise in plain words: what is hidden from whom, the total and why, what is not covered, and left."""
+    """Explain a privacy promise in plain words: what is hidden, from whom, at what cost."""
     from sottovoce.agent.explain import explanation
 
     if (config is None) == (learner is None):
-        raise UsageError("give the --config of a device, or a --learner to hear about in general")
+        raise UsageError("choose one: --config FILE explains a device's promise, --learner NAME a learner's in general")
     if config is not None:
         from sottovoce.config import load
 
         found = explanation(*_present(load(config)))
     else:
         from sottovoce.config import checked
+        from sottovoce.registry import ALGORITHMS, unknown
+
+        if learner not in ALGORITHMS:
+            raise UsageError(f"--learner {learner}: there is no such learner; {unknown(str(learner))}")
 
         windows = {"windows": [0, 365]} if unit == "window" else {}
         tables = {

@@ -22,20 +22,24 @@ _MOST_AGENTS, _MOST_ROUNDS = 200, 200
 
 
 def views(
-    source: Annotated[int, typer.Option("--from", help="The agent whose records are looked for, from 0.")],
-    seen_by: Annotated[str, typer.Option(help="The observers, for example 2 or 0,2.")],
+    source: Annotated[int, typer.Option("--from", help="The agent under attack, counted from 0.")],
+    seen_by: Annotated[str, typer.Option(help="The colluding observers, for example 2 or 0,2.")],
     topology: Annotated[
         str, typer.Option(help="ring, complete, path, star, or a CSV file with two agents a line.")
     ] = "ring",
-    agents: Annotated[int | None, typer.Option(help="How many; for a file the largest number in it, and one.")] = None,
+    agents: Annotated[
+        int | None, typer.Option(help="Number of agents; for a file, its largest number plus one.")
+    ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds of gossip.")] = 10,
     noise: Annotated[Literal["fresh", "once"], typer.Option(help="Fresh noise every round, or noise once.")] = "fresh",
-    sigma: Annotated[float | None, typer.Option(help="Noise of a release, in sensitivities; 1 by default.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Or the ε of one release, at δ.")] = None,
+    sigma: Annotated[
+        float | None, typer.Option(help="Noise of one release, in units of the sensitivity; 1 by default.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Instead of --sigma: ε of one release at δ.")] = None,
     delta: Annotated[float, typer.Option(help="δ.")] = 1e-5,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Print μ² and ε of an agent to whoever sees all it sends, to these observers, and to who sees only the average."""
+    """Print what different observers learn of an agent: all its messages, some of them, or the average."""
     from sottovoce.accounting import views as accounting
     from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
 

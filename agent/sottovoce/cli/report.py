@@ -10,14 +10,14 @@ from sottovoce.errors import UsageError
 
 def run_report(
     run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN.json]", help="What --report of a run has written.")
+        Path | None, typer.Argument(metavar="[RUN.json]", help="A report written by --report, of a run or of a sweep.")
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="A device's state directory, in place of a run.")] = None,
+    state: Annotated[Path | None, typer.Option(help="A device's state directory, instead of a report.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the page here.", show_default="RUN.html beside the run; DEVICE.html here")
     ] = None,
 ) -> None:
-    """Make a page of a run, or of a device's history: one HTML file with its plots, for any browser."""
+    """Make one HTML page with plots from a run, a sweep, or a device's ledger."""
     if (run is None) == (state is None):
         raise UsageError("give a report, RUN.json, or the --state directory of a device, and not both")
     from sottovoce.cli.output import check_writable, write

@@ -29,14 +29,14 @@ def run_top(
         ),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Its state directory, instead of --config.", readable=False)
+        Path | None, typer.Option(help="The agent's state directory, instead of --config.", readable=False)
     ] = None,
     testbed: Annotated[bool, typer.Option("--testbed", help="All agents of a running testbed.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1, max=3600)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one look, and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One look, as one JSON document.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two updates.", min=0.1, max=3600)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the current state once and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the current state as one JSON document.")] = False,
 ) -> None:
-    """Watch a device, or all of a running testbed: peers, cycles, ε, traffic, memory. Ctrl-C ends it."""
+    """Watch a device, or a running testbed: peers, cycles, ε, traffic, memory. Press q to quit."""
     if math.isnan(every):
         raise UsageError("--every nan: is no number of seconds; give 0.1 to 3600")
     devices = _devices(directory, config, state, testbed)

@@ -7,15 +7,15 @@ import typer
 
 from sottovoce.cli import services
 
-app = typer.Typer(help="Run the vault as a process of its own, without a network.", no_args_is_help=True)
+app = typer.Typer(help="Run the vault as a separate process without network access.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Run the vault as a process of its own, without a network."""
+    """Run the vault as a separate process without network access."""
 
 
 @app.command()
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file, with [vault].")]) -> int:
-    """Serve records and ledger to the agent, as the vault's own user, until SIGTERM or Ctrl-C."""
+    """Run the vault in the foreground, with its own user, until SIGTERM or Ctrl-C."""
     return services.vault(config)

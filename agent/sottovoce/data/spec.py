@@ -52,7 +52,7 @@ class _Kind:
     file: str | None = None
 
 
-_KINDS: dict[str, _Kind] = {
+KINDS: dict[str, _Kind] = {
     "digits": _Kind("digits", "demo.digits", has_path=False),
     "breast-cancer": _Kind("breast-cancer", "demo.breast_cancer", has_path=False),
     "idx": _Kind("idx:/data/mnist", "idx.load_idx"),
@@ -79,6 +79,7 @@ _KINDS: dict[str, _Kind] = {
     "meters": _Kind("meters:/data/meters.npz", "meters.load_meters", options=("task", "test")),
     "npz": _Kind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
 }
+"""All kinds of data, by name."""
 
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
 """How to read a file that was given without a kind, by its suffix."""
@@ -100,9 +101,9 @@ def parse(spec: str) -> DataSpec:
     """
     head, hash_sign, tail = spec.partition("#")
     name, colon, location = head.partition(":")
-    kind = _KINDS.get(name)
+    kind = KINDS.get(name)
     if kind is None:
-        raise DataError(f"There is no data kind {name!r}. {_remedy(name)} Known kinds: {', '.join(_KINDS)}.")
+        raise DataError(f"There is no data kind {name!r}. {_remedy(name)} Known kinds: {', '.join(KINDS)}.")
     if kind.has_path != bool(location) or (colon and not location):
         problem = "needs a path" if kind.has_path else "takes no path"
         raise DataError(f"Data kind {name!r} {problem}. Write for example {kind.example}")
@@ -128,7 +129,7 @@ def load(spec: DataSpec | str) -> DataSet:
         DataError: the SPEC is malformed, or its source is missing, damaged or does not hold valid records.
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
-    kind = _KINDS[parsed.kind]
+    kind = KINDS[parsed.kind]
     module, _, function = kind.loader.rpartition(".")
     loader = getattr(import_module(f"sottovoce.data.{module}"), function)
     given = [parsed.path] if kind.has_path else []
@@ -141,8 +142,8 @@ def _remedy(name: str) -> str:
         return f"Write for example {_SUFFIXES[suffix].format(name)} to read this file."
     if name.lower() in _IN_IDX:
         return f"Write for example idx:DIRECTORY for the directory that holds the files of {name}."
-    near = suggestion(name, _KINDS)
-    return f"{f'Did you mean {near!r}? ' if near else ''}Write for example {_KINDS[near or 'csv'].example}."
+    near = suggestion(name, KINDS)
+    return f"{f'Did you mean {near!r}? ' if near else ''}Write for example {KINDS[near or 'csv'].example}."
 
 
 def _options(name: str, kind: _Kind, text: str) -> dict[str, str]:

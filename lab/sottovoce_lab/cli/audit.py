@@ -6,21 +6,29 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from sottovoce.errors import PrivacyError, UsageError
 
+from sottovoce_lab.cli import names
+
 if TYPE_CHECKING:
     from sottovoce_lab.audit import Audit
 
 
 def run_audit(
-    mechanism: Annotated[str | None, typer.Option(help="A mechanism of the vault.")] = None,
-    learner: Annotated[str | None, typer.Option(help="A learner, by its messages.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="A mechanism of the vault.", autocompletion=names.mechanisms)
+    ] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="A learner, by its messages.", autocompletion=names.learners)
+    ] = None,
     fidelity: Annotated[Literal["sound", "paper"], typer.Option(help="Of the learner.")] = "sound",
-    epsilon: Annotated[float, typer.Option(help="ε of a device's budget.")] = 2.0,
-    delta: Annotated[float, typer.Option(help="δ of the same.")] = 1e-5,
-    trials: Annotated[int | None, typer.Option(min=1, help="Canaries to tell apart; else what takes seconds.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the auditor's coins; a device's noise is never seeded.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    epsilon: Annotated[float, typer.Option(help="ε of the device's budget.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="δ of the device's budget.")] = 1e-5,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Number of canaries; by default as many as take a few seconds.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the auditor's coins; a device's noise is never seeded.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Try to refute the stated ε from what a peer sees, and print how far that went. Ends with code 5 when it did."""
+    """Attack a mechanism or a learner with what a peer sees, and print the ε that the attack proves."""
     from sottovoce_lab.audit import audit
 
     if (mechanism is None) == (learner is None):

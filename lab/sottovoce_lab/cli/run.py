@@ -7,28 +7,39 @@ from typing import Annotated, Any
 import typer
 from sottovoce.errors import UsageError
 
+from sottovoce_lab.cli import names
 from sottovoce_lab.cli.simulate import one_blas_thread
 
 
 def run_run(
-    file: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A TOML file, or a built-in experiment: golf, …")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|NAME",
+            help="A TOML file, or a built-in experiment: golf, …",
+            autocompletion=names.experiments,
+        ),
+    ],
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key, for example engine=mqtt; a list is a sweep."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
+        bool, typer.Option("--json", help="Print the JSON report on stdout, and nothing else there.")
     ] = False,
     kept: Annotated[
         Path | None,
-        typer.Option(help="Of a sweep: each run is kept here as soon as it is done.", show_default="FILE.runs.jsonl"),
+        typer.Option(
+            help="For a sweep: store each run here as it finishes, so that an interrupted sweep resumes.",
+            show_default="FILE.runs.jsonl",
+        ),
     ] = None,
     on: Annotated[
-        str | None, typer.Option(help="Of a sweep: dask://HOST:PORT, a Dask cluster, instead of this machine.")
+        str | None, typer.Option(help="For a sweep: run on the Dask cluster dask://HOST:PORT instead of this machine.")
     ] = None,
 ) -> None:
-    """Run a description of a run, or all of a sweep, and report."""
+    """Run an experiment file, or a sweep over lists of values, and report."""
     one_blas_thread()
     from sottovoce.cli.output import check_writable, write
 

@@ -8,13 +8,20 @@ from typing import Annotated, Any, Literal
 import typer
 from sottovoce.errors import UsageError
 
+from sottovoce_lab.cli import names
+
 VECTOR = ("golf", "gradient-walk", "sequential-sgd")
 """Learners whose devices hold one record, so that a whole fleet is a few arrays."""
 
 
 def run_simulate(
     experiment: Annotated[
-        str, typer.Argument(metavar="FILE|NAME", help="A TOML file, or a built-in one: golf, without-replacement, …")
+        str,
+        typer.Argument(
+            metavar="FILE|NAME",
+            help="A TOML file, or a built-in one: golf, without-replacement, …",
+            autocompletion=names.experiments,
+        ),
     ],
     engine: Annotated[
         Literal["vector", "events"] | None,
@@ -27,12 +34,14 @@ def run_simulate(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of an experiment file.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
-    trace: Annotated[Path | None, typer.Option(help="Write every state and message of a small run here.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every state and message of a small run here; for a small fleet.")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
+        bool, typer.Option("--json", help="Print the JSON report on stdout, and nothing else there.")
     ] = False,
 ) -> None:
-    """Simulate a fleet, and report."""
+    """Simulate a fleet in one process, and report."""
     one_blas_thread()
     from sottovoce.cli.output import check_writable, write
 

@@ -9,21 +9,26 @@ import typer
 from sottovoce.errors import UsageError
 from sottovoce.registry import DEFAULT
 
+from sottovoce_lab.cli import names
 from sottovoce_lab.cli.simulate import one_blas_thread
 
 _LARGEST_TRACE = 2000
 
 
 def run_testbed(
-    agents: Annotated[int, typer.Option(help="How many agents.")] = 12,
-    learner: Annotated[str, typer.Option(help="The algorithm: see docs/reference/learners.md.")] = DEFAULT,
+    agents: Annotated[int, typer.Option(help="Number of agents.")] = 12,
+    learner: Annotated[
+        str, typer.Option(help="The learning algorithm (docs/reference/learners.md).", autocompletion=names.learners)
+    ] = DEFAULT,
     fidelity: Annotated[
-        Literal["sound", "paper"], typer.Option(help="sound: the strongest correct variant; paper: to the letter.")
+        Literal["sound", "paper"],
+        typer.Option(help="sound: the strongest correct variant; paper: the paper's algorithm to the letter."),
     ] = "sound",
     data: Annotated[
         str,
         typer.Option(
-            help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE, meters:FILE#task=forecast."
+            help="digits, breast-cancer, idx:DIR, csv:FILE#label=COLUMN, npz:FILE, meters:FILE#task=forecast.",
+            autocompletion=names.data,
         ),
     ] = "digits",
     model: Annotated[
@@ -32,35 +37,38 @@ def run_testbed(
             help="softmax, ridge, pegasos, logistic, mlp, mean, mnist-cnn, mnist-mlp, cifar-cnn, resnet-18, meter-tcn, "
             "har-cnn, or a FILE.onnx.",
             show_default="softmax; golf: ridge, or pegasos to the letter; gradient-walk: pegasos",
+            autocompletion=names.models,
         ),
     ] = None,
     transport: Annotated[
         Literal["grpc", "mqtt", "mixed", "memory"],
         typer.Option(
-            help="grpc, mqtt: processes; mixed: of each, and of both; memory: one process, virtual clock, seeded noise."
+            help="grpc, mqtt, mixed: one process per agent; memory: one process, virtual clock, seeded noise."
         ),
     ] = "grpc",
     epsilon: Annotated[
-        float | None, typer.Option(help="Total ε, or inf for no noise.", show_default="2; push-sum: inf")
+        float | None, typer.Option(help="Total privacy budget ε; inf for no noise.", show_default="2; push-sum: inf")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Total δ.")] = 1e-5,
-    cycles: Annotated[int, typer.Option(help="Cycles of each agent.")] = 60,
+    delta: Annotated[float, typer.Option(help="Total δ of the budget.")] = 1e-5,
+    cycles: Annotated[int, typer.Option(help="Number of cycles of each agent.")] = 60,
     period: Annotated[float, typer.Option(help="Seconds between cycles.")] = 0.5,
     topology: Annotated[
         str | None,
         typer.Option(
             help="exponential, ring, star, full, bipartite, random-regular(K), disconnected or newscast.",
             show_default="exponential; rounds, shared models and secure sums: full; --transport mixed: newscast",
+            autocompletion=names.topologies,
         ),
     ] = None,
     noise: Annotated[
         Literal["local", "cell"] | None,
         typer.Option(
-            help="local: each agent hides in its own; cell: in that of all, by secure sums.",
+            help="local: every agent adds full noise itself; cell: agents add a share each and only the secure sum is "
+            "revealed.",
             show_default="local; group-sgd: cell",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of partition and hold-out; real noise has no seed.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the data split only; cryptographic noise is never seeded.")] = 0,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,20 +80,23 @@ def run_testbed(
     isolate: Annotated[
         Literal["fork", "exec"] | None,
         typer.Option(
-            help="fork: agents' processes start as forks of one that has imported all; exec: each by itself.",
+            help="fork: start agents as forks of one process; exec: start each as a new process.",
             show_default="fork; exec where that is not Linux",
         ),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other key.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any other configuration key; may be repeated."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write every state and message of a small run here; memory only.")
+        Path | None, typer.Option(help="Write every state and message of a small run here; needs --transport memory.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the JSON report, and nothing else, on stdout.")
+        bool, typer.Option("--json", help="Print the JSON report on stdout, and nothing else there.")
     ] = False,
 ) -> None:
-    """Let a fleet of agents on this machine learn a data set under a privacy budget, and report."""
+    """Run a fleet of agents on this machine, and report what it learnt and what it cost."""
     if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
         raise UsageError("--noise and --set privacy.noise say the same: give one of them")
     if transport == "memory":

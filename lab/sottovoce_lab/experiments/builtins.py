@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
+from sottovoce.suggestions import suggestion
 
 from sottovoce_lab.experiments.settings import KEYS, from_file
 
@@ -32,5 +33,9 @@ def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
         with resources.as_file(_FOLDER / f"{name}.toml") as path:
             return from_file(path, known)
     if not name.endswith(".toml"):
-        raise UsageError(f"{name}: no such experiment; give a file that ends in .toml, or one of {', '.join(names())}")
+        near = suggestion(name, names())
+        guess = f"did you mean {near}? Give" if near else "give"
+        raise UsageError(
+            f"{name}: no such experiment; {guess} a file that ends in .toml, or one of {', '.join(names())}"
+        )
     return from_file(Path(name), known)

@@ -71,7 +71,7 @@ def test_what_is_left_is_the_ledgers(tmp_path: Path) -> None:
     [
         ((), 2),
         (("--learner", "golf", "--config", "x.toml"), 2),
-        (("--learner", "gold"), 3),
+        (("--learner", "gold"), 2),
         (("--learner", "golf", "--epsilon", "-1"), 3),
         (("--learner", "golf", "--unit", "device"), 3),
         (("--learner", "push-sum"), 5),

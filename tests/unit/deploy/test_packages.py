@@ -32,7 +32,13 @@ def without_lab(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_both_are_of_one_version() -> None:
     lab = tomllib.loads((ROOT / "lab/pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert lab["dependencies"] == [f"sottovoce=={sottovoce.__version__}"]
+    device = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert lab["dependencies"] == [f"sottovoce[demo,experiments]=={sottovoce.__version__}"]
+    everything = device["optional-dependencies"]["all"]
+    assert everything[0] == f"sottovoce-lab=={sottovoce.__version__}"
+    assert set(everything[1].removeprefix("sottovoce[").removesuffix("]").split(",")) == (
+        set(device["optional-dependencies"]) - {"all", "dask", "dev", "onnx", "torch"}
+    ), "everything that a workstation uses; models has what onnx has"
 
 
 def test_without_the_lab_its_commands_say_what_to_install() -> None:
@@ -40,7 +46,7 @@ def test_without_the_lab_its_commands_say_what_to_install() -> None:
                   ["privacy", "audit", "--learner", "golf"]):  # fmt: skip
         ended = without_lab(*words)
         assert ended.returncode == 2, ended.stderr
-        assert "pip install sottovoce-lab" in ended.stderr
+        assert "pip install 'sottovoce[all]'" in ended.stderr
         assert "Traceback" not in ended.stderr
 
 
@@ -49,4 +55,5 @@ def test_without_the_lab_the_rest_is_there_and_the_lab_is_not_offered() -> None:
     assert ended.returncode == 0, ended.stderr
     assert all(name in ended.stdout for name in ("agent", "fleet", "doctor", "top"))
     assert "simulate" not in ended.stdout
+    assert "testbed" not in ended.stdout.replace("a running testbed", "")
     assert without_lab("privacy", "calibrate", "--epsilon", "1", "--mechanism", "laplace").returncode == 0

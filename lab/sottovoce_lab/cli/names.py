@@ -1,0 +1,51 @@
+"""Names that a shell completes. Each list is imported when it is asked for."""
+
+
+def learners() -> list[str]:
+    """All learners."""
+    from sottovoce.registry import ALGORITHMS
+
+    return list(ALGORITHMS)
+
+
+def models() -> list[str]:
+    """All models that some learner has."""
+    from sottovoce.registry import ALGORITHMS
+
+    return sorted({model for algorithm in ALGORITHMS.values() for model in algorithm.models})
+
+
+def data() -> list[str]:
+    """Beginnings of data SPECs."""
+    from sottovoce.data.spec import KINDS
+
+    return [name if not kind.has_path else f"{name}:" for name, kind in KINDS.items()]
+
+
+def topologies() -> list[str]:
+    """All topologies."""
+    from sottovoce_lab.simulate.topology import TOPOLOGIES
+
+    return list(TOPOLOGIES)
+
+
+def experiments() -> list[str]:
+    """Built-in experiments."""
+    from sottovoce_lab.experiments.builtins import names
+
+    return names()
+
+
+def mechanisms() -> list[str]:
+    """Mechanisms that the audit knows."""
+    from sottovoce_lab.audit.targets import MECHANISMS
+
+    return list(MECHANISMS)
+
+
+def reproductions() -> list[str]:
+    """Figures and studies of the papers."""
+    from sottovoce_lab.experiments.figures import figure_names
+    from sottovoce_lab.experiments.studies import studies
+
+    return [*figure_names(), *studies()]
