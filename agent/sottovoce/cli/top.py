@@ -57,17 +57,18 @@ def run_top(
             screen.show(found)
             if found["testbed"] is not None and not found["testbed"]["exists"]:
                 break
-            time.sleep(every)
-    typer.echo("the testbed is over")
+            if screen.wait(every):
+                return
+    typer.echo("the testbed has ended")
 
 
 def _on_terminal() -> bool:
-    """Whether standard output is a terminal on which one look can take the place of another."""
+    """Whether standard output is a terminal that can be redrawn."""
     return sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def _devices(directory: Path | None, config: Path | None, state: Path | None, testbed: bool) -> "Devices":
-    """What is to be looked at."""
+    """The devices to watch."""
     from sottovoce.cli.testbeds import newest, states
     from sottovoce.cli.top_devices import Devices
 
@@ -96,7 +97,7 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
 
 
 def _twice(devices: "Devices", pause: float) -> dict[str, Any]:
-    """Two looks, so that there are rates; the second is told."""
+    """The second of two updates, so that it has rates."""
     devices.look()
     time.sleep(pause)
     return devices.look()

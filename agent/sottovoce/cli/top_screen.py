@@ -1,5 +1,11 @@
-"""A look at devices on a terminal, as wide as it is."""
+"""The screen of `sottovoce top`, which fits the terminal's width."""
 
+import os
+import select
+import sys
+import termios
+import time
+import tty
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,18 +22,23 @@ from sottovoce.cli.printable import printable
 _BAR = 10
 _WIDE = 80  # columns, from which on ids are shown whole
 _STATES = {"learning": "green", "mixing": "cyan"}
-_AROUND_ROWS = 6  # lines above and below the rows of a testbed
+_AROUND_ROWS = 7  # lines above and below the rows of a testbed
 Device = dict[str, Any]
 
 
 class Screen:
-    """Shows one look in the place of the one before, and leaves the terminal as it was."""
+    """The terminal's alternate screen, redrawn at each update; `q` quits. Restores the terminal when it ends."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._keys = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self._before: list[Any] | None = None
 
     def __enter__(self) -> Self:
+        if self._keys is not None:
+            self._before = termios.tcgetattr(self._keys)
+            tty.setcbreak(self._keys)  # a key is read without Enter; Ctrl-C still interrupts
         self._live.start()
         return self
 
@@ -35,6 +46,16 @@ class Screen:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
+        if self._keys is not None and self._before is not None:
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the next update. Returns whether to quit: `q` was pressed."""
+        if self._keys is None:
+            time.sleep(seconds)
+            return False
+        pressed = os.read(self._keys, 64) if select.select([self._keys], [], [], seconds)[0] else b"-"
+        return not pressed or b"q" in pressed.lower()  # nothing to read: the terminal is gone
 
     def show(self, found: dict[str, Any]) -> None:
         """Show this one."""
@@ -60,7 +81,10 @@ def shown(found: dict[str, Any], width: int, height: int | None) -> RenderableTy
     if found["testbed"] is None:
         return Group(*(_device(device, found["at"], width) for device in devices))
     rows = len(devices) if height is None else max(1, height - _AROUND_ROWS)
-    parts: list[RenderableType] = [_heading(found), _testbed(devices[:rows], width)]
+    table, without = _testbed(devices[:rows], width)
+    parts: list[RenderableType] = [_heading(found), table]
+    if without:
+        parts.append(Text(f"not shown in {width} columns: {', '.join(without)}", style="dim"))
     if hidden := devices[rows:]:
         away = sum(device["away"] for device in hidden)
         parts.append(Text(f"… and {len(hidden)} more, {away} of them away", style="dim"))
@@ -97,14 +121,16 @@ class _Column:
     left: bool = False
 
 
-def _testbed(devices: list[Device], width: int) -> Table:
-    """A row a device, and of the columns those that fit, the first ones before the others."""
+def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
+    """A row per device with the columns that fit, and the names of those that do not."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     used = 0
     chosen: list[_Column] = []
+    without: list[str] = []
     longest = max(len("agent"), *(len(device["name"]) for device in devices))
     for column in (_Column("agent", longest, lambda device: Text(device["name"]), left=True), *_COLUMNS):
         if used + column.width + 1 > width and chosen:
+            without.append(column.name)
             continue
         used += column.width + 1
         chosen.append(column)
@@ -115,7 +141,7 @@ def _testbed(devices: list[Device], width: int) -> Table:
         )
     for device in devices:
         table.add_row(*(column.cell(device) for column in chosen))
-    return table
+    return table, without
 
 
 def _waits(device: Device) -> str:

@@ -2,7 +2,12 @@
 
 import json
 import os
+import pty
+import select
 import shutil
+import subprocess
+import sys
+import termios
 import time
 from io import StringIO
 from pathlib import Path
@@ -125,7 +130,7 @@ def test_a_large_testbed_on_a_small_terminal_says_what_it_hides(answers: dict[st
     answers["agent-00"] = _status()
     text = _text(Devices(states, Path("kept")).look(), 100, height=16)
     assert "1 of 30 up" in text
-    assert "… and 20 more, 20 of them away" in text
+    assert "… and 21 more, 21 of them away" in text
     assert len(text.splitlines()) <= 16
 
 
@@ -210,4 +215,32 @@ def test_the_live_view_ends_with_its_testbed(
     monkeypatch.setattr(time, "sleep", later)
     ended = here("top", "--testbed", directory)
     assert (ended.code, len(looks)) == (0, 2), ended.err
-    assert ended.out.endswith("the testbed is over\n")
+    assert ended.out.endswith("the testbed has ended\n")
+
+
+def test_columns_that_do_not_fit_are_named(answers: dict[str, dict[str, Any]]) -> None:
+    answers["agent-00"] = _status()
+    text = _text(Devices([Path("agent-00")], Path("kept")).look(), 80)
+    assert "not shown in 80 columns: " in text
+    assert "waits for" in text
+    assert "not shown" not in _text(Devices([Path("agent-00")], Path("kept")).look(), 200)
+
+
+@pytest.mark.timeout(60)
+def test_q_quits_and_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    leader, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    command = [sys.executable, "-m", "sottovoce", "top", "--state", str(tmp_path), "--every", "30"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as process:
+        seen = b""
+        while b"away" not in seen:
+            seen += os.read(leader, 4096)
+        os.write(leader, b"q")
+        while process.poll() is None:
+            if select.select([leader], [], [], 0.05)[0]:
+                os.read(leader, 4096)
+        assert process.returncode == 0
+    assert termios.tcgetattr(terminal) == before
+    os.close(leader)
+    os.close(terminal)
