@@ -106,7 +106,7 @@ def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Total
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         fleet = ProcessFleet(plan(options(mixing, period)), Path(directory))
         try:
-            fleet.start()
+            fleet.start(lambda ready, of: None)
             time.sleep(3)
             before = totals(fleet)
             time.sleep(seconds)

@@ -40,7 +40,7 @@ def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
         began = time.monotonic()
         fleet = ProcessFleet(planned, Path(directory))
         try:
-            fleet.start()
+            fleet.start(lambda ready, of: None)
             seconds = time.monotonic() - began
             shares = [proportional_mib(member.process.pid) for member in fleet.members if member.process is not None]
         finally:

@@ -11,19 +11,9 @@ from sottovoce_lab.simulate import Faults
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Watcher
 
 AGENTS, CYCLES, STEPS = 8, 30, 24
-
-
-class Nobody:
-    """Watches nothing."""
-
-    def note(self, text: str) -> None:
-        pass
-
-    def moment(self, moment: Moment) -> None:
-        pass
 
 
 def planned(
@@ -54,7 +44,7 @@ def _centralised(asked: Plan, step_size: float) -> float:
 @pytest.mark.parametrize("learner", ["push-sum", "clipd2p", "constd2p", "adad2p"])
 def test_without_noise_all_come_within_a_point_of_one_machine(learner: str) -> None:
     asked = planned(learner, settings={"learner.steps": STEPS})
-    report = memory.run(asked, Nobody()).document()
+    report = memory.run(asked, Watcher()).document()
     assert report["privacy"]["status"] == "none"
     assert report["final"]["accuracy_mean"] > _centralised(asked, 20.0) - 0.01
 
@@ -62,7 +52,7 @@ def test_without_noise_all_come_within_a_point_of_one_machine(learner: str) -> N
 @pytest.mark.parametrize("clipping", ["constant", "decay", "quantile", "automatic"])
 def test_every_clipping_learns_at_a_proved_epsilon(clipping: str) -> None:
     asked = planned("adad2p", epsilon=8.0, settings={"learner.steps": STEPS, "learner.clipping": clipping})
-    report = memory.run(asked, Nobody()).document()
+    report = memory.run(asked, Watcher()).document()
     assert report["privacy"]["status"] == "proved"
     assert 7.9 < report["privacy"]["spent_epsilon_max"] <= 8.0
     assert report["final"]["accuracy_mean"] > 0.85
@@ -71,7 +61,7 @@ def test_every_clipping_learns_at_a_proved_epsilon(clipping: str) -> None:
 def test_averaging_is_exact_without_noise_whatever_is_lost() -> None:
     """No vector of digits is longer than 16·8: nothing is clipped. Releases are on a grid of 2^-17, shares on 2^-16."""
     asked = planned("average", cycles=120, settings={"learner.clip": 200.0}, faults=["loss=0.3"])
-    final = memory.run(asked, Nobody()).document()["final"]
+    final = memory.run(asked, Watcher()).document()["final"]
     assert final["rmse_clip"] == 0
     assert final["rmse_theory"] == 0
     assert final["rmse_max"] < 2**-16
@@ -82,7 +72,7 @@ def test_averaging_is_exact_without_noise_whatever_is_lost() -> None:
 def test_averaging_is_as_far_off_as_its_noise() -> None:
     """64 numbers: the error follows σ/√n χ(64), which lies within 30 % of its mean but once in a thousand."""
     asked = planned("average", epsilon=4.0, cycles=60, settings={"learner.clip": 200.0})
-    report = memory.run(asked, Nobody()).document()
+    report = memory.run(asked, Watcher()).document()
     final, privacy = report["final"], report["privacy"]
     assert 0.7 < final["rmse_mean"] / final["rmse_theory"] < 1.3
     assert (privacy["unit"], privacy["releases"]) == ("device", AGENTS)
@@ -94,9 +84,9 @@ def test_constd2p_to_the_letter_says_where_its_bound_is_from() -> None:
     settings = {"privacy.allow_unproved": True, "learner.steps": 5}
     asked = planned("constd2p", epsilon=2.0, cycles=6, fidelity="paper", settings=settings)
     assert asked.gradient_bound is not None
-    report = memory.run(asked, Nobody()).document()
+    report = memory.run(asked, Watcher()).document()
     assert report["privacy"]["status"] == "refuted"
-    assert any("nobody paid" in warning for warning in report["warnings"])
+    assert any("no ledger was charged" in warning for warning in report["warnings"])
     declared = planned("constd2p", epsilon=2.0, fidelity="paper", settings={**settings, "learner.gradient_bound": 1.5})
     assert declared.gradient_bound is None
 
@@ -109,7 +99,7 @@ def test_a_mean_in_harmonics_of_its_difference_to_a_prior_is_as_far_off_as_theor
     """11 numbers: χ(11) is within 45 % of its mean but once in a thousand; the clip's error and the noise add up."""
     cell = {} if noise == "local" else {"privacy.noise": "cell", "privacy.cell": {"min": 4, "max": 8, "colluding": 1}}
     asked = planned("average", epsilon=30.0, cycles=60, settings={**_RELEASED, **cell})
-    report = memory.run(asked, Nobody()).document()
+    report = memory.run(asked, Watcher()).document()
     final = report["final"]
     assert report["privacy"]["status"] == "proved"
     assert report["privacy"]["spent_epsilon_max"] <= 30.0

@@ -8,19 +8,9 @@ from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.measure import Measures
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Watcher
 
 AGENTS, CYCLES, BATCH, RATE, DECAY, CLIP = 8, 60, 64, 30.0, 0.9, 0.5
-
-
-class Nobody:
-    """Implements Watcher."""
-
-    def note(self, text: str) -> None:
-        pass
-
-    def moment(self, moment: Moment) -> None:
-        pass
 
 
 def options(learner: str) -> Options:
@@ -51,7 +41,7 @@ def centralised() -> float:
 
 @pytest.mark.parametrize("learner", ["dp-dpsgd", "muffliato", "dp-net-fleet", "dp-cga", "pdsl"])
 def test_within_a_point_of_one_device_with_all_records(learner: str, centralised: float) -> None:
-    final = memory.run(plan(options(learner)), Nobody()).final
+    final = memory.run(plan(options(learner)), Watcher()).final
     assert isinstance(final, Measures)
     assert centralised > 0.92
     assert centralised - 0.01 <= final.accuracy_min <= final.accuracy_max <= centralised + 0.02

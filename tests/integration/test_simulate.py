@@ -131,7 +131,7 @@ def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
     "arguments, code, problem",
     [
         (["gulf"], 2, "no such experiment"),
-        (["golf", "--engine", "quantum"], 2, "Try --help"),
+        (["golf", "--engine", "quantum"], 2, "See `sottovoce simulate --help`"),
         (["golf", "--set", "epsilo=1"], 2, "Did you mean `epsilon`?"),
         (["golf", "--set", "epsilon=0"], 3, "epsilon"),
         (["golf", "--set", "data=csv:/no/where.csv#label=y"], 4, "does not exist"),

@@ -10,7 +10,7 @@ from sottovoce_lab.simulate import Faults
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Moment, Watcher
 
 from tests.support.command import here
 from tests.support.devices import some_records
@@ -40,8 +40,8 @@ def trace(tmp_path: Path) -> str:
     return f"churn=trace:{path}"
 
 
-class Notes:
-    """Implements Watcher."""
+class Notes(Watcher):
+    """Keeps what it is shown."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

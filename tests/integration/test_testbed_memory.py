@@ -77,9 +77,12 @@ def test_every_topology_and_the_smallest_fleets(topology: str, agents: int, tmp_
 
 def test_a_report_says_how_the_graph_mixes(tmp_path: Path) -> None:
     report = reported("--data", npz_file(tmp_path), "--topology", "random-regular(4)", agents=5)
-    facts = {"weights": "metropolis", "spectral_gap": pytest.approx(1), "degree_min": 4, "degree_max": 4}
-    assert report["run"]["mixing"] == facts
+    degrees = {"degree_min": 4, "degree_max": 4}
+    assert report["run"]["mixing"] == {"weights": "pairwise", "spectral_gap": None, **degrees}
     assert report["run"]["held_by_most"] == 1
+    by_graph = ("--data", npz_file(tmp_path), "--topology", "random-regular(4)", "--learner", "dp-dpsgd")
+    facts = {"weights": "metropolis", "spectral_gap": pytest.approx(1), **degrees}
+    assert reported(*by_graph, agents=5)["run"]["mixing"] == facts
 
 
 def test_a_record_that_several_agents_hold_costs_more_than_one_agent_says(tmp_path: Path) -> None:
@@ -142,8 +145,20 @@ def test_the_same_seed_gives_the_same_report() -> None:
 
 
 def test_seeded_noise_is_said_to_protect_nobody() -> None:
-    (warning,) = reported("--data", "breast-cancer")["warnings"]
-    assert "simulated noise" in warning
+    warnings = reported("--data", "breast-cancer")["warnings"]
+    assert "simulated noise is seeded and protects no one" in warnings[0]
+
+
+def test_an_accuracy_stands_beside_what_trivial_rules_reach(tmp_path: Path) -> None:
+    report = reported("--data", "breast-cancer")
+    rules = report["baselines"]
+    assert report["final"]["accuracy_mean"] < rules["own_data"]
+    assert any(f"is below {rules['own_data']:.3f}, which a device reaches alone" in it for it in report["warnings"])
+    worse = reported("--data", "breast-cancer", "--epsilon", "0.01")
+    assert any("the share of the most common class" in warning for warning in worse["warnings"])
+    printed = here(*SHORT[:-1], "--agents", 4, "--data", npz_file(tmp_path)).out
+    assert "a device alone, with its own records and no noise" in printed
+    assert reported("--learner", "average", "--data", npz_file(tmp_path))["baselines"] is None
 
 
 def test_settings_reach_the_agents(tmp_path: Path) -> None:

@@ -150,11 +150,28 @@ def test_interrupted_it_leaves_no_process_and_no_file(
 ) -> None:
     endless.send_signal(how)
     out, err = endless.communicate(timeout=PATIENCE)
-    assert (endless.returncode, out) == (130, "")
+    assert endless.returncode == 130
+    assert not out or document(out)["run"]["interrupted_at"] >= 0, "a report, if anything was measured by then"
     assert err.endswith("sottovoce: interrupted\n")
     assert "Traceback" not in err
     assert processes_about(str(temporary)) == []
     assert list(temporary.iterdir()) == []
+
+
+def test_interrupted_it_reports_what_there_is(data: str, temporary: Path) -> None:
+    file = temporary / "report.json"
+    command = [SOTTOVOCE, "testbed", "--agents", "3", "--data", data, "--cycles", "36000", "--period", "0.05"]
+    command += ["--report", str(file), "--set", f"testbed.directory={temporary}/fleet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until((temporary / "fleet" / "progress.json").exists, "something is measured")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (130, "sottovoce: interrupted\n")
+    assert " mean, " in out
+    assert "interrupted at cycle" in out
+    report = document(file.read_text())
+    check_report(report, agents=3)
+    assert 0 <= report["run"]["interrupted_at"] < 36000
 
 
 def fork_server(temporary: Path) -> int:

@@ -1,16 +1,17 @@
 """`make deb-test`: the package on three clean machines with a real systemd, by the commands of docs/how-to/install.md.
 
-Installs, makes a fleet, lets two devices join it, and lets all three learn together. Then kills, hangs, reboots,
-upgrades, removes and purges them. Prints every step; the first that fails ends it. Needs podman, root and ten minutes.
+Installs, creates a fleet, lets two devices join it, and lets all three learn together. Then kills, hangs, reboots,
+upgrades, removes and purges them. Does so on each Debian release that is named. Prints every step; the first that fails
+ends it. Needs podman, root and ten minutes a release.
 """
 
 import hashlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,14 @@ from tests.packaging.device import (
     days,
     eventually,
     files,
-    higher,
     model,
     property_of,
     running,
     status,
     step,
 )
-from tests.packaging.machines import Machine, machines
+from tests.packaging.machines import Machine, machines, one_line
+from tests.packaging.package import RELEASES, build, higher, newer, version
 from tests.packaging.page import Walk
 
 _FEED = """
@@ -66,13 +67,23 @@ units = 3
 """
 
 
-def install(walk: Walk, hub: Machine, kitchen: Machine, attic: Machine, scratch: Path) -> None:
+def compiled(machine: Machine, series: str) -> None:
+    """Every module has byte-code for the machine's Python, and nothing else has."""
+    count = "find /usr/lib/sottovoce -name {} -printf '%f\\n' | wc -l"
+    modules, ours, every = (int(machine.sh(count.format(f"'*{ending}'"))) for ending in (
+        ".py", f".cpython-{series.replace('.', '')}.pyc", ".pyc",
+    ))  # fmt: skip
+    check(modules == ours == every > 0, f"{ours} of {modules} modules are compiled for Python {series}")
+
+
+def install(walk: Walk, hub: Machine, kitchen: Machine, attic: Machine, series: str, scratch: Path) -> None:
     """From three clean machines to three devices of a fleet."""
     with step("the package installs on a machine that has nothing"):
         begun = time.monotonic()
         said = walk.run("hub", "apt-get install")
         print(f"    installed in {time.monotonic() - begun:.1f} s")
         check("sottovoce fleet join --token -" in said, "installing says the next command")
+        compiled(hub, series)
         for unit in UNITS:
             check(property_of(hub, unit, "UnitFileState") == "enabled", f"{unit} starts with the machine")
             check(property_of(hub, unit, "ActiveState") == "inactive", f"{unit} has not been started")
@@ -190,14 +201,15 @@ def switched_off(machine: Machine) -> None:
         at_work(machine, before, "both start with the machine")
 
 
-def upgraded(attic: Machine, package: Path) -> None:
+def upgraded(attic: Machine, package: Path, series: str) -> None:
     with step("attic is upgraded in place"):
         before, pids = Ledger.of(attic), [property_of(attic, unit, "MainPID") for unit in UNITS]
         attic.sh("rm sottovoce_*.deb")
         attic.put(package, package.name)
         attic.sh("apt-get install -y ./sottovoce_*.deb")
-        version = attic.sh("dpkg-query -W -f '${Version}' sottovoce")
-        check(version.endswith("+upgraded"), f"version {version}")
+        installed = attic.sh("dpkg-query -W -f '${Version}' sottovoce")
+        check(installed.endswith("+upgraded"), f"version {installed}")
+        compiled(attic, series)
         eventually(lambda: running(attic) and status(attic)["id"] == before.owner, "both run, with the same identity")
         now = [property_of(attic, unit, "MainPID") for unit in UNITS]
         check(all(new != old for new, old in zip(now, pids, strict=True)), "both were started again")
@@ -304,12 +316,21 @@ def network(attic: Machine, package: Path, scratch: Path) -> None:
         check(not blind, "the runtime sees what the processor can do")
 
 
-def main(package: Path) -> None:
-    """The whole walk."""
-    if shutil.which("podman") is None:
-        sys.exit("make deb-test: podman is not installed: apt install podman, and run this as root")
-    print(f"{package.name}: {package.stat().st_size / 2**20:.1f} MiB")
-    with tempfile.TemporaryDirectory() as directory, machines("hub", "kitchen", "attic") as (hub, kitchen, attic):
+def ordered(packages: dict[str, Path]) -> None:
+    """Whoever upgrades Debian is offered the package for the newer release."""
+    versions = [version(package) for package in packages.values()]
+    for older, later in pairwise(versions):
+        check(newer(later, than=older), f"{later} upgrades {older}")
+
+
+def walked(package: Path, release: str) -> None:
+    """The whole walk, on one release."""
+    series = RELEASES[release]
+    print(f"==> {release}: {package.name}, {package.stat().st_size / 2**20:.1f} MiB", flush=True)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        machines("hub", "kitchen", "attic", release=release) as (hub, kitchen, attic),
+    ):
         scratch, devices = Path(directory), (hub, kitchen, attic)
         for seed, machine in enumerate(devices, start=1):
             features, labels = days(400, seed)
@@ -318,7 +339,7 @@ def main(package: Path) -> None:
             machine.put(package, package.name)
         before = files(kitchen)
         walk = Walk({machine.name: machine for machine in devices})
-        install(walk, hub, kitchen, attic, scratch)
+        install(walk, hub, kitchen, attic, series, scratch)
         confined(kitchen)
         learning(devices)
         killed(kitchen, "sottovoce-agent")
@@ -326,15 +347,24 @@ def main(package: Path) -> None:
         for unit in UNITS:
             hung(kitchen, unit)
         switched_off(kitchen)
-        upgraded(attic, higher(package, scratch))
+        upgraded(attic, higher(package, scratch), series)
         finished(devices)
         removed(walk, attic)
         fed(kitchen)
         purged(walk, kitchen, attic, before)
         network(attic, package, scratch)
         walk.done()
-    print("deb-test: everything passed")
+
+
+def main(releases: list[str]) -> None:
+    """Build the packages for these releases of Debian, and walk with each."""
+    with one_line("deb-test"):
+        packages = {release: build(release) for release in releases}
+        ordered(packages)
+        for release, package in packages.items():
+            walked(package, release)
+    print(f"deb-test: everything passed on {' and '.join(releases)}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

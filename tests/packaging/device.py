@@ -2,13 +2,10 @@
 
 import json
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -123,19 +120,6 @@ def accuracy(machine: Machine) -> float:
     features, labels = days(2000, 99)
     transformed = apply("centred-unit", features, (np.zeros(24), np.full(24, 10.0)))
     return float((Softmax(features=25, classes=3).predict(model(machine)[None], transformed)[0] == labels).mean())
-
-
-def higher(package: Path, to: Path) -> Path:
-    """The same package with a higher version."""
-    tree = to / "tree"
-    subprocess.run(["dpkg-deb", "-R", str(package), str(tree)], check=True)
-    control = tree / "DEBIAN" / "control"
-    control.write_text(re.sub(r"^(Version: .*)$", r"\1+upgraded", control.read_text(), flags=re.MULTILINE))
-    made = to / package.name
-    pack = ["dpkg-deb", "--root-owner-group", "-Znone", "-b", str(tree), str(made)]
-    subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
-    shutil.rmtree(tree)
-    return made
 
 
 def files(machine: Machine) -> set[str]:

@@ -1,6 +1,9 @@
 """Clean machines with a real systemd: containers on a network of their own, made and removed by podman."""
 
+import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,21 +76,34 @@ def podman(*arguments: str, check: bool = True) -> str:
     """
     done = subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False, timeout=_LONGEST)
     if check and done.returncode:
-        raise StepFailed(f"podman {' '.join(arguments)}: {done.stderr}")
+        raise StepFailed(f"podman {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout
 
 
 @contextmanager
-def machines(*names: str) -> Iterator[list[Machine]]:
-    """So many clean machines, with addresses that they keep; whatever an earlier run left behind goes first."""
-    made = [Machine(name) for name in names]
+def one_line(target: str) -> Iterator[None]:
+    """For a target of make: say in one line what this machine lacks, or which step failed."""
+    try:
+        if os.geteuid() or shutil.which("podman") is None:
+            raise StepFailed("needs podman, run by root: apt-get install podman")
+        podman("info")
+        yield
+    except (StepFailed, AssertionError) as error:
+        sys.exit(f"make {target}: {error}")
+
+
+@contextmanager
+def machines(*names: str, release: str) -> Iterator[list[Machine]]:
+    """Clean machines of a Debian release, with fixed addresses. Removes first what an earlier run left behind."""
+    made, image = [Machine(name) for name in names], f"{_IMAGE}:{release}"
     _remove(made)
-    podman("build", "--quiet", "--network=host", "--tag", _IMAGE, str(Path(__file__).parent))
+    build = ["--quiet", "--network=host", "--build-arg", f"RELEASE={release}", "--tag", image]
+    podman("build", *build, str(Path(__file__).parent))
     podman("network", "create", "--subnet", f"{_SUBNET}.0/24", _NETWORK)
     try:
         for number, machine in enumerate(made, start=11):
             where = ["--network", _NETWORK, "--ip", f"{_SUBNET}.{number}", "--hostname", machine.name]
-            podman("run", "-d", "--name", machine.container, "--systemd=always", "--privileged", *where, _IMAGE)
+            podman("run", "-d", "--name", machine.container, "--systemd=always", "--privileged", *where, image)
         for machine in made:
             machine.booted()
         yield made

@@ -1,10 +1,11 @@
-"""`make arm64-test`: the package for a Raspberry Pi, on any machine that can be root.
+"""`make arm64-test`: the packages for a Raspberry Pi, on any machine where you are root.
 
-A Debian for arm64 whose programs the kernel starts through qemu's user emulation, and no systemd at work. The emulation
-cannot let a process shut itself in, so the vault is inside the agent here. It shows correctness, never speed or memory.
+For each release, a Debian for arm64 whose programs the kernel starts through qemu's user emulation; no systemd runs in
+it. The emulation does not support the vault's confinement, so the agent holds the vault here. The test shows
+correctness, not speed or memory.
 
-What is mounted for it is mounted in a namespace of its own and ends with it, however it ends: nobody who clears away
-temporary files finds a mount of the machine among them. The machine's /dev is not mounted at all.
+Its mounts are in a namespace of their own and end with it, so that clearing temporary files never reaches a mount of
+this machine. The machine's /dev is not mounted.
 """
 
 import os
@@ -24,10 +25,10 @@ from sottovoce.agent.control import ask
 from tests.packaging import integers
 from tests.packaging.device import days
 from tests.packaging.machines import HOME
+from tests.packaging.package import RELEASES, build, version
 from tests.packaging.page import walk
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[2]
 PATIENCE = 600.0
 STEPS = 4
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
@@ -76,20 +77,21 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Its root, with the package installed as apt-get would install it."""
-    environment = {**os.environ, "ARCH": "arm64"}
-    build = [str(ROOT / "deploy/debian/build")]
-    package = subprocess.run(build, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+@pytest.fixture(scope="module", params=os.environ.get("RELEASES", "").split() or RELEASES)
+def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The root of a machine, with the package installed as apt-get would install it."""
+    release = str(request.param)
+    package = build(release, "arm64")
     root = tmp_path_factory.mktemp("arm64") / "root"
     _programs_of_arm64()
-    with _debian(root):
-        shutil.copy(ROOT / package, root / "root")
-        installed = inside(root, "dpkg", "--install", f"{HOME}/{Path(package).name}")
+    with _debian(root, release):
+        shutil.copy(package, root / "root")
+        installed = inside(root, "dpkg", "--install", f"{HOME}/{package.name}")
         assert "sottovoce fleet join --token -" in installed, "installing says the next command"
+        assert version(package).startswith(f"{sottovoce(root, '--version').split()[-1]}-")
         yield root
         inside(root, "dpkg", "--purge", "sottovoce")
+        assert not (root / "usr/lib/sottovoce").exists()
 
 
 def test_integers_are_those_of_this_machine(machine: Path) -> None:
@@ -215,12 +217,12 @@ def _programs_of_arm64() -> None:
 
 
 @contextmanager
-def _debian(root: Path) -> Iterator[None]:
-    """Debian 12 for arm64, with all that the package depends on; no systemd is at work in it."""
-    targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+def _debian(root: Path, release: str) -> Iterator[None]:
+    """A Debian for arm64, with all that the package depends on; no systemd runs in it."""
+    targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
     archive = subprocess.run(targets, capture_output=True, text=True, check=True).stdout.split()[0]
     needed = "python3,systemd,init-system-helpers,libstdc++6"
-    debian = ["debootstrap", "--arch=arm64", "--variant=minbase", f"--include={needed}", "bookworm", str(root), archive]
+    debian = ["debootstrap", "--arch=arm64", "--variant=minbase", f"--include={needed}", release, str(root), archive]
     subprocess.run(debian, check=True, stdout=subprocess.DEVNULL)
     proc = str(root / "proc")
     subprocess.run(["mount", "-t", "proc", "proc", proc], check=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sottovoce.errors import NetworkError
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Watcher
 
 from tests.storm.weather import Weather
 
@@ -34,20 +34,10 @@ class Outcome:
     releases: int = 0
 
 
-class _Nobody:
-    """A watcher that does not look."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def moment(self, moment: Moment) -> None:
-        """Nothing."""
-
-
 def played(weather: Weather) -> Outcome:
     """Run it, with every law of the simulator asserted after every event, and look at what it left."""
     try:
-        report = memory.run(plan(weather.options()), _Nobody())
+        report = memory.run(plan(weather.options()), Watcher())
     except NetworkError:  # nobody was left that held a model: a storm may do that
         return Outcome(weather, "")
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a complaint

@@ -32,7 +32,7 @@ _AGENT = {"id": str, "alive": bool, "cycles": int, "peers": int, "epsilon_spent"
 def check_report(report: dict[str, Any], *, agents: int) -> None:
     """Every field is there, of its type, and the parts agree with one another."""
     assert report["schema"] == "sottovoce.report/1"
-    assert set(report) >= {"schema", *_FIELDS, "curve", "agents", "faults", "warnings"}
+    assert set(report) >= {"schema", *_FIELDS, "curve", "baselines", "agents", "faults", "warnings"}
     quality = _quality(report["final"])
     for part, fields in _FIELDS.items():
         _check(report[part], quality if part == "final" else fields)
@@ -40,6 +40,8 @@ def check_report(report: dict[str, Any], *, agents: int) -> None:
         _check(point, {"cycle": int, "t_s": NUMBER, **quality})
     for agent in report["agents"]:
         _check(agent, _AGENT)
+    if report["baselines"] is not None:
+        _check(report["baselines"], {"majority_class": NUMBER, "own_data": NUMBER})
     assert all(isinstance(word, str) for word in [*report["faults"], *report["warnings"]])
     cycles = [point["cycle"] for point in report["curve"]]
     assert cycles == sorted(set(cycles))

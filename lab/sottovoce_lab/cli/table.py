@@ -1,28 +1,36 @@
-"""The live table of a run and its summary."""
+"""The live table of a run, its progress bar, and its summary."""
 
+import time
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from sottovoce_lab.testbed.measure import Errors, PredictionErrors, Quality
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _ROWS = 12
+_CYCLES = "cycle"
+_PATIENCE_SECONDS = 5.0  # between two lines about a phase
 _MIB = 2**20
 
 
-class ConsoleWatcher:
-    """Shows a run: a live table in a terminal, a line now and then elsewhere.
+class ConsoleWatcher(Watcher):
+    """Shows a run: a live table and a progress bar in a terminal, a line now and then elsewhere.
 
     Args:
-        quiet: say nothing on standard output, which belongs to the JSON report.
+        quiet: print nothing on standard output, which belongs to the JSON report.
     """
 
     def __init__(self, *, quiet: bool) -> None:
         self._console = Console(stderr=quiet, highlight=False)
         self._moments: list[Moment] = []
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=self._console)
+        self._phases: dict[str, TaskID] = {}
+        self._printed = time.monotonic()
         self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -35,19 +43,36 @@ class ConsoleWatcher:
             self._live.stop()
 
     def note(self, text: str) -> None:
-        """Something happened."""
+        """See Watcher.note."""
         self._console.print(text)
 
-    def moment(self, moment: Moment) -> None:
-        """Another cycle is over."""
-        self._moments.append(moment)
+    def advance(self, what: str, done: int, of: int) -> None:
+        """See Watcher.advance."""
+        if what not in self._phases:
+            for before in self._phases.values():
+                self._progress.update(before, visible=False)
+            self._phases[what] = self._progress.add_task(what, total=of)
+        self._progress.update(self._phases[what], completed=done)
         if self._live is not None:
-            self._live.update(self._table(), refresh=True)
-        elif moment.cycle == moment.cycles or moment.cycle % max(1, moment.cycles // _ROWS) == 0:
+            self._draw()
+        elif what != _CYCLES and time.monotonic() - self._printed > _PATIENCE_SECONDS:
+            self._printed = time.monotonic()
+            self._console.print(f"{done} of {of} {what}")
+
+    def moment(self, moment: Moment) -> None:
+        """See Watcher.moment."""
+        self._moments.append(moment)
+        self.advance(_CYCLES, min(moment.cycle, moment.cycles), moment.cycles)
+        if self._live is None and _worth_a_line(moment):
             self._console.print("  ".join(f"{name} {value}" for name, value in _cells(moment).items()), soft_wrap=True)
 
+    def _draw(self) -> None:
+        table = [self._table()] if self._moments else []
+        if self._live is not None:
+            self._live.update(Group(*table, self._progress), refresh=True)
+
     def summary(self, report: dict[str, Any]) -> None:
-        """What came out."""
+        """Print what came out."""
         run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
         alive = sum(agent["alive"] for agent in report["agents"])
         table = Table(show_header=False, box=None, pad_edge=False)
@@ -58,6 +83,12 @@ class ConsoleWatcher:
             f"{run['agents']} agents ({alive} alive at the end), {run['learner']}, {run['data']}, {run['topology']}",
         )
         table.add_row(*_result(final))
+        if (baselines := report.get("baselines")) is not None:
+            table.add_row(
+                "compare",
+                f"{baselines['own_data']:.3f} a device alone, with its own records and no noise; "
+                f"{baselines['majority_class']:.3f} always the most common class",
+            )
         if privacy["epsilon"] is None:
             table.add_row("privacy", f"none: {privacy['reason']}")
         elif privacy["spent_epsilon_max"] is None:
@@ -141,10 +172,16 @@ def _quality(measures: Quality) -> dict[str, str]:
     }
 
 
+def _worth_a_line(moment: Moment) -> bool:
+    if moment.cycle >= moment.cycles:
+        return moment.cycle == moment.cycles
+    return moment.cycle % max(1, moment.cycles // _ROWS) == 0
+
+
 def _cells(moment: Moment) -> dict[str, str]:
     spent = "-" if moment.epsilon_spent is None else f"{moment.epsilon_spent:.3f}"
     return {
-        "cycle": f"{moment.cycle}",
+        "cycle": f"{min(moment.cycle, moment.cycles)} of {moment.cycles}",
         "time": f"{moment.elapsed_s:.0f} s",
         "alive": f"{moment.alive}",
         **_quality(moment.measures),

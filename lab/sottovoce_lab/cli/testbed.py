@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from sottovoce.errors import UsageError
+from sottovoce.errors import ExitCode, UsageError
 from sottovoce.registry import DEFAULT
 
 from sottovoce_lab.cli import names
@@ -95,7 +95,7 @@ def run_testbed(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the JSON report on stdout, and nothing else there.")
     ] = False,
-) -> None:
+) -> int:
     """Run a fleet of agents on this machine, and report what it learnt and what it cost."""
     if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
         raise UsageError("--noise and --set privacy.noise say the same: give one of them")
@@ -147,3 +147,4 @@ def run_testbed(
         write("--report", report, text)
     if trace is not None and witness is not None:
         write("--trace", trace, json.dumps(witness.document()))
+    return ExitCode.DONE if result.interrupted is None else ExitCode.INTERRUPTED

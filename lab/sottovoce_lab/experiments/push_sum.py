@@ -1,6 +1,7 @@
 """Push-sum SGD by the vector engine, from a plan to a report."""
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from sottovoce.vault import Ledger, SeededNoise, build
 from sottovoce.vault.rooms.gradients import GradientTerms, summed
 from sottovoce.vault.simulated_sums import simulate_sums
 
-from sottovoce_lab.experiments.report import SIMULATED
 from sottovoce_lab.experiments.seeds import Stream, child
 from sottovoce_lab.simulate.vector.pairwise import PairwiseFleet
 from sottovoce_lab.simulate.vector.push_sum import PushSumFleet
@@ -23,7 +23,7 @@ from sottovoce_lab.testbed.measure import Meter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce_lab.testbed.run_facts import curve_point, described, shared_records
+from sottovoce_lab.testbed.run_facts import SIMULATED, curve_point, described, plan_baselines, shared_records
 
 _BYTES_PER_NUMBER = 8
 
@@ -74,6 +74,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
         ],
         faults=options.fault_words,
         ledgers_agree=True,
+        baselines=partial(plan_baselines, plan),
         warnings=[*shared_records(plan), *([] if statement.epsilon is None else [SIMULATED])],
     ).document()
 

@@ -3,17 +3,18 @@
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import sottovoce
+from sottovoce.data import Records
 from sottovoce.door import PrivacyStatement, Status
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.measuring import Spread
+from sottovoce_lab.testbed.baselines import baselines
 from sottovoce_lab.testbed.progress import Moment
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 
 _MOST_AGENTS = 10_000
-
-SIMULATED = "simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost"
 
 
 def charged(statement: PrivacyStatement) -> float | None:
@@ -88,12 +89,20 @@ def report(
         agents=agents,
         faults=_faults(fleet),
         ledgers_agree=True,
+        baselines=lambda: baselines(_each(fleet), Records(fleet.units(fleet.test.features), fleet.test.labels)),
         warnings=warnings,
     ).document()
     document["privacy"]["releases"] = releases * len(online)
     document["privacy"]["spent_epsilon_max"] = spent
     document["traffic"]["wire_bytes_per_agent_cycle"] = traffic.wire_bytes / (len(online) * settings.cycles)
     return document
+
+
+def _each(fleet: Fleet) -> list[Records]:
+    """The records of some devices, which hold one each."""
+    return [
+        fleet.records.at(np.array([row])) for row in range(0, len(fleet.records), max(1, len(fleet.records) // 200))
+    ]
 
 
 def _faults(fleet: Fleet) -> list[str]:

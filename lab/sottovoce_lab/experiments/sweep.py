@@ -6,8 +6,8 @@ from typing import Any
 
 from sottovoce_lab.experiments import kept_runs
 from sottovoce_lab.experiments.engines import run
-from sottovoce_lab.experiments.figures.sweep import Silent
 from sottovoce_lab.experiments.kept_runs import Outcome, digest
+from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import combinations, run_spec, swept
 
 SCHEMA = "sottovoce.sweep/1"
@@ -57,7 +57,7 @@ def sweep(
 def one(keys: Mapping[str, Any]) -> Outcome:
     """One run in this process: what does not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
-    report = run(spec, Silent(), kept_runs.loaded(spec.data))
+    report = run(spec, Watcher(), kept_runs.loaded(spec.data))
     return {
         "final": report["final"],
         "majority_class": report["run"].get("majority_class"),

@@ -1,4 +1,4 @@
-"""What a reader of a run's end must know: who was left behind, what was not finished, what a trivial rule beats."""
+"""Warnings about the end of a run: agents that were left behind, and steps that were not taken."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.testbed.measure import Measures, Meter, Quality
 
 _BEHIND = 0.1  # of accuracy, below the mean
+_MOST_NAMED = 5
 
 
 def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
@@ -21,18 +22,19 @@ def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
 
 
 def left_behind(meter: object, models: Mapping[str, NDArray[np.float64]], final: Quality) -> list[str]:
-    """Agents whose model is far worse than the fleet's, and a fleet that is worse than the most frequent class."""
+    """Agents whose model is far worse than the fleet's."""
     if not isinstance(final, Measures) or not isinstance(meter, Meter):
         return []
-    found = []
-    if final.accuracy_min < final.accuracy_mean - _BEHIND:
-        for name, model in models.items():
-            own = meter.final([model]).accuracy_mean
-            if own < final.accuracy_mean - _BEHIND:
-                found.append(f"{name} was left behind: accuracy {own:.3f}, where the mean is {final.accuracy_mean:.3f}")
-    if final.accuracy_mean < meter.majority:
-        found.append(
-            f"accuracy {final.accuracy_mean:.3f} is below {meter.majority:.3f}, which always saying the most frequent "
-            "class gets"
-        )
-    return found
+    if final.accuracy_min >= final.accuracy_mean - _BEHIND:
+        return []
+    accuracies = {name: meter.final([model]).accuracy_mean for name, model in models.items()}
+    behind = {name: own for name, own in accuracies.items() if own < final.accuracy_mean - _BEHIND}
+    if len(behind) > _MOST_NAMED:
+        return [
+            f"{len(behind)} of {len(models)} agents were left behind: accuracy {min(behind.values()):.3f} at the "
+            f"least, where the mean is {final.accuracy_mean:.3f}"
+        ]
+    return [
+        f"{name} was left behind: accuracy {own:.3f}, where the mean is {final.accuracy_mean:.3f}"
+        for name, own in behind.items()
+    ]

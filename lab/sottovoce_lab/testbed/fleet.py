@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,8 +113,8 @@ class ProcessFleet:
         """What a watcher is told at the start."""
         return f"starting {len(self.members)} agent processes"
 
-    def start(self) -> None:
-        """Start every agent, and wait until each has answered once.
+    def start(self, ready: Callable[[int, int], None]) -> None:
+        """Start every agent, and wait until each has answered once. See RunningFleet.start.
 
         Raises:
             SottovoceError: an agent ended, or did not answer in time.
@@ -126,6 +127,7 @@ class ProcessFleet:
         deadline = time.monotonic() + patience
         while any(member.ready_s is None for member in self.members):
             self.poll()
+            ready(sum(member.ready_s is not None for member in self.members), len(self.members))
             if time.monotonic() > deadline:
                 late = [member.name for member in self.members if member.ready_s is None]
                 raise NetworkError(f"{', '.join(late)} did not answer within {patience:g} s of starting")

@@ -1,6 +1,8 @@
 """A fleet in one process under a virtual clock: thousands of agents, the same cores, learners and vaults."""
 
 import time
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,28 +16,68 @@ from sottovoce.vault import Ledger, SeededNoise, build
 from sottovoce_lab.simulate import Device, Simulation, Trace, Witness
 from sottovoce_lab.simulate.dishonest import dishonest_learner, dishonest_records, dishonest_vault
 from sottovoce_lab.simulate.fate import Fate
-from sottovoce_lab.testbed.errors_of_mean import meter_of
+from sottovoce_lab.testbed.ends import left_behind
+from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce_lab.testbed.run_facts import contaminated, curve_point, described, lied, shared_records, unpaid
+from sottovoce_lab.testbed.run_facts import (
+    SIMULATED,
+    contaminated,
+    curve_point,
+    described,
+    lied,
+    plan_baselines,
+    shared_records,
+    unpaid,
+)
 
 _BYTES_PER_NUMBER = 8
 _MOST_EXTRA = 4
+_BUILT_AT_ONCE = 50  # agents, between two updates of the progress bar
 _MOST_POINTS = 200  # of a curve: measuring would take longer than learning
 
 
 def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
-    """Run the plan to its end and measure it; a witness is told of every event."""
+    """Run the plan to its end and measure it. Ctrl-C ends it early, with a report of what there is.
+
+    Args:
+        plan: the fleet.
+        watcher: is shown the run.
+        witness: sees every event.
+    """
     began = time.monotonic()
     options = plan.options
-    devices = _devices(plan, witness)
+    devices = _devices(plan, witness, watcher)
     honest = devices[: len(devices) - plan.dishonest]
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
     meter = meter_of(plan)
-    names = [device.id for device in devices]
+    curve: list[dict[str, object]] = []
+    interrupted = None
+    try:
+        for moment in _moments(plan, simulation, honest, meter, watcher, began):
+            curve.append(curve_point(moment))
+            watcher.moment(moment)
+        _await_laggards(simulation, devices, options.cycles, options.period)
+    except KeyboardInterrupt:
+        if not curve:
+            raise
+        interrupted = round(simulation.now / options.period)
+    held = _held(honest)
+    final = meter.final(list(held.values()))
+    report = _report(plan, simulation, devices, final, curve, time.monotonic() - began)
+    report.interrupted = interrupted
+    report.warnings += left_behind(meter, held, final)
+    return report
+
+
+def _moments(
+    plan: Plan, simulation: Simulation, honest: list[Device], meter: AnyMeter, watcher: Watcher, began: float
+) -> Iterator[Moment]:
+    """The run, cycle by cycle; of a long one, at most 200 moments."""
+    options = plan.options
+    names = list(simulation.devices)
     fate = Fate(options.faults, names, options.seed)
-    curve = []
     every = -(-options.cycles // _MOST_POINTS)
     simulation.start()
     for cycle in range(1, options.cycles + 1):
@@ -51,23 +93,27 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
         if (cycle % every and cycle != options.cycles) or not (models := _models(honest)):
             continue  # not now, or all are down
         traffic = _traffic(simulation)
-        moment = Moment(
-            cycle, options.cycles, time.monotonic() - began, sum(device.core is not None for device in devices),
-            meter.quick(models), devices[0].vault.spending().promised_epsilon, traffic.messages, traffic.wire_bytes,
-        )  # fmt: skip
-        curve.append(curve_point(moment))
-        watcher.moment(moment)
-    _await_laggards(simulation, devices, options.cycles, options.period)
-    return _report(plan, simulation, devices, meter.final(_held(honest)), curve, time.monotonic() - began)
+        yield Moment(
+            cycle=cycle,
+            cycles=options.cycles,
+            elapsed_s=time.monotonic() - began,
+            alive=sum(device.core is not None for device in simulation.devices.values()),
+            measures=meter.quick(list(models.values())),
+            epsilon_spent=simulation.devices[names[0]].vault.spending().promised_epsilon,
+            messages=traffic.messages,
+            wire_bytes=traffic.wire_bytes,
+        )
 
 
-def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
+def _devices(plan: Plan, witness: Witness | None, watcher: Watcher) -> list[Device]:
     options = plan.options
     names = [f"agent-{i:05d}" for i in range(options.agents)]
     seeds = np.random.SeedSequence(options.seed).generate_state(options.agents, np.uint64)
     family = plan.family
     devices = []
     for i, name in enumerate(names):
+        if i % _BUILT_AT_ONCE == 0:
+            watcher.advance("agents built", i, len(names))
         lie = plan.lie(i)
         vault = build(
             records=dishonest_records(records_of(plan.raw[i], plan.transform, plan.bounds), lie, plan.classes),
@@ -87,7 +133,7 @@ def _devices(plan: Plan, witness: Witness | None) -> list[Device]:
 
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
-    """Go on until every live agent has had its cycles, within a bound; the others go on mixing meanwhile."""
+    """Run until every live agent has had its cycles, within a bound; the others keep mixing meanwhile."""
     for _ in range(_MOST_EXTRA * cycles):
         alive = [device for device in devices if device.core]
         if not alive or all(device.cycle >= cycles for device in alive):
@@ -95,12 +141,12 @@ def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, 
         simulation.run_until(simulation.now + period)
 
 
-def _models(devices: list[Device]) -> list[NDArray[np.float64]]:
-    """The models of the agents that are up."""
-    return [device.model for device in devices if device.core and device.model is not None]
+def _models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
+    """The models of the agents that are up, by name."""
+    return {device.id: device.model for device in devices if device.core and device.model is not None}
 
 
-def _held(devices: list[Device]) -> list[NDArray[np.float64]]:
+def _held(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
     if not (models := _models(devices)):
         raise NetworkError("no agent is left that holds a model: let some live, or come back with --fault restart=…")
     return models
@@ -124,7 +170,7 @@ def _report(
     statement = devices[0].vault.statement
     warnings = shared_records(plan) + contaminated(plan) + unpaid(plan) + lied(plan)
     if statement.epsilon is not None:
-        warnings.append("simulated noise: seeded, so the ε printed protects nobody; it is what real noise would cost")
+        warnings.append(SIMULATED)
     agents = []
     for device in devices:
         spending = device.vault.spending()
@@ -140,5 +186,6 @@ def _report(
         agents=agents,
         faults=plan.options.fault_words,
         ledgers_agree=True,
+        baselines=partial(plan_baselines, plan),
         warnings=warnings,
     )

@@ -4,6 +4,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from sottovoce_lab.testbed.fleet import Member, ProcessFleet
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce_lab.testbed.run_facts import contaminated, curve_point, described, shared_records, unpaid
+from sottovoce_lab.testbed.run_facts import (
+    contaminated,
+    curve_point,
+    described,
+    plan_baselines,
+    shared_records,
+    unpaid,
+)
 from sottovoce_lab.testbed.running import RunningFleet
 from sottovoce_lab.testbed.showing import Showing
 
@@ -70,22 +78,29 @@ class _Run:
         self._reached = time.monotonic()
         self._curve: list[dict[str, Any]] = []
         self._warnings: list[str] = []
+        self._interrupted: int | None = None
 
     def report(self) -> Report:
-        """Run, and tell."""
+        """Run, and report. Ctrl-C ends the run early, with a report of what there is."""
         try:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.words}")
             self._watcher.note(self._fleet.words)
             if alone := len(self._plan.alone):
                 self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
-            self._fleet.start()
-            self._watch()
+            self._fleet.start(lambda ready, of: self._watcher.advance("agents ready", ready, of))
+            try:
+                self._watch()
+            except KeyboardInterrupt:
+                if not self._curve:
+                    raise
+                self._interrupted = self._cycle
             held = self._held()
             final = self._meter.final(list(held.values()))
             self._warnings += left_behind(self._meter, held, final)
-            for member in self._fleet.running():
-                self._warnings += unfinished(member.last, member.name)
+            if self._interrupted is None:
+                for member in self._fleet.running():
+                    self._warnings += unfinished(member.last, member.name)
         finally:
             stubborn = self._fleet.stop()
         if stubborn:
@@ -101,7 +116,9 @@ class _Run:
             agents=[self._agent(member, ledgers[member.name]) for member in self._fleet.members],
             faults=self._plan.options.fault_words,
             ledgers_agree=self._ledgers_agree(ledgers),
+            baselines=partial(plan_baselines, self._plan),
             warnings=shared_records(self._plan) + contaminated(self._plan) + unpaid(self._plan) + self._warnings,
+            interrupted=self._interrupted,
         )
 
     def _watch(self) -> None:

@@ -1,14 +1,13 @@
-"""What a run tells while it runs."""
+"""What a run shows while it runs."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from sottovoce_lab.testbed.measure import Quality
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The fleet at one moment: the slowest live agent's cycle, and totals over agents."""
+    """The fleet after a cycle: the slowest live agent's cycle, and totals over agents."""
 
     cycle: int
     cycles: int
@@ -20,13 +19,14 @@ class Moment:
     wire_bytes: int
 
 
-class Watcher(Protocol):
-    """Somebody who is shown a run while it goes on."""
+class Watcher:
+    """Base class of those who are shown a run; this one shows nothing."""
 
     def note(self, text: str) -> None:
         """Something happened."""
-        ...
+
+    def advance(self, what: str, done: int, of: int) -> None:
+        """A phase has come this far, for example `agents ready`, 17 of 60."""
 
     def moment(self, moment: Moment) -> None:
-        """Another cycle is over."""
-        ...
+        """A cycle has ended."""

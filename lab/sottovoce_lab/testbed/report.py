@@ -1,10 +1,12 @@
 """The report of a run, `sottovoce.report/1`."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sottovoce.door import PrivacyStatement
 
+from sottovoce_lab.testbed.baselines import Baselines
 from sottovoce_lab.testbed.measure import Quality
 
 SCHEMA = "sottovoce.report/1"
@@ -55,7 +57,9 @@ class Report:
         agents: each agent at the end, its spending read from its ledger.
         faults: the `--fault` specifications.
         ledgers_agree: whether every ledger says what its agent said.
+        baselines: computes the accuracies of trivial rules, for the document; None where nothing is classified.
         warnings: what a reader must know.
+        interrupted: the cycle at which Ctrl-C ended the run; None for a whole run.
     """
 
     run: dict[str, Any]
@@ -67,7 +71,18 @@ class Report:
     agents: list[AgentReport]
     faults: list[str]
     ledgers_agree: bool
+    baselines: Callable[[], Baselines | None] = lambda: None
     warnings: list[str] = field(default_factory=list)
+    interrupted: int | None = None
+
+    def _remarks(self, baselines: Baselines | None) -> list[str]:
+        """Warnings that follow from the report."""
+        ended = []
+        if self.interrupted is not None:
+            ended = [f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: measures are of that moment"]
+        if baselines is None:
+            return ended
+        return ended + baselines.warnings(self.final, private=self.statement.epsilon is not None)
 
     def document(self) -> dict[str, Any]:
         """The JSON document."""
@@ -76,9 +91,10 @@ class Report:
         known = [epsilon for epsilon in spent if epsilon is not None]
         promised = bool(known) and len(known) == len(spent) and self.statement.epsilon is not None
         turns = sum(agent.cycles for agent in self.agents)
+        baselines = self.baselines()
         return {
             "schema": SCHEMA,
-            "run": self.run,
+            "run": self.run if self.interrupted is None else {**self.run, "interrupted_at": self.interrupted},
             "privacy": {
                 **statement,
                 "spent_epsilon_max": max(known) if promised else None,
@@ -87,6 +103,7 @@ class Report:
             },
             "curve": self.curve,
             "final": asdict(self.final),
+            "baselines": None if baselines is None else asdict(baselines),
             "traffic": {
                 **asdict(self.traffic),
                 "wire_bytes_per_agent_cycle": self.traffic.wire_bytes / turns if turns else 0.0,
@@ -94,5 +111,5 @@ class Report:
             "resources": asdict(self.resources),
             "agents": [asdict(agent) for agent in self.agents],
             "faults": self.faults,
-            "warnings": self.warnings,
+            "warnings": self.warnings + self._remarks(baselines),
         }

@@ -4,11 +4,16 @@ from dataclasses import asdict
 from typing import Any
 
 import sottovoce
+from sottovoce.algorithms.family import records_of
 
 from sottovoce_lab.simulate import mixing_facts
+from sottovoce_lab.testbed.baselines import Baselines, baselines
 from sottovoce_lab.testbed.gradient_bound import RUNS
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment
+
+SIMULATED = "simulated noise is seeded and protects no one; the ε printed is what real noise would cost"
+"""Warning of every run whose noise is not the device's own."""
 
 
 def described(plan: Plan, wall: float) -> dict[str, Any]:
@@ -20,7 +25,7 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
         "model": plan.model,
         "transport": options.transport,
         "topology": options.topology,
-        "mixing": mixing_facts(options.topology, plan.peers),
+        "mixing": _mixing(plan),
         "agents": options.agents,
         "data": options.data,
         "partition": options.partition,
@@ -30,6 +35,21 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
         "wall_s": round(wall, 3),
         "version": sottovoce.__version__,
     }
+
+
+def _mixing(plan: Plan) -> dict[str, Any]:
+    """How the graph mixes; the weights of the graph do not apply to pairs and contributions."""
+    facts = mixing_facts(plan.options.topology, plan.peers)
+    rule = getattr(plan.config.learner, "mixing", None)
+    return facts if rule in (None, "push-sum") else {**facts, "weights": rule, "spectral_gap": None}
+
+
+def plan_baselines(plan: Plan) -> Baselines | None:
+    """The baselines of a fleet; of honest devices where some are dishonest."""
+    if plan.classes < 2:
+        return None
+    honest = plan.raw[: plan.options.agents - plan.dishonest]
+    return baselines([records_of(raw, plan.transform, plan.bounds) for raw in honest], plan.test)
 
 
 def contaminated(plan: Plan) -> list[str]:
@@ -63,12 +83,12 @@ def lied(plan: Plan) -> list[str]:
 
 
 def unpaid(plan: Plan) -> list[str]:
-    """Warnings where the harness looked at all records, which is a release that nobody paid for."""
+    """Warnings where the harness looked at all records, a release that no ledger was charged for."""
     found = []
     if plan.gradient_bound is not None:
         found.append(
             f"learner.gradient_bound = {plan.gradient_bound:.4g} is from {RUNS} runs without privacy on all records, "
-            "as the paper has it: nobody paid for it"
+            "as in the paper: no ledger was charged for them"
         )
     if plan.classes == 1:
         found.append("mae_least_squares is of a fit to all agents' records, which this harness alone may look at")

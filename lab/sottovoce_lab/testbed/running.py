@@ -1,5 +1,6 @@
 """What a run needs of its fleet: the testbed's own processes, or containers that somebody else started."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from sottovoce.vault import Spending
@@ -24,8 +25,11 @@ class RunningFleet(Protocol):
         """What a watcher is told at the start."""
         ...
 
-    def start(self) -> None:
+    def start(self, ready: Callable[[int, int], None]) -> None:
         """Wait until every agent has answered once.
+
+        Args:
+            ready: is called with the number of agents that have answered, and of all.
 
         Raises:
             SottovoceError: one ended, or did not answer in time.

@@ -10,7 +10,7 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.run_facts import curve_point
 
 
-class Showing:
+class Showing(Watcher):
     """A watcher that leaves the newest measures in the testbed's directory, too, in place of those before.
 
     Args:
@@ -27,6 +27,10 @@ class Showing:
     def note(self, text: str) -> None:
         """See Watcher.note."""
         self._watcher.note(text)
+
+    def advance(self, what: str, done: int, of: int) -> None:
+        """See Watcher.advance."""
+        self._watcher.advance(what, done, of)
 
     def moment(self, moment: Moment) -> None:
         """See Watcher.moment."""

@@ -111,7 +111,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     for name, problem in (("none", "cannot be read"), ("broken", "not valid TOML"), ("binary", "not UTF-8")):
         with pytest.raises(ConfigError, match=problem):
             named(str(tmp_path / f"{name}.toml"))
-    with pytest.raises(UsageError, match="no such experiment; give a file that ends"):
+    with pytest.raises(UsageError, match="no such experiment; did you mean golf\\? Give a file that ends"):
         named("gulf")
 
 

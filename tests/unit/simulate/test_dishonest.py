@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.experiments.figures.sweep import Silent
 from sottovoce_lab.simulate.faults import LIES, Faults
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.progress import Watcher
 
 AGENTS, CYCLES = 8, 40
 
@@ -21,7 +21,7 @@ def options(mixing: str, *faults: str, transport: str = "memory") -> Options:
 
 
 def accuracy(mixing: str, *faults: str) -> float:
-    return float(memory.run(plan(options(mixing, *faults)), Silent()).document()["final"]["accuracy_mean"])
+    return float(memory.run(plan(options(mixing, *faults)), Watcher()).document()["final"]["accuracy_mean"])
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,13 @@ def test_in_pairs_who_stays_just_near_enough_is_ruin(alone: float) -> None:
 
 @pytest.mark.parametrize("faults", [(), ("partition=0.5@cycle:5-25",), ("loss=0.3", "duplicate=0.3", "reorder=0.3")])
 def test_where_nobody_lies_all_have_one_model_and_none_was_lost(faults: tuple[str, ...]) -> None:
-    final = memory.run(plan(options("contributions", *faults)), Silent()).document()["final"]
+    final = memory.run(plan(options("contributions", *faults)), Watcher()).document()["final"]
     assert final["accuracy_min"] == pytest.approx(final["accuracy_max"])
     assert final["accuracy_mean"] > accuracy("push-sum") - 0.03
 
 
 def test_the_report_says_who_was_measured() -> None:
-    report = memory.run(plan(options("contributions", "dishonest=0.25@zero")), Silent()).document()
+    report = memory.run(plan(options("contributions", "dishonest=0.25@zero")), Watcher()).document()
     assert "2 of 8 agents are dishonest (zero); measured are the others" in report["warnings"]
 
 
@@ -75,7 +75,9 @@ def test_what_cannot_be_done_is_said() -> None:
 
 @pytest.mark.parametrize("mixing", ["pairwise", "push-sum", "contributions"])
 def test_a_vault_that_is_slower_than_a_period_costs_steps_and_no_more(mixing: str) -> None:
-    slow, usual = (memory.run(plan(options(mixing, *faults)), Silent()).document() for faults in (("vault=2s±1s",), ()))
+    slow, usual = (
+        memory.run(plan(options(mixing, *faults)), Watcher()).document() for faults in (("vault=2s±1s",), ())
+    )
     assert 0 < slow["privacy"]["releases"] <= usual["privacy"]["releases"], "push-sum waits, others go on mixing"
     assert slow["final"]["accuracy_mean"] > 0.3
     with pytest.raises(UsageError, match="takes the time that it takes: use --transport memory"):

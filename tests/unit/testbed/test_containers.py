@@ -152,7 +152,7 @@ def test_a_container_that_does_not_answer_is_named(asked: Asked, shared: Path) -
     fleet = ContainerFleet(shared / "places", 3, 0.0)
     assert fleet.faults == {"loss=0.3": 2}
     with pytest.raises(NetworkError, match="agent-000, agent-001, agent-002 did not answer"):
-        fleet.start()
+        fleet.start(lambda ready, of: None)
 
 
 def test_each_part_is_named_and_says_what_is_wrong(

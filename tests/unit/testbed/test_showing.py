@@ -11,11 +11,11 @@ from sottovoce.cli.testbeds import newest, read_progress, states
 from sottovoce.errors import NetworkError
 from sottovoce_lab.testbed.measure import Measures
 from sottovoce_lab.testbed.options import Options
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.showing import Showing
 
 
-class _Seen:
+class _Seen(Watcher):
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.cycles: list[int] = []

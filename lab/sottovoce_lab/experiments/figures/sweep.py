@@ -15,7 +15,7 @@ from sottovoce_lab.experiments.measuring import Meter
 from sottovoce_lab.experiments.run import run_fleet
 from sottovoce_lab.experiments.seeds import Stream, generator
 from sottovoce_lab.experiments.settings import Settings, settings
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Watcher
 
 _MADE = ("synthetic", "two-gaussians")
 
@@ -57,16 +57,6 @@ class Cell:
 
 
 Cells = dict[Place, Cell]
-
-
-class Silent:
-    """A watcher that looks away."""
-
-    def note(self, text: str) -> None:
-        """See Watcher.note."""
-
-    def moment(self, moment: Moment) -> None:
-        """See Watcher.moment."""
 
 
 def sweep(spec: FigureSpec, extent: Extent, folder: Path, say: Callable[[str], None]) -> Cells:
@@ -136,7 +126,7 @@ def _measured(
         yield from ((epsilon, accuracy, []) for epsilon, accuracy in zip(epsilons, accuracies, strict=True))
         return
     for one in chosen:
-        document, _ = run_fleet(assembled(one, data), Silent())
+        document, _ = run_fleet(assembled(one, data), Watcher())
         curve = [(point["cycle"], point["accuracy_mean"]) for point in document["curve"]]
         yield one.epsilon, document["final"]["accuracy_mean"], curve
 

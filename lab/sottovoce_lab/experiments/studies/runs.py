@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce_lab.experiments import events, kept_runs
-from sottovoce_lab.experiments.figures.sweep import Silent, anchored
+from sottovoce_lab.experiments.figures.sweep import anchored
 from sottovoce_lab.experiments.kept_runs import Outcome, digest, new
 from sottovoce_lab.experiments.studies.specification import Extent, StudySpec
+from sottovoce_lab.testbed.progress import Watcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def conducted(
 def one(keys: Mapping[str, Any], measure: str) -> Outcome:
     """One run in this process."""
     options = events.options(keys, "study")
-    report, _ = events.run(options, Silent(), data=kept_runs.loaded(options.data))
+    report, _ = events.run(options, Watcher(), data=kept_runs.loaded(options.data))
     return {
         "measure": report["final"][measure],
         "curve": [[point["cycle"], point.get(measure, point["accuracy_mean"])] for point in report["curve"]],

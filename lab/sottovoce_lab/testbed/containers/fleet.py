@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from sottovoce.agent.assemble import IDENTITY
@@ -56,11 +57,12 @@ class ContainerFleet:
         found = [word for place in self._places for word in place.faults.read_text().split()]
         return {word: found.count(word) for word in sorted(set(found))}
 
-    def start(self) -> None:
+    def start(self, ready: Callable[[int, int], None]) -> None:
         """See RunningFleet.start: they are started by somebody else."""
         deadline = time.monotonic() + self._patience
         while late := [member.name for member in self.members if member.last is None]:
             self.poll()
+            ready(len(self.members) - len(late), len(self.members))
             if time.monotonic() > deadline:
                 raise NetworkError(f"{', '.join(late)} did not answer within {self._patience:g} s; see what they log")
             time.sleep(0.2)

@@ -9,13 +9,13 @@ from sottovoce_lab.testbed.containers.asked import Asked
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.processes import watched
-from sottovoce_lab.testbed.progress import Moment
+from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _PATIENCE = 300.0
 _ROWS = 12
 
 
-class Lines:
+class Lines(Watcher):
     """A watcher that says what it is shown on standard error, a line now and then."""
 
     def note(self, text: str) -> None:

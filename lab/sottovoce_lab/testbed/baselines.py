@@ -1,0 +1,91 @@
+"""Trivial rules that a fleet's accuracy is held against. The harness alone can compute them, as it sees all records."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sottovoce.data import Records
+
+from sottovoce_lab.testbed.measure import Quality, majority
+
+_MOST_DEVICES = 24
+_MOST_RECORDS = 6000
+"""Of the devices that stand for all; at least one does."""
+_STRENGTHS = ((1000, 100.0), (2**62, 10.0))
+"""Inverse regularisation C by the number of records up to which it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """Accuracies on the test records.
+
+    Attributes:
+        majority_class: always the most frequent class of the test records.
+        own_data: logistic regression that a device fits to its own records, without noise, since it sends nothing; the
+            mean over at most 24 devices that hold records.
+    """
+
+    majority_class: float
+    own_data: float
+
+    def warnings(self, final: Quality, *, private: bool) -> list[str]:
+        """What a reader must know if a fleet's accuracy is below a baseline.
+
+        Args:
+            final: measures of the fleet.
+            private: whether the fleet added noise.
+        """
+        found: list[str] = []
+        reached = final.accuracy_mean
+        if reached is None:
+            return found
+        if reached < self.majority_class:
+            found.append(
+                f"accuracy {reached:.3f} is below {self.majority_class:.3f}, the share of the most common class"
+            )
+        if reached < self.own_data:
+            why = (
+                "the noise costs more than the other devices' records bring: use more records or devices, a larger ε, "
+                "or secure sums"
+                if private
+                else "the devices gain nothing from each other here: give them more cycles, or another learner"
+            )
+            found.append(
+                f"accuracy {reached:.3f} is below {self.own_data:.3f}, which a device reaches alone, with its own "
+                f"records and no noise: {why}"
+            )
+        return found
+
+
+def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
+    """The baselines of a classification; None where nothing is classified.
+
+    Args:
+        held: each device's records, transformed.
+        test: records that no device holds, transformed alike.
+    """
+    held = [own for own in held if len(own)]
+    if not len(test) or not held:
+        return None
+    chosen: list[Records] = []
+    records = 0
+    for own in held[:: max(1, len(held) // _MOST_DEVICES)][:_MOST_DEVICES]:
+        if not chosen or records + len(own) <= _MOST_RECORDS:
+            chosen.append(own)
+            records += len(own)
+    return Baselines(majority(test), float(np.mean([_alone(own, test) for own in chosen])))
+
+
+def _alone(own: Records, test: Records) -> float:
+    """The accuracy that a device reaches alone."""
+    classes = np.unique(own.labels)
+    if len(classes) < 2:
+        return float((test.labels == classes[0]).mean()) if len(classes) else 0.0
+    from sklearn.linear_model import LogisticRegression
+
+    strength = next(C for most, C in _STRENGTHS if len(own) <= most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a fit that has not converged, which is as good as another here
+        fitted = LogisticRegression(C=strength, max_iter=100).fit(own.features, own.labels)
+    return float(fitted.score(test.features, test.labels))

@@ -1,0 +1,42 @@
+"""What trivial rules reach, and when a fleet is said to be worse."""
+
+import numpy as np
+import pytest
+from sottovoce.data import Records
+from sottovoce_lab.testbed.baselines import Baselines, baselines
+from sottovoce_lab.testbed.measure import Errors, Measures
+
+RNG = np.random.default_rng(3)
+
+
+def records(count: int, classes: tuple[int, ...] = (0, 1)) -> Records:
+    labels = RNG.choice(np.array(classes), count)
+    return Records(np.eye(3)[labels] + 0.05 * RNG.normal(size=(count, 3)), labels.astype(np.int64))
+
+
+def test_a_device_that_knows_both_classes_reaches_more_than_one_that_knows_one() -> None:
+    test = records(200)
+    both, one = baselines([records(40)], test), baselines([records(40, (0,))], test)
+    assert both is not None
+    assert one is not None
+    assert both.own_data == 1.0
+    assert one.own_data == pytest.approx((test.labels == 0).mean())
+    assert both.majority_class == one.majority_class == max(one.own_data, 1 - one.own_data)
+
+
+def test_devices_without_records_do_not_count() -> None:
+    found = baselines([records(0), records(40), records(0)], records(50))
+    assert found is not None
+    assert found.own_data == 1.0
+    assert baselines([records(0)], records(50)) is None
+    assert baselines([records(5)], records(0)) is None
+
+
+def test_only_what_is_below_a_rule_is_warned_of() -> None:
+    rules = Baselines(0.6, 0.8)
+    assert rules.warnings(Measures(0.9, 0.9, 0.9, 0.1), private=True) == []
+    (alone,) = rules.warnings(Measures(0.7, 0.7, 0.7, 0.1), private=True)
+    assert alone.startswith("accuracy 0.700 is below 0.800, which a device reaches alone")
+    assert "the noise costs more" in alone
+    assert len(rules.warnings(Measures(0.5, 0.5, 0.5, 0.1), private=False)) == 2
+    assert rules.warnings(Errors(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), private=True) == []
