@@ -31,7 +31,7 @@ def table(outcome: Outcome) -> str:
 
 def drawn(outcome: Outcome, path: Path) -> None:
     """The same as a picture."""
-    from sottovoce.observe.pages.pyplot import pyplot
+    from sottovoce_lab.pages.pyplot import pyplot
 
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")

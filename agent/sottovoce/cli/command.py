@@ -20,8 +20,8 @@ _PANELS = {
     "Research": ("run", "simulate", "reproduce", "model"),
 }
 """All commands, in the order and under the headings of `sottovoce --help`."""
-_OF_THE_LAB = ("testbed", "run", "simulate", "reproduce")
-_WITHOUT_COMMANDS = ("doctor", "top", "report")
+_OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce")
+_WITHOUT_COMMANDS = ("doctor", "top")
 """Commands of a device that have no commands below them."""
 
 

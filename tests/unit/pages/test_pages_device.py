@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from sottovoce.accounting.events import PureRelease
-from sottovoce.agent.history import history_of
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Ledger
+from sottovoce_lab.pages.history import history_of
 
 from tests.support.command import here
 from tests.support.devices import Device, new_device

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ExitCode
-from sottovoce.observe.pages.html import Markup, Page, facts, table, warnings
-from sottovoce.observe.pages.plots import Plotter
-from sottovoce.observe.pages.reading import read_report
-from sottovoce.observe.pages.run import run_page
+from sottovoce_lab.pages.html import Markup, Page, facts, table, warnings
+from sottovoce_lab.pages.plots import Plotter
+from sottovoce_lab.pages.reading import read_report
+from sottovoce_lab.pages.run import run_page
 
 from tests.support.command import here
 

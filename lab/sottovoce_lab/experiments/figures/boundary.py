@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.errors import UsageError
 from sottovoce.kernels.gossip_rules import RULES
-from sottovoce.observe.pages.pyplot import pyplot
 
 from sottovoce_lab.experiments.figures.specification import Extent, FigureSpec
 from sottovoce_lab.experiments.figures.sweep import Cell, Cells, Place
@@ -17,6 +16,7 @@ from sottovoce_lab.experiments.fleet import Fleet, assembled
 from sottovoce_lab.experiments.measuring import Meter
 from sottovoce_lab.experiments.seeds import Stream, child, generator
 from sottovoce_lab.experiments.settings import settings
+from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.simulate.vector import Engine, TravellingModels
 
 _MOST_POINTS = 500

@@ -9,13 +9,13 @@ from typing import Any
 
 import sottovoce
 from sottovoce.errors import DataError
-from sottovoce.observe.pages.pyplot import pyplot
 
 from sottovoce_lab.experiments.figures import boundary, plots
 from sottovoce_lab.experiments.figures.findings import Finding, checked
 from sottovoce_lab.experiments.figures.specification import FigureSpec, figure_named
 from sottovoce_lab.experiments.figures.sweep import Cells, sweep
 from sottovoce_lab.experiments.figures.tables import markdown
+from sottovoce_lab.pages.pyplot import pyplot
 
 SCHEMA = "sottovoce.figure/1"
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from sottovoce.observe.pages.pyplot import pyplot
-
 from sottovoce_lab.experiments.figures.specification import Extent, FigureSpec
 from sottovoce_lab.experiments.figures.sweep import Cells
+from sottovoce_lab.pages.pyplot import pyplot
 
 _INCHES = (5.0, 3.8)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import sottovoce
 from sottovoce.errors import DataError
-from sottovoce.observe.pages.pyplot import pyplot
 
 from sottovoce_lab.experiments.kept_runs import Outcome
 from sottovoce_lab.experiments.studies import plots
@@ -19,6 +18,7 @@ from sottovoce_lab.experiments.studies.findings import Finding, checked
 from sottovoce_lab.experiments.studies.page import markdown
 from sottovoce_lab.experiments.studies.runs import Place, asked, conducted
 from sottovoce_lab.experiments.studies.specification import StudySpec, study_named
+from sottovoce_lab.pages.pyplot import pyplot
 
 SCHEMA = "sottovoce.study/1"
 

@@ -3,10 +3,9 @@
 import math
 from pathlib import Path
 
-from sottovoce.observe.pages.pyplot import pyplot
-
 from sottovoce_lab.experiments.studies.cells import Cells
 from sottovoce_lab.experiments.studies.specification import StudySpec
+from sottovoce_lab.pages.pyplot import pyplot
 
 _INCHES = (6.4, 4.2)
 

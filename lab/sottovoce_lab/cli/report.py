@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from sottovoce.errors import UsageError
 
 
@@ -21,8 +20,9 @@ def run_report(
     if (run is None) == (state is None):
         raise UsageError("give a report, RUN.json, or the --state directory of a device, and not both")
     from sottovoce.cli.output import check_writable, write
-    from sottovoce.observe.pages.plots import Plotter
-    from sottovoce.observe.pages.pyplot import pyplot
+
+    from sottovoce_lab.pages.plots import Plotter
+    from sottovoce_lab.pages.pyplot import pyplot
 
     path = out or (run.with_suffix(".html") if run is not None else Path(f"{(state or Path()).absolute().name}.html"))
     if run is not None and path.absolute() == run.absolute():
@@ -30,13 +30,13 @@ def run_report(
     check_writable("--out", path)
     plotter = Plotter(pyplot())
     if run is not None:
-        from sottovoce.observe.pages.reading import read_report
-        from sottovoce.observe.pages.run import run_page
+        from sottovoce_lab.pages.reading import read_report
+        from sottovoce_lab.pages.run import run_page
 
         page = run_page(read_report(run), plotter)
     else:
-        from sottovoce.agent.history import history_of
-        from sottovoce.observe.pages.device import device_page
+        from sottovoce_lab.pages.device import device_page
+        from sottovoce_lab.pages.history import history_of
 
         page = device_page(history_of(state or Path()), plotter)
     write("--out", path, page)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from sottovoce.observe.pages.html import (
+from sottovoce_lab.pages.html import (
     Markup,
     Page,
     budget,
@@ -15,8 +15,8 @@ from sottovoce.observe.pages.html import (
     table,
     warnings,
 )
-from sottovoce.observe.pages.plots import Line, Plotter
-from sottovoce.observe.pages.reading import Measures, RunReport
+from sottovoce_lab.pages.plots import Line, Plotter
+from sottovoce_lab.pages.reading import Measures, RunReport
 
 _MOST_ROWS = 100
 _MIB = 2**20

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-
 from sottovoce.errors import DataError
 
 Number = float | None

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.observe.pages.html import Page, budget, facts, figure, folded, heading, paragraph, table
-from sottovoce.observe.pages.plots import Line, Plotter
+from sottovoce_lab.pages.html import Page, budget, facts, figure, folded, heading, paragraph, table
+from sottovoce_lab.pages.plots import Line, Plotter
 
 
 @dataclass(frozen=True, slots=True)

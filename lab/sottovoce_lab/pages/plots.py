@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from sottovoce.observe.pages.html import Markup
+from sottovoce_lab.pages.html import Markup
 
 _INCHES = (4.8, 3.0)
 _BLUE, _ORANGE, _GREY = "#0b5fa5", "#b35900", "#5b6570"  # told apart by everybody, and dark enough on white

@@ -7,8 +7,9 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.glance import glance
 from sottovoce.agent.status import SCHEMA
 from sottovoce.errors import NetworkError
-from sottovoce.observe.pages.device import History
 from sottovoce.vault.account import course
+
+from sottovoce_lab.pages.device import History
 
 _POINTS = 100
 
