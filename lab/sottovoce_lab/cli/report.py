@@ -30,10 +30,12 @@ def run_report(
     check_writable("--out", path)
     plotter = Plotter(pyplot())
     if run is not None:
-        from sottovoce_lab.pages.reading import read_report
+        from sottovoce_lab.pages.reading import SweepReport, read_report
         from sottovoce_lab.pages.run import run_page
+        from sottovoce_lab.pages.sweep import sweep_page
 
-        page = run_page(read_report(run), plotter)
+        found = read_report(run)
+        page = sweep_page(found, plotter) if isinstance(found, SweepReport) else run_page(found, plotter)
     else:
         from sottovoce_lab.pages.device import device_page
         from sottovoce_lab.pages.history import history_of

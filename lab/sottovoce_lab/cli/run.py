@@ -101,11 +101,12 @@ def _table(document: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False)
     for key in document["keys"]:
         table.add_column(key)
-    for column in ("accuracy", "least", "loss", "always the majority", "ε spent", "status"):
+    for column in ("accuracy", "least", "loss", "majority", "own data", "ε spent", "status"):
         table.add_column(column, justify="right")
     for run in document["runs"]:
         final, privacy = run["final"], run["privacy"]
-        measures = (final["accuracy_mean"], final["accuracy_min"], final["loss_mean"], run["majority_class"])
+        rules = run["baselines"] or {"majority_class": None, "own_data": None}
+        measures = (final["accuracy_mean"], final["accuracy_min"], final["loss_mean"], *rules.values())
         numbers = ["–" if number is None else f"{number:.3f}" for number in measures]
         spent = "–" if privacy["spent_epsilon_max"] is None else f"{privacy['spent_epsilon_max']:.3f}"
         table.add_row(*(str(run["set"][key]) for key in document["keys"]), *numbers, spent, privacy["status"])

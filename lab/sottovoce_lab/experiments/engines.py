@@ -17,7 +17,6 @@ from sottovoce_lab.experiments.settings import Settings, settings
 from sottovoce_lab.simulate.faults import Sessions
 from sottovoce_lab.simulate.vector import PEERS
 from sottovoce_lab.testbed import memory
-from sottovoce_lab.testbed.measure import majority
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import RunSpec
@@ -48,8 +47,8 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
             from sottovoce_lab.testbed import processes
 
             document = processes.run(planned, watcher).document()
-    if planned.classes > 1 and len(planned.test):
-        document["run"]["majority_class"] = majority(planned.test)
+    if (rules := document["baselines"]) is not None:
+        document["run"]["majority_class"] = rules["majority_class"]
     document["run"]["engine"] = spec.engine
     document["run"]["spec"] = _told(spec)
     return document

@@ -11,6 +11,7 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import combinations, run_spec, swept
 
 SCHEMA = "sottovoce.sweep/1"
+_MOST_POINTS = 60  # of a curve
 _ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes has this machine for itself
 
 
@@ -58,8 +59,11 @@ def one(keys: Mapping[str, Any]) -> Outcome:
     """One run in this process: what does not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
     report = run(spec, Watcher(), kept_runs.loaded(spec.data))
+    curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
     return {
         "final": report["final"],
+        "curve": [*curve[:-1][:: -(-len(curve) // _MOST_POINTS)], *curve[-1:]],
+        "baselines": report["baselines"],
         "majority_class": report["run"].get("majority_class"),
         "privacy": kept_runs.guarantee(report),
         "warnings": report["warnings"],

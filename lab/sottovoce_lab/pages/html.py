@@ -87,15 +87,16 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def folded(summary: str, inner: Markup) -> Markup:
-    """Something that is there for whoever unfolds it."""
+    """A part that a click unfolds."""
     return Markup(f"<details><summary>{escape(summary)}</summary>{inner.html}</details>")
 
 
 def budget(spent: float, total: float) -> Markup:
-    """How much of ε is spent, as a bar; its words stand beside it."""
-    label = f"ε = {spent:.3f} of {total:g} spent"
-    shown = f'<meter class="budget" min="0" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></meter>'
-    return Markup(f"<p>{escape(label)}, {max(0.0, total - spent):.3f} left{shown}</p>")
+    """A bar of the share of ε that is spent, beside its words. It has no colour of alarm: spending is its purpose."""
+    label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
+    shown = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
+    end = f"{left:.3f} left" if left >= 0.0005 else "none left: nothing more is released"
+    return Markup(f"<p>{escape(label)}, {end}{shown}</p>")
 
 
 def figure(drawing: Markup, caption: str) -> Markup:

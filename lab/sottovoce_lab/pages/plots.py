@@ -5,12 +5,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import cycle
 from typing import Any
 
 from sottovoce_lab.pages.html import Markup
 
 _INCHES = (4.8, 3.0)
-_BLUE, _ORANGE, _GREY = "#0b5fa5", "#b35900", "#5b6570"  # told apart by everybody, and dark enough on white
+_BLUE, _ORANGE, _GREY = "#0b5fa5", "#b35900", "#5b6570"
+_COLOURS = (_BLUE, _ORANGE, "#1a7f4b", "#8a3ba8", "#a61c3c", "#3d4650")
+"""Distinct for colour-blind readers, and dark enough on white."""
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "sottovoce",
@@ -58,7 +61,7 @@ class Plotter:
 
     def lines(
         self, title: str, x_label: str, y_label: str, lines: Sequence[Line], *, limit: float | None = None,
-        bottom: float | None = None, top: float | None = None,
+        rules: Sequence[tuple[str, float]] = (), bottom: float | None = None, top: float | None = None,
     ) -> Markup:  # fmt: skip
         """Curves over one another.
 
@@ -68,13 +71,14 @@ class Plotter:
             y_label: of the left axis.
             lines: at least one.
             limit: is drawn as a dashed line; None for none.
+            rules: names and values, drawn as dotted lines.
             bottom: of the left axis; None for wherever the curves end.
             top: likewise.
         """
         with self._plt.rc_context(_SETTINGS):
             drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
-            for line, colour in zip(lines, (_BLUE, _ORANGE, _GREY), strict=False):
-                style = "o-" if len(line.x) < 3 else "-"
+            for line, colour in zip(lines, cycle(_COLOURS), strict=False):
+                style = "o-" if len(line.x) < 10 else "-"
                 axes.plot(line.x, line.y, style, color=colour, linewidth=1.8, markersize=4, label=line.label)
                 if line.low:
                     axes.fill_between(
@@ -82,11 +86,14 @@ class Plotter:
                     )
             if limit is not None:
                 axes.axhline(limit, color=_GREY, linestyle="--", linewidth=1.2, label="budget")
+            for (name, value), style in zip(rules, (":", "-."), strict=False):
+                axes.axhline(value, color=_GREY, linestyle=style, linewidth=1.4, label=name)
             axes.set_xlabel(x_label)
             axes.set_ylabel(y_label)
             axes.set_ylim(bottom=bottom, top=top)
-            axes.locator_params(axis="x", integer=True)
-            if len(lines) > 1 or limit is not None or any(line.low for line in lines):
+            if all(number == int(number) for line in lines for number in line.x):
+                axes.locator_params(axis="x", integer=True)
+            if rules or len(lines) > 1 or limit is not None or any(line.low for line in lines):
                 axes.legend(fontsize="small", loc="best")
             return self._svg(drawing, title)
 

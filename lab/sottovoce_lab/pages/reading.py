@@ -1,4 +1,4 @@
-"""A report of a run as its page needs it: `sottovoce.report/1`, checked field by field."""
+"""Reports of runs and sweeps as their pages need them, checked field by field."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 from sottovoce.errors import DataError
 
+_SCHEMAS = ("sottovoce.report/1", "sottovoce.sweep/1")
 Number = float | None
 Measures = dict[str, float | str | None]
 
@@ -58,6 +59,13 @@ class Agent(Struct, frozen=True):
     releases: int
 
 
+class Baselines(Struct, frozen=True):
+    """What trivial rules reach."""
+
+    majority_class: float
+    own_data: float
+
+
 class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1"):
     """The whole report."""
 
@@ -69,21 +77,47 @@ class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1
     resources: Resources
     agents: list[Agent]
     faults: list[str] = []
+    baselines: Baselines | None = None
     warnings: list[str] = []
 
 
-def read_report(path: Path) -> RunReport:
+class SweptRun(Struct, frozen=True):
+    """One run of a sweep."""
+
+    set: dict[str, Any]
+    final: Measures
+    privacy: dict[str, Any]
+    curve: list[Measures] = []
+    baselines: Baselines | None = None
+    warnings: list[str] = []
+
+
+class SweepReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.sweep/1"):
+    """All runs of a sweep."""
+
+    keys: dict[str, list[Any]]
+    runs: list[SweptRun]
+
+
+def read_report(path: Path) -> RunReport | SweepReport:
     """The report in a file.
 
     Raises:
-        DataError: it cannot be read, or is no report.
+        DataError: it cannot be read, or is not a report.
     """
+    remedy = "name a file that `sottovoce testbed`, `simulate` or `run` wrote with --report"
     try:
-        return msgspec.convert(json.loads(path.read_text(encoding="utf-8")), RunReport)
+        found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); name what --report has written") from error
-    except (ValueError, RecursionError) as error:  # of JSON, of UTF-8, and of msgspec
+        raise DataError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
+    except (ValueError, RecursionError) as error:  # JSON or UTF-8
+        raise DataError(f"{path}: not a Sottovoce report, because it is not JSON ({error}); {remedy}") from error
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema not in _SCHEMAS:
         raise DataError(
-            f"{path}: is no sottovoce.report/1 ({error}); name what `sottovoce testbed` or `sottovoce simulate` has "
-            "written with --report"
-        ) from error
+            f"{path}: not a Sottovoce report (found schema {schema}, expected {' or '.join(_SCHEMAS)}); {remedy}"
+        )
+    try:
+        return msgspec.convert(found, RunReport | SweepReport)
+    except msgspec.ValidationError as error:
+        raise DataError(f"{path}: not a whole {schema} ({error}); {remedy}") from error

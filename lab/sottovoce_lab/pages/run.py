@@ -16,7 +16,7 @@ from sottovoce_lab.pages.html import (
     warnings,
 )
 from sottovoce_lab.pages.plots import Line, Plotter
-from sottovoce_lab.pages.reading import Measures, RunReport
+from sottovoce_lab.pages.reading import Baselines, Measures, RunReport
 
 _MOST_ROWS = 100
 _MIB = 2**20
@@ -32,13 +32,20 @@ def run_page(report: RunReport, plotter: Plotter) -> str:
     """The page of a report, HTML."""
     run = report.run
     page = Page(f"{run.get('learner', 'A run')} on {run.get('data', 'some data')}, {run.get('agents', '?')} agents")
-    page.add(paragraph(_result(report.final), "lead"), warnings(report.warnings))
+    page.add(paragraph(_result(report.final), "lead"), *_compared(report), warnings(report.warnings))
     page.add(
         *_learning(report, plotter), *_privacy(report, plotter), *_used(report), *_settings(report), *_agents(report)
     )
     if _measure(report.final) == "accuracy":
         page.add(paragraph(_MEASURED, "note"))
     return page.html()
+
+
+def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
+    """Trivial rules, as lines of a plot."""
+    if baselines is None:
+        return []
+    return [("own data alone", baselines.own_data), ("most common class", baselines.majority_class)]
 
 
 def _measure(measures: Measures) -> str:
@@ -55,6 +62,18 @@ def _result(final: Measures) -> str:
     return f"At the end: {_WORDS[name]} {mean}{unit}{spread}."
 
 
+def _compared(report: RunReport) -> list[Markup]:
+    """The baselines in words."""
+    rules = report.baselines
+    if rules is None:
+        return []
+    words = (
+        f"A device alone, with its own records and no noise, reaches {rules.own_data:.3f}; the most common class alone "
+        f"is right in {rules.majority_class:.3f}."
+    )
+    return [paragraph(words)]
+
+
 def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
     parts = [heading("How it learnt")]
     name = _measure(report.final)
@@ -66,8 +85,13 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
             "mean over agents", _column(points, "cycle"), _column(points, f"{shown}_mean"), *_band(points, shown)
         )  # fmt: skip
         limits = {"bottom": 0.0, "top": 1.0} if shown == "accuracy" else {}
+        rules = baseline_rules(report.baselines) if shown == "accuracy" else []
         words = f"{_WORDS[shown]} over cycles, from {line.y[0]:.3g} to {line.y[-1]:.3g}"
-        parts.append(figure(plotter.lines(words, "cycle", _WORDS[shown], [line], **limits), f"{words.capitalize()}."))
+        parts.append(
+            figure(
+                plotter.lines(words, "cycle", _WORDS[shown], [line], rules=rules, **limits), f"{words.capitalize()}."
+            )
+        )
     if len(parts) == 1:
         return [*parts, paragraph("Nothing was measured on the way.")]
     return [*parts, folded("The same in numbers", _curve(report.curve, name))]

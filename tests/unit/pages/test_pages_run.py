@@ -12,7 +12,7 @@ import pytest
 from sottovoce.errors import ExitCode
 from sottovoce_lab.pages.html import Markup, Page, facts, table, warnings
 from sottovoce_lab.pages.plots import Plotter
-from sottovoce_lab.pages.reading import read_report
+from sottovoce_lab.pages.reading import RunReport, read_report
 from sottovoce_lab.pages.run import run_page
 
 from tests.support.command import here
@@ -114,7 +114,9 @@ class _Hand(Plotter):
 def _undrawn(directory: Path, report: dict[str, Any]) -> str:
     path = directory / "run.json"
     path.write_text(json.dumps(report))
-    return run_page(read_report(path), _Hand())
+    found = read_report(path)
+    assert isinstance(found, RunReport)
+    return run_page(found, _Hand())
 
 
 def test_a_run(page: str) -> None:
@@ -123,8 +125,18 @@ def test_a_run(page: str) -> None:
     for expected in ("0.69", "ε = 1.500 of 2 spent", "proved", "loss=0.3", "2 of 3 ran at the end", "agent-2"):
         assert expected in words, expected
     assert page.count('role="img"') == 3, "accuracy, loss, and what each agent spent"
-    assert {"svg", "title", "figcaption", "meter", "caption"} <= reader.tags
+    assert {"svg", "title", "figcaption", "progress", "caption"} <= reader.tags
     assert ("lang", "en") in reader.attributes
+
+
+def test_baselines_stand_beside_the_result(tmp_path: Path) -> None:
+    page = _undrawn(tmp_path, _report(baselines={"majority_class": 0.125, "own_data": 0.875}))
+    assert "with its own records and no noise, reaches 0.875; the most common class alone is right in 0.125" in page
+
+
+def test_a_spent_budget_says_so(tmp_path: Path) -> None:
+    privacy = _report()["privacy"] | {"spent_epsilon_max": 2.0}
+    assert "none left: nothing more is released" in _undrawn(tmp_path, _report(privacy=privacy))
 
 
 def test_it_asks_nothing_of_any_network_and_runs_nothing(page: str) -> None:

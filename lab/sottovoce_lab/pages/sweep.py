@@ -1,0 +1,194 @@
+"""The page of a sweep: curves with bands over seeds, and a table with means and standard deviations."""
+
+import json
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce_lab.pages.html import Markup, Page, figure, heading, paragraph, table, warnings
+from sottovoce_lab.pages.plots import Line, Plotter
+from sottovoce_lab.pages.reading import SweepReport, SweptRun
+
+_MEASURES = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root mean squared error", "loss": "loss"}
+_MOST_LINES = 6
+_SEED = "seed"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The runs that differ in their seed alone.
+
+    Attributes:
+        set: their values of the sweep's other keys.
+        runs: at least one.
+    """
+
+    set: dict[str, Any]
+    runs: list[SweptRun]
+
+    @property
+    def name(self) -> str:
+        """The values in words."""
+        return ", ".join(f"{key} = {value}" for key, value in self.set.items()) or "all runs"
+
+    def final(self, field: str) -> list[float]:
+        """One value a seed, of those runs that have it."""
+        values = (run.final.get(field) for run in self.runs)
+        return [float(value) for value in values if isinstance(value, int | float)]
+
+
+def groups_of(report: SweepReport) -> list[Group]:
+    """The groups of a sweep, in its order."""
+    varied = [key for key, values in report.keys.items() if key != _SEED and len(values) > 1]
+    found: dict[str, Group] = {}
+    for run in report.runs:
+        own = {key: run.set.get(key) for key in varied}
+        found.setdefault(json.dumps(own, default=str), Group(own, [])).runs.append(run)
+    return list(found.values())
+
+
+def sweep_page(report: SweepReport, plotter: Plotter) -> str:
+    """The page of a sweep, HTML."""
+    groups = groups_of(report)
+    measure = next(name for name in _MEASURES if name == "loss" or any(g.final(f"{name}_mean") for g in groups))
+    seeds = len(report.keys.get(_SEED, [])) or 1
+    page = Page(f"Sweep over {', '.join(report.keys) or 'nothing'}")
+    page.add(
+        paragraph(f"{len(report.runs)} runs: {len(groups)} settings, {seeds} seed{'s' if seeds > 1 else ''}.", "lead")
+    )
+    page.add(warnings(_alike([warning for run in report.runs for warning in run.warnings])))
+    page.add(heading("Results"), _table(groups, measure))
+    page.add(*_against(report, groups, measure, plotter), *_curves(groups, measure, plotter))
+    return page.html()
+
+
+def _alike(words: list[str]) -> list[str]:
+    """Warnings that differ in their figures alone, the first of each kind with the number of runs that have it."""
+    kinds: dict[str, list[str]] = {}
+    for warning in words:
+        kinds.setdefault(re.sub(r"\d+\.\d+", "", warning), []).append(warning)
+    return [ones[0] if len(ones) == 1 else f"{ones[0]} (in {len(ones)} runs)" for ones in kinds.values()]
+
+
+def mean_sd(values: Sequence[float]) -> str:
+    """Mean ± sample standard deviation; the mean alone of one value."""
+    if not values:
+        return "–"
+    mean = statistics.fmean(values)
+    return f"{mean:.3f}" if len(values) == 1 else f"{mean:.3f} ± {statistics.stdev(values):.3f}"
+
+
+def _table(groups: list[Group], measure: str) -> Markup:
+    columns = [*groups[0].set, "seeds", _MEASURES[measure]]
+    compared = measure == "accuracy"
+    columns += ["worst agent", "own data", "majority"] if compared else []
+    rows = []
+    for group in groups:
+        cells = [*(str(value) for value in group.set.values()), f"{len(group.runs)}"]
+        cells.append(mean_sd(group.final(f"{measure}_mean")))
+        if compared:
+            cells.append(mean_sd(group.final("accuracy_min")))
+            cells += [mean_sd(_rule(group, name)) for name in ("own_data", "majority_class")]
+        spent = [run.privacy.get("spent_epsilon_max") for run in group.runs]
+        known = [value for value in spent if value is not None]
+        rows.append([*cells, f"{max(known):.3f}" if known else "–", str(group.runs[0].privacy.get("status", "–"))])
+    caption = "Means over seeds ± sample standard deviation"
+    if compared:
+        caption += "; own data: a device alone, without noise; majority: the most common class"
+    return table(caption, [*columns, "ε spent", "status"], rows)
+
+
+def _rule(group: Group, name: str) -> list[float]:
+    return [getattr(run.baselines, name) for run in group.runs if run.baselines is not None]
+
+
+def _against(report: SweepReport, groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
+    """The result over the first key that has numbers, a line for each setting of the others."""
+    axis = next(
+        (key for key, values in report.keys.items() if key != _SEED and len(values) > 1 and all(map(_number, values))),
+        None,
+    )
+    if axis is None:
+        return []
+    lines: dict[str, list[Group]] = {}
+    for group in sorted(groups, key=lambda one: float(one.set[axis])):
+        others = ", ".join(f"{key} = {value}" for key, value in group.set.items() if key != axis)
+        lines.setdefault(others, []).append(group)
+    drawn = [_line(name or _MEASURES[measure], axis, ones, f"{measure}_mean") for name, ones in lines.items()]
+    words = f"{_MEASURES[measure].capitalize()} over {axis}; bands are one standard deviation over seeds"
+    limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
+    picture = plotter.lines(
+        words, axis, _MEASURES[measure], drawn[:_MOST_LINES], rules=_rules(groups) if limits else (), **limits
+    )
+    return [
+        heading(f"{_MEASURES[measure].capitalize()} over {axis}"),
+        figure(picture, f"{words}.{_left_out(len(drawn))}"),
+    ]
+
+
+def _rules(groups: list[Group]) -> list[tuple[str, float]]:
+    names = {"own data alone": "own_data", "most common class": "majority_class"}
+    found = {words: [value for group in groups for value in _rule(group, name)] for words, name in names.items()}
+    return [(words, statistics.fmean(values)) for words, values in found.items() if values]
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _line(name: str, axis: str, groups: list[Group], field: str) -> Line:
+    """A line over an axis, with a band of one standard deviation where there are several seeds."""
+    groups = [group for group in groups if group.final(field)]
+    means = [statistics.fmean(group.final(field)) for group in groups]
+    spread = [_sd(group.final(field)) for group in groups]
+    return _banded(name, [float(group.set[axis]) for group in groups], means, spread)
+
+
+def _sd(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def _banded(name: str, x: list[float], means: list[float], spread: list[float]) -> Line:
+    if not any(spread):
+        return Line(name, x, means)
+    low = [mean - sd for mean, sd in zip(means, spread, strict=True)]
+    high = [mean + sd for mean, sd in zip(means, spread, strict=True)]
+    return Line(name, x, means, low, high)
+
+
+def _curves(groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
+    """The measure over cycles, a line a setting, with a band over its seeds."""
+    field = f"{measure}_mean"
+    drawn = [line for group in groups if (line := _curve(group, field)) is not None]
+    if not drawn:
+        return []
+    words = f"{_MEASURES[measure].capitalize()} over cycles; bands are one standard deviation over seeds"
+    limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
+    picture = plotter.lines(
+        words, "cycle", _MEASURES[measure], drawn[:_MOST_LINES], rules=_rules(groups) if limits else (), **limits
+    )
+    return [
+        heading(f"{_MEASURES[measure].capitalize()} over cycles"),
+        figure(picture, f"{words}.{_left_out(len(drawn))}"),
+    ]
+
+
+def _curve(group: Group, field: str) -> Line | None:
+    points: dict[float, list[float]] = {}
+    for run in group.runs:
+        for point in run.curve:
+            cycle, value = point.get("cycle"), point.get(field)
+            if isinstance(cycle, int | float) and isinstance(value, int | float):
+                points.setdefault(float(cycle), []).append(float(value))
+    whole = {cycle: values for cycle, values in sorted(points.items()) if len(values) == len(group.runs)}
+    if not whole:
+        return None
+    return _banded(
+        group.name, list(whole), [statistics.fmean(v) for v in whole.values()], [_sd(v) for v in whole.values()]
+    )
+
+
+def _left_out(lines: int) -> str:
+    return f" The first {_MOST_LINES} of {lines} settings are drawn; the table has all." if lines > _MOST_LINES else ""
