@@ -44,6 +44,7 @@ CONFIG = """
 state = "state"
 [data]
 source = "feed:mqtt://127.0.0.1:{port}"
+windows = [2013-01-01, 2023-01-01]
 features = 10
 classes = 2
 expected_records = 1000

@@ -1,5 +1,9 @@
 """Days, UTC, by the wall clock: the windows of a meter's feed, numbered from 1970-01-01."""
 
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
 DAY = 86_400
 """Seconds."""
 
@@ -14,3 +18,25 @@ def last_day_over(now: float) -> int | None:
         now: seconds of Unix time.
     """
     return None if now < NOT_BEFORE else int(now // DAY) - 1
+
+
+def with_day_numbers(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of a configuration, where days in `data.windows` may be dates, with days as numbers.
+
+    A date that is not one is left as it is, for the schema to refuse.
+    """
+    data = tables.get("data")
+    if not isinstance(data, Mapping) or not isinstance(data.get("windows"), list):
+        return dict(tables)
+    return {**tables, "data": {**data, "windows": [_number_of(day) for day in data["windows"]]}}
+
+
+def _number_of(day: Any) -> Any:
+    if isinstance(day, str):
+        try:
+            day = date.fromisoformat(day)
+        except ValueError:
+            return day
+    if isinstance(day, date) and not isinstance(day, datetime):
+        return (day - date(1970, 1, 1)).days
+    return day

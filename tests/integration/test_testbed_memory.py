@@ -191,3 +191,13 @@ def test_a_report_that_turns_out_not_to_be_writable_is_no_defect() -> None:
     ended = here(*SHORT, "--agents", 2, "--data", "breast-cancer", "--report", "/proc/1/report.json")
     assert ended.code == 2
     assert "cannot be written" in ended.err
+
+
+@pytest.mark.parametrize(
+    "agents, remedy", [(1, "use --agents 8\n"), (6, "use --agents 8, or --set privacy.cell.min=6")]
+)
+def test_a_fleet_that_is_too_small_for_a_secure_sum_is_refused(agents: int, remedy: str) -> None:
+    ended = here(*SHORT, "--learner", "group-sgd", "--agents", agents)
+    assert ended.code == 2
+    assert "a secure sum needs at least privacy.cell.min = 8 devices" in ended.err
+    assert remedy in ended.err

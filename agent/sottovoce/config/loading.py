@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.config.schema import AgentConfig, WholeConfig
+from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
@@ -110,6 +111,7 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
     Raises:
         ConfigError: one line for each table that is wrong, naming the key and the remedy.
     """
+    tables = with_day_numbers(tables)
     learner = tables.get("learner", {})
     kind, own, problems = _of_learner(learner, origin, line_of)
     given, types = {**tables, "learner": own}, _types(kind)

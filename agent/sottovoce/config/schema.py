@@ -63,7 +63,10 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = "declared"
     windows: Annotated[
         tuple[int, int] | None,
-        Meta(description="first and last window whose records may be used, both included; public"),
+        Meta(
+            description="first and last window whose records may be used, both included, for example [2026-01-01, "
+            "2035-12-31]; public"
+        ),
     ] = None
     transform: Annotated[
         str, Meta(min_length=1, max_length=200, description="the declared, per-record feature transform")
@@ -96,7 +99,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             if given and len(given) != wanted:
                 raise wrong(name, f"names {len(given)} where there are {wanted}: name all of them, in order, or none")
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
-            raise wrong("windows", "must be two numbers of windows, from 0, the lower first")
+            raise wrong("windows", "must be two dates, or two numbers from 0, the earlier first")
 
 
 class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

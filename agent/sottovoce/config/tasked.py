@@ -10,6 +10,7 @@ import msgspec
 
 from sottovoce.config.loading import checked, line_of
 from sottovoce.config.schema import AgentConfig
+from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX
@@ -84,7 +85,7 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        tables = tomllib.loads(text)
+        tables = with_day_numbers(tomllib.loads(text))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: is no task that can be read ({error}); it is a TOML file") from error
     problems = [f"{path}, line {line_of(text, key)}: {'.'.join(key)}: {why}" for key, why in _foreign(tables).items()]

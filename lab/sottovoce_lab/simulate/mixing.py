@@ -56,25 +56,30 @@ def spectral_gap(W: Matrix) -> float:
     return float(1 - moduli[-2]) if len(moduli) > 1 else 1.0
 
 
-def mixing_facts(name: str, peers: Peers) -> dict[str, Any]:
-    """How a graph mixes, for reports.
+def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, Any]:
+    """How a fleet mixes, for reports.
 
     Args:
         name: of the topology.
         peers: for each device, those it sends to, in turn.
+        rule: the learner's own rule of mixing; None for a learner that has one alone.
 
     Returns:
-        `weights`: `metropolis` where the graph is undirected, else `push-sum`. `spectral_gap`: of the Metropolis
-        matrix, a round; or of push-sum's matrix for one full rotation. None above 1,000 devices. `degree_min` and
-        `degree_max`: peers sent to. Where peers are sampled, none of these numbers is known.
+        `weights`: the rule, if it is another than push-sum; else `metropolis` where the graph is undirected, and
+        `push-sum` where it is directed. `spectral_gap`: of the Metropolis matrix, a round; or of push-sum's matrix for
+        one full rotation. None above 1,000 devices and for other rules. `degree_min` and `degree_max`: peers sent to.
+        Where peers are sampled, none of these numbers is known.
     """
+    other = rule if rule not in (None, "push-sum") else None
+    degrees = [len(row) for row in peers]
     if name == NEWSCAST:
-        return {"weights": "push-sum", "spectral_gap": None, "degree_min": None, "degree_max": None}
+        return {"weights": other or "push-sum", "spectral_gap": None, "degree_min": None, "degree_max": None}
+    if other is not None:
+        return {"weights": other, "spectral_gap": None, "degree_min": min(degrees), "degree_max": max(degrees)}
     undirected = name != "exponential" or all(i in peers[j] for i, row in enumerate(peers) for j in row)
     gap = None
     if len(peers) <= _MOST_AGENTS:
         gap = spectral_gap(metropolis(peers) if undirected else rotation(peers))
-    degrees = [len(row) for row in peers]
     return {
         "weights": "metropolis" if undirected else "push-sum",
         "spectral_gap": gap,

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from sottovoce.data import Records
@@ -29,12 +30,12 @@ class Baselines:
     majority_class: float
     own_data: float
 
-    def warnings(self, final: Quality, *, private: bool) -> list[str]:
+    def warnings(self, final: Quality, noise: Literal["none", "local", "cell"]) -> list[str]:
         """What a reader must know if a fleet's accuracy is below a baseline.
 
         Args:
             final: measures of the fleet.
-            private: whether the fleet added noise.
+            noise: whether each device added all of its noise, or a share in secure sums.
         """
         found: list[str] = []
         reached = final.accuracy_mean
@@ -45,17 +46,20 @@ class Baselines:
                 f"accuracy {reached:.3f} is below {self.majority_class:.3f}, the share of the most common class"
             )
         if reached < self.own_data:
-            why = (
-                "the noise costs more than the other devices' records bring: use more records or devices, a larger ε, "
-                "or secure sums"
-                if private
-                else "the devices gain nothing from each other here: give them more cycles, or another learner"
-            )
             found.append(
                 f"accuracy {reached:.3f} is below {self.own_data:.3f}, which a device reaches alone, with its own "
-                f"records and no noise: {why}"
+                f"records and no noise: {_WHY[noise]}"
             )
         return found
+
+
+_WHY = {
+    "none": "the devices gain nothing from each other here: give them more cycles, or another learner",
+    "local": "the noise costs more than the other devices' records bring: use more records or devices, a larger ε, or "
+    "--noise cell with a learner that has secure sums",
+    "cell": "the noise costs more than the other devices' records bring: use more records or devices, or a larger ε",
+}
+"""Why a fleet is below what a device reaches alone, and the remedy."""
 
 
 def baselines(held: Sequence[Records], test: Records) -> Baselines | None:

@@ -20,6 +20,7 @@ from sottovoce.data import (
     partition,
     uniform_bounds,
 )
+from sottovoce.errors import UsageError
 from sottovoce.model_names import REGRESSION_MODEL
 from sottovoce.registry import ALGORITHMS
 
@@ -150,6 +151,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         },
     }
     config = options.configuration(**tables, learner=_own(options, 1, peers))
+    _check_cell(options, config)
     data_section = config.data
     if options.ranges_from_training:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
@@ -181,6 +183,20 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         apart=apart,
         gradient_bound=bound,
     )
+
+
+def _check_cell(options: Options, config: AgentConfig) -> None:
+    """Refuse a fleet that is too small for a secure sum.
+
+    Raises:
+        UsageError: the message says how many devices a sum needs.
+    """
+    if config.cell is not None and options.agents < config.cell.least:
+        smaller = f", or --set privacy.cell.min={options.agents}" if options.agents > 1 else ""
+        raise UsageError(
+            f"--agents {options.agents}: a secure sum needs at least privacy.cell.min = {config.cell.least} devices: "
+            f"use --agents {config.cell.least}{smaller}"
+        )
 
 
 def _kept(options: Options) -> Options:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sottovoce.door import PrivacyStatement
 
@@ -75,6 +75,12 @@ class Report:
     warnings: list[str] = field(default_factory=list)
     interrupted: int | None = None
 
+    @property
+    def _noise(self) -> Literal["none", "local", "cell"]:
+        if self.statement.epsilon is None:
+            return "none"
+        return "local" if self.statement.epsilon_alone is None else "cell"
+
     def _remarks(self, baselines: Baselines | None) -> list[str]:
         """Warnings that follow from the report."""
         ended = []
@@ -82,7 +88,7 @@ class Report:
             ended = [f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: measures are of that moment"]
         if baselines is None:
             return ended
-        return ended + baselines.warnings(self.final, private=self.statement.epsilon is not None)
+        return ended + baselines.warnings(self.final, self._noise)
 
     def document(self) -> dict[str, Any]:
         """The JSON document."""

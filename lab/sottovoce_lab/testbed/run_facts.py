@@ -25,7 +25,7 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
         "model": plan.model,
         "transport": options.transport,
         "topology": options.topology,
-        "mixing": _mixing(plan),
+        "mixing": mixing_facts(options.topology, plan.peers, getattr(plan.config.learner, "mixing", None)),
         "agents": options.agents,
         "data": options.data,
         "partition": options.partition,
@@ -35,13 +35,6 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
         "wall_s": round(wall, 3),
         "version": sottovoce.__version__,
     }
-
-
-def _mixing(plan: Plan) -> dict[str, Any]:
-    """How the graph mixes; the weights of the graph do not apply to pairs and contributions."""
-    facts = mixing_facts(plan.options.topology, plan.peers)
-    rule = getattr(plan.config.learner, "mixing", None)
-    return facts if rule in (None, "push-sum") else {**facts, "weights": rule, "spectral_gap": None}
 
 
 def plan_baselines(plan: Plan) -> Baselines | None:

@@ -192,8 +192,13 @@ def test_every_command_that_reads_one_ends_with_the_code_for_configuration(
     "text, what",
     [
         (CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "window"'), "data.windows: declare the first"),
-        (CORRECT.replace("features = 4", "features = 4\nwindows = [5, 4]"), "data.windows: must be two numbers"),
-        (CORRECT.replace("features = 4", "features = 4\nwindows = [-1, 4]"), "data.windows: must be two numbers"),
+        (CORRECT.replace("features = 4", "features = 4\nwindows = [5, 4]"), "data.windows: must be two dates"),
+        (CORRECT.replace("features = 4", "features = 4\nwindows = [2026-02-01, 2026-01-01]"), "must be two dates"),
+        (
+            CORRECT.replace("features = 4", 'features = 4\nwindows = ["2026-02-30", 3]'),
+            "data.windows.0: Expected `int`",
+        ),
+        (CORRECT.replace("features = 4", "features = 4\nwindows = [-1, 4]"), "data.windows: must be two dates"),
         (
             CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "device"').replace(
                 "[learner]", '[learner]\nname = "golf"'

@@ -34,9 +34,9 @@ def test_devices_without_records_do_not_count() -> None:
 
 def test_only_what_is_below_a_rule_is_warned_of() -> None:
     rules = Baselines(0.6, 0.8)
-    assert rules.warnings(Measures(0.9, 0.9, 0.9, 0.1), private=True) == []
-    (alone,) = rules.warnings(Measures(0.7, 0.7, 0.7, 0.1), private=True)
+    assert rules.warnings(Measures(0.9, 0.9, 0.9, 0.1), "local") == []
+    (alone,) = rules.warnings(Measures(0.7, 0.7, 0.7, 0.1), "local")
     assert alone.startswith("accuracy 0.700 is below 0.800, which a device reaches alone")
     assert "the noise costs more" in alone
-    assert len(rules.warnings(Measures(0.5, 0.5, 0.5, 0.1), private=False)) == 2
-    assert rules.warnings(Errors(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), private=True) == []
+    assert len(rules.warnings(Measures(0.5, 0.5, 0.5, 0.1), "none")) == 2
+    assert rules.warnings(Errors(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), "local") == []
