@@ -15,8 +15,14 @@ def run_report(
     out: Annotated[
         Path | None, typer.Option(help="Write the page here.", show_default="RUN.html beside the run; DEVICE.html here")
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Also write the plot over cycles here, for light and dark pages."),
+    ] = None,
 ) -> None:
     """Make one HTML page with plots from a run, a sweep, or a device's ledger."""
+    if picture is not None and (picture.suffix != ".svg" or state is not None):
+        raise UsageError(f"--picture {picture}: name an .svg file, and give the report of a run or of a sweep")
     if (run is None) == (state is None):
         raise UsageError("give a report, RUN.json, or the --state directory of a device, and not both")
     from sottovoce.cli.output import check_writable, write
@@ -36,6 +42,9 @@ def run_report(
 
         found = read_report(run)
         page = sweep_page(found, plotter) if isinstance(found, SweepReport) else run_page(found, plotter)
+        if picture is not None:
+            check_writable("--picture", picture)
+            write("--picture", picture, plotter.picture())
     else:
         from sottovoce_lab.pages.device import device_page
         from sottovoce_lab.pages.history import history_of

@@ -8,10 +8,13 @@ from html import escape
 from itertools import cycle
 from typing import Any
 
+from sottovoce.errors import DataError
+
 from sottovoce_lab.pages.html import Markup
 
 _INCHES = (4.8, 3.0)
 _BLUE, _ORANGE, _GREY = "#0b5fa5", "#b35900", "#5b6570"
+_BRIGHT, _FAINT = "#2f81f7", "#8b949e55"  # for light and dark grounds alike
 _COLOURS = (_BLUE, _ORANGE, "#1a7f4b", "#8a3ba8", "#a61c3c", "#3d4650")
 """Distinct for colour-blind readers, and dark enough on white."""
 _SETTINGS = {
@@ -48,6 +51,25 @@ class Line:
     band: str = ""
 
 
+def _file(drawing: Any, title: str) -> str:
+    """A drawing as a file of its own, transparent, with ink that follows the theme."""
+    written = io.StringIO()
+    drawing.savefig(written, format="svg", metadata=_NOT_TOLD, transparent=True)
+    svg = re.sub(
+        r"<metadata>.*?</metadata>", "", written.getvalue()[written.getvalue().index("<svg") :], flags=re.DOTALL
+    )
+    for ink in ("#000000", "#262626", _GREY):
+        svg = svg.replace(ink, "currentColor")
+    svg = svg.replace("#ffffff", "none").replace("#cccccc", _FAINT).replace("#e3e7eb", _FAINT).replace(_BLUE, _BRIGHT)
+    opening = re.match(r"<svg[^>]*>", svg)
+    end = opening.end() if opening else 0
+    style = (
+        "<style>svg{color:#1b1f24;font-family:sans-serif}text{fill:currentColor}"
+        "@media(prefers-color-scheme:dark){svg{color:#e6edf3}}</style>"
+    )
+    return f"{svg[:end]}<title>{escape(title)}</title>{style}{svg[end:]}"
+
+
 class Plotter:
     """Draws.
 
@@ -58,6 +80,7 @@ class Plotter:
     def __init__(self, pyplot: Any) -> None:
         self._plt = pyplot
         self._drawn = 0
+        self._over_cycles = ""
 
     def lines(
         self, title: str, x_label: str, y_label: str, lines: Sequence[Line], *, limit: float | None = None,
@@ -95,7 +118,19 @@ class Plotter:
                 axes.locator_params(axis="x", integer=True)
             if rules or len(lines) > 1 or limit is not None or any(line.low for line in lines):
                 axes.legend(fontsize="small", loc="best")
+            if x_label == "cycle" and not self._over_cycles:
+                self._over_cycles = _file(drawing, title)
             return self._svg(drawing, title)
+
+    def picture(self) -> str:
+        """The first plot over cycles, as an SVG file whose colours follow the reader's light or dark theme.
+
+        Raises:
+            DataError: nothing was plotted over cycles.
+        """
+        if not self._over_cycles:
+            raise DataError("the report has no curve over cycles, so there is nothing to draw")
+        return self._over_cycles
 
     def bars(self, title: str, x_label: str, y_label: str, values: Sequence[float], *, limit: float | None) -> Markup:
         """One bar for each value, in order; a limit is drawn as a dashed line."""

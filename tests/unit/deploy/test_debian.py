@@ -1,15 +1,22 @@
 """What the Debian package is made of: every requirement with its hashes, every command on the manual page."""
 
+import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from sottovoce import __version__
 from sottovoce.cli import command as cli
 
+from tests.packaging.package import RELEASES, newer
+
 DEBIAN = Path(__file__).parents[3] / "deploy" / "debian"
+needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg")
 
 
 def requirements(*extras: str) -> dict[str, str]:
@@ -33,6 +40,46 @@ def test_an_extra_that_is_not_locked_is_named() -> None:
     )
     assert done.returncode == 3
     assert "no torch: run locks/update" in done.stderr
+
+
+def test_a_device_runs_the_same_packages_on_every_python() -> None:
+    """Pip evaluates markers for the Python that builds, not for the one of the release."""
+    markers = [block.partition("\n")[0] for block in requirements("discovery", "metrics", "onnx", "qr").values()]
+    assert not [line for line in markers if re.search("python_(full_)?version", line)]
+
+
+def built_for() -> dict[str, tuple[str, str]]:
+    """Number and Python of each Debian release that can be built for."""
+    lines = re.findall(
+        r"^(\w+)\) debian=(\d+) series=([\d.]+) glibc=\d+ ;;$", (DEBIAN / "build").read_text(), re.MULTILINE
+    )
+    return {release: (number, series) for release, number, series in lines}
+
+
+def test_the_packages_are_tested_on_every_release() -> None:
+    assert {release: series for release, (_, series) in built_for().items()} == RELEASES
+    assert list(built_for()) == list(RELEASES), "oldest first"
+
+
+@needs_dpkg
+def test_upgrading_debian_upgrades_the_package_and_so_does_a_revision() -> None:
+    assert "-${REVISION:-1}~deb${debian}u1\n" in (DEBIAN / "build").read_text()
+    first, second = (
+        [f"{__version__}-{revision}~deb{number}u1" for number, _ in built_for().values()] for revision in (1, 2)
+    )
+    for older, later in (*pairwise(first), *pairwise(second), *zip(first, second, strict=True)):
+        assert newer(later, than=older)
+
+
+@needs_dpkg
+@pytest.mark.parametrize(
+    "variable, named", [("RELEASE", "choose bookworm (Debian 12) or trixie"), ("ARCH", "amd64 and arm64 only")]
+)
+def test_an_unknown_release_or_architecture_is_refused_in_one_line(variable: str, named: str) -> None:
+    environment = {**os.environ, variable: "sid"}
+    done = subprocess.run([str(DEBIAN / "build")], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert named in done.stderr
 
 
 def test_the_manual_page_has_every_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,22 @@ def test_a_spent_budget_says_so(tmp_path: Path) -> None:
     assert "none left: nothing more is released" in _undrawn(tmp_path, _report(privacy=privacy))
 
 
+def test_a_picture_follows_the_theme(tmp_path: Path) -> None:
+    path, picture = tmp_path / "run.json", tmp_path / "run.svg"
+    path.write_text(json.dumps(_report(baselines={"majority_class": 0.125, "own_data": 0.875})))
+    assert here("report", path, "--picture", picture).code == 0
+    svg = picture.read_text()
+    assert svg.startswith("<svg ")
+    assert "prefers-color-scheme:dark" in svg
+    assert "#000000" not in svg
+    assert "own data alone" in svg
+    for arguments in (["--picture", tmp_path / "run.png"], ["--picture", tmp_path / "no" / "where.svg"]):
+        assert here("report", path, *arguments).code == ExitCode.USAGE
+    path.write_text(json.dumps(_report(curve=[])))
+    ended = here("report", path, "--picture", picture)
+    assert (ended.code, "no curve over cycles" in ended.err) == (ExitCode.DATA, True)
+
+
 def test_it_asks_nothing_of_any_network_and_runs_nothing(page: str) -> None:
     reader = _read(page)
     assert not reader.tags & {"script", "link", "img", "iframe", "object", "embed", "form", "base"}
