@@ -1,14 +1,16 @@
-"""The pages that follow a release and a setting through the files: every arrow is an import."""
+"""Pages that follow something through the files, and the map of the rooms: every arrow is an import."""
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import sottovoce
 
 HOME = Path(sottovoce.__file__).parent
-PAGES = HOME.parents[1] / "docs" / "explanation"
+DOCS = HOME.parents[1] / "docs"
+PAGES = DOCS / "explanation"
 ARROW = re.compile(r"`([\w/.]+)` → `([\w/.]+)`")
 FOUND_IN_ITS_FOLDER = {("registry.py", "algorithms/push_sum/algorithm.py")}
 
@@ -32,7 +34,9 @@ def imported(path: str) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("page, steps", [("way-of-a-release.md", 20), ("way-of-a-setting.md", 15)])
+@pytest.mark.parametrize(
+    "page, steps", [("way-of-a-release.md", 20), ("way-of-a-setting.md", 15), ("../architecture.md", 19)]
+)
 def test_every_arrow_is_an_import(page: str, steps: int) -> None:
     found = arrows(page)
     assert len(found) == steps
@@ -42,3 +46,12 @@ def test_every_arrow_is_an_import(page: str, steps: int) -> None:
             assert any(name == module(other) or name.startswith(module(other) + ".") for name in imported(one)), (
                 f"{one} does not import {other}"
             )
+
+
+def test_the_map_shows_the_layers_of_the_import_contract() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    block = page.partition("<!-- rooms -->\n```text\n")[2].partition("```")[0]
+    shown = [line.partition("  ")[0].split(" | ") for line in block.splitlines()]  # a remark follows two spaces
+    contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
+    assert shown == [[name.strip() for name in layer.split("|")] for layer in layers if layer != "__main__"]
