@@ -16,7 +16,7 @@ from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_EXPONENT = -24
+_EXPONENT = -40  # finer than any comparison with a paper needs; sums reach 2^20
 _FINE = 2**20  # σ of the one sampler, whose draws are stretched to the scale asked for
 _LARGEST = 2.0**60
 

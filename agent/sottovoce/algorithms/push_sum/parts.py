@@ -147,6 +147,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         share_bits=learner.share_bits,
         follows=config.follows,
         longest=_longest(config, size) if config.follows else math.inf,
+        steps_first=paper,
     )
 
 

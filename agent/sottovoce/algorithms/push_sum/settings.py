@@ -19,6 +19,7 @@ Clipping = Annotated[
     Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
 ]
 _CONTRIBUTORS, _DISHONEST = 64, 0.25
+_SHARE_BITS, _EXACT_SHARE_BITS = 16, 40
 
 
 class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
@@ -28,7 +29,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
 
     longest_period: LongestPeriod = 3_600.0
     fanout: Fanout = 1
-    share_bits: ShareBits = 16
+    share_bits: ShareBits = _SHARE_BITS
     mixing: Mixing = None
     contributors: Annotated[
         int, Meta(ge=2, le=1024, description="contributions: devices whose contributions one holds, beside its own")
@@ -55,6 +56,8 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
             raise wrong(
                 "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
             )
+        if self.fidelity == "paper" and self.share_bits == _SHARE_BITS:
+            force_setattr(self, "share_bits", _EXACT_SHARE_BITS)  # a paper rounds nothing
         if self.mixing != "contributions":
             for key, usual in (("contributors", _CONTRIBUTORS), ("dishonest", _DISHONEST)):
                 if getattr(self, key) != usual:

@@ -184,9 +184,11 @@ class PushSum:
     def _tick(self, state: PushSumState, now: float) -> Step:
         if state.asked is not None:
             return replace(state, due=now), []
-        state, effects = self._split(state)
         estimate = state.estimate
-        if estimate is not None and ahead(self.schedule, state):
+        steps = estimate is not None and ahead(self.schedule, state)
+        state, effects = (state, []) if self.schedule.steps_first and steps else self._split(state)
+        estimate = state.estimate
+        if estimate is not None and steps:
             threshold, query = question(self.schedule, state.step, estimate)
             state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
@@ -275,7 +277,7 @@ class PushSum:
             [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, self.schedule.period))]
         )
         if isinstance(answer, Refused):
-            return replace(state, asked=None, due=None, **refused(self.schedule, state)), effects
+            return self._mixed(replace(state, asked=None, due=None, **refused(self.schedule, state)), effects)
         numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
         state = replace(
             state,
@@ -286,7 +288,14 @@ class PushSum:
             asked=None,
             due=None,
         )
-        return state, effects
+        return self._mixed(state, effects)
+
+    def _mixed(self, state: PushSumState, effects: list[Effect]) -> Step:
+        """The shares that wait for the step, where it comes first."""
+        if not self.schedule.steps_first:
+            return state, effects
+        state, sends = self._split(state)
+        return state, [*sends, *effects]
 
 
 def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:

@@ -43,6 +43,8 @@ class Schedule:
         share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
         follows: records are followed: K is how many releases a window is in, and B is of one window.
         longest: γ/B of records that are followed, at most, so that the noise over few windows is bounded.
+        steps_first: push-sum: take the private step before the shares are sent, as AdaD²P 2024, Algorithm 1, has it;
+            else send first, so that a slow vault holds up no message.
     """
 
     learner: str
@@ -58,6 +60,7 @@ class Schedule:
     share_bits: int = SHARE_BITS
     follows: bool = False
     longest: float = math.inf
+    steps_first: bool = False
 
     @property
     def at_once(self) -> int:
