@@ -75,6 +75,9 @@ def front(config: Path) -> Iterator[Front]:
     """The vault of a device, wherever it runs."""
     settings = load(config)
     if settings.vault.socket is not None and settings.vault.directory is not None:
+        ends = time.monotonic() + READY_SECONDS
+        while not settings.vault.socket.exists() and time.monotonic() < ends:
+            time.sleep(0.05)
         reader = Ledger.read(settings.vault.directory / LEDGER)
         reader.close()
         remote = RemoteVault(

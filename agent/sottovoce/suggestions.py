@@ -1,6 +1,7 @@
 """The known name that a user probably misspelt."""
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 _TYPO = 0.66
 """Least similarity, from 0 to 1, of a word and what it misspells: one wrong letter in three."""
@@ -12,9 +13,16 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     Dotted names are compared part by part, so a shared table name does not make two keys similar. A word without a dot
     is compared with the last part of each name.
     """
-    table, _, own = word.lower().rpartition(".")
-    best, name = max(((_similarity(table, own, one.lower()), one) for one in known), default=(0.0, ""))
+    written = word.lower()
+    table, _, own = written.rpartition(".")
+    scores = ((_similarity(table, own, one.lower()), _shared(written, one.lower()), one) for one in known)
+    best, _, name = max(scores, default=(0.0, 0, ""))
     return name if best >= _TYPO else None
+
+
+def _shared(word: str, other: str) -> int:
+    """Letters that two words begin with alike: it decides between equally similar names."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))
 
 
 def _similarity(table: str, own: str, known: str) -> float:

@@ -55,7 +55,7 @@ def reference(asked: Plan) -> list[Floats]:
 
 
 def gradient(kernel: Kernel, z: Floats, own: Records, asked: Plan) -> Floats:
-    found = kernel.gradients(z[np.newaxis], own.features[np.newaxis], own.labels[np.newaxis])[0, 0]
+    found: Floats = kernel.gradients(z[np.newaxis], own.features[np.newaxis], own.labels[np.newaxis])[0, 0]
     learner = asked.config.learner
     if not isinstance(learner, ClipD2pSettings) or learner.name != "clipd2p":
         return found

@@ -6,16 +6,19 @@ How well it goes on is measured for a minute, on a machine that does nothing els
 import resource
 import time
 import tomllib
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from sottovoce.agent.control import ask
 from sottovoce.identity import Fleet
 
 from tests.support.devices import free_port, new_device
 from tests.support.floods import HALF_OPEN, KINDS, flooded
 from tests.support.processes import AgentProcess
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 PERIOD, SECONDS, LONG = 0.4, 5.0, 60.0
 LIMITED = ("prlimit", "--nofile=1024:1024")
@@ -29,8 +32,12 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
     directory = tmp_path_factory.mktemp("flooded")
     one, other = (new_device(fleet, directory / name) for name in ("one", "other"))
     for device, peer in ((one, other), (other, one)):
-        metrics = {"metrics": f"127.0.0.1:{free_port()}"}
-        device.configure([peer.entry()], learner={"period": PERIOD, "steps": 10_000}, observe=metrics)
+        device.configure(
+            [peer.entry()],
+            agent={"readers_socket": str(directory / f"{device.state.name}-readers.sock")},
+            learner={"period": PERIOD, "steps": 10_000},
+            observe={"metrics": f"127.0.0.1:{free_port()}"},
+        )
     with ExitStack() as stack:
         yield [stack.enter_context(AgentProcess(device, LIMITED)).ready() for device in (one, other)]
 
@@ -43,7 +50,8 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
     ],
 )
 @pytest.mark.parametrize(
-    "kind, port", [*((kind, "peers") for kind in KINDS), ("idle", "metrics"), ("garbage", "metrics")]
+    "kind, port",
+    [*((kind, "peers") for kind in KINDS), ("idle", "metrics"), ("garbage", "metrics"), ("silent", "readers")],
 )
 def test_cycles_go_on_and_the_status_answers(
     pair: list[AgentProcess], kind: str, port: str, seconds: float, pace: float, answers_in: float
@@ -54,7 +62,7 @@ def test_cycles_go_on_and_the_status_answers(
     until(lambda: target.status()["traffic"]["received"] > 0, "they have met")
     quiet = _paced(target, peer, SECONDS)
     lines = len(target.log().splitlines())
-    address = target.device.address if port == "peers" else _metrics(target)
+    address = {"peers": target.device.address, "metrics": _metrics(target), "readers": str(_readers(target))}[port]
     with flooded(kind, address, seconds):
         time.sleep(1.0)
         cycles, received, slowest = _paced(target, peer, seconds - 2.0)
@@ -82,6 +90,46 @@ def test_who_comes_in_good_faith_gets_through(pair: list[AgentProcess]) -> None:
         with AgentProcess(peer.device, LIMITED) as again:
             again.ready()
             until(lambda: target.status()["traffic"]["received"] > before + 1, "its shares arrive")
+
+
+@pytest.mark.parametrize("kind", ["few", "idle"])
+def test_silent_connections_do_not_blind_who_watches(pair: list[AgentProcess], kind: str) -> None:
+    """Metrics and health are read many times meanwhile, and answer each time."""
+    target, _ = pair
+    until(lambda: _scraped(target, "/readyz"), "it is ready")
+    with flooded(kind, _metrics(target), SECONDS):
+        time.sleep(1.0)
+        answers = [_scraped(target, page) for page in ("/metrics", "/readyz") * 24]
+    assert len(answers) == 48
+    assert all(answers), f"{sum(map(bool, answers))} of 48 were answered"
+
+
+def test_silent_connections_do_not_keep_a_reader_out(pair: list[AgentProcess]) -> None:
+    target, _ = pair
+    readers, took = _readers(target), []
+    with flooded("silent", str(readers), SECONDS):
+        time.sleep(1.0)
+        for _ in range(48):
+            began = time.monotonic()
+            assert ask(target.device.state, "status", PATIENCE, readers=readers)["id"] == target.device.id
+            took.append(time.monotonic() - began)
+    assert max(took) < BUSY_STATUS_SECONDS
+    assert len(target.lines("connections-crowded", str(readers))) == 1
+
+
+def _scraped(agent: AgentProcess, page: str) -> bytes:
+    """A page of monitoring; empty where it is not answered, or is no good answer."""
+    try:
+        with urllib.request.urlopen(f"http://{_metrics(agent)}{page}", timeout=PATIENCE) as answer:
+            found: bytes = answer.read()
+            return found
+    except OSError:
+        return b""
+
+
+def _readers(agent: AgentProcess) -> Path:
+    """The path of its socket for readers."""
+    return Path(tomllib.loads(agent.device.config.read_text())["agent"]["readers_socket"])
 
 
 def _metrics(agent: AgentProcess) -> str:

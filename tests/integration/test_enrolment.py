@@ -312,7 +312,7 @@ def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...
     "how, words",
     [
         ((), "choose one: --out FILE for a bundle"),
-        (("--out", "x", "--qr"), "--qr and --expires are of tokens"),
+        (("--out", "x", "--qr"), "--qr and --expires apply to tokens"),
         (("--serve", "0.0.0.0:7443"), "is not where a device can reach this machine"),
         (("--serve", "here"), "is not where a device can reach this machine"),
         (("--out", "x", "--seed", "a@b"), "write ID@HOST:PORT"),

@@ -113,7 +113,7 @@ def test_a_trace_tells_models_and_records(data: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, code, words",
     [
-        (("--model", "softmax"), 3, "learner golf has the models ridge, pegasos, logistic"),
+        (("--model", "softmax"), 2, "It learns ridge, pegasos, logistic"),
         (("--set", "privacy.neighbouring=add-remove"), 5, "shows how many there are"),
         (
             ("--fidelity", "paper", "--epsilon", "inf", "--set", "learner.perturbation=privunit"),

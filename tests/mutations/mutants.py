@@ -328,7 +328,7 @@ def numbered_by_place(patch: pytest.MonkeyPatch) -> None:
         return replace(records, units=places * (numbering.SPACE // max(1, len(records))))
 
     def enrolled(records: Records, ledger: Ledger) -> Records:
-        ledger.numbers.enrol([bytes([0, *place.to_bytes(8, "big")]) for place in range(len(records))])
+        del ledger
         return replace(records, units=np.arange(len(records), dtype=np.int64))
 
     patch.setattr(gradients, "numbered", hashed)

@@ -57,8 +57,7 @@ def lives(case: Case, dice: random.Random) -> list[Life]:
         if number == 0 and case.neighbouring == "add-remove":
             dice.shuffle(right)
         made.append(Life((left, right), changed, _questions(case, changed, len(left), dice)))
-    # Equal records that are numbered one by one are told apart by their order alone: see vault/numbering.py.
-    return made[:1] if case.enrolled and _coincide(made) else made
+    return made
 
 
 def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
@@ -77,13 +76,6 @@ def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
     return made
 
 
-def _coincide(made: list[Life]) -> bool:
-    """Whether the record that differs equals another one, at any time."""
-    rows = [row for life in made for side in life.sides for row in side]
-    differing = {(row.features, row.label) for row in rows if row.differs}
-    return any((row.features, row.label) in differing for row in rows if not row.differs)
-
-
 def _files(case: Case, dice: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
     """A file that both share, with a gap for each record that differs; and what stands there in each world."""
     shared: list[Row | None] = [_row(dice) for _ in range(dice.choice((0, 1, 4, 12, 23)))]
@@ -98,7 +90,7 @@ def _files(case: Case, dice: random.Random) -> tuple[list[Row | None], list[Row]
         other: list[Row] = []
     else:
         other = [_opposed(row, dice) for row in one]
-    if dice.random() < 0.2 and shared and case.unit == "record":  # equal records
+    if dice.random() < 0.4 and shared and case.unit == "record":  # equal records
         twin = replace(one[0], differs=False)
         shared += [twin] * dice.choice((1, 2))
     for _ in one:

@@ -23,7 +23,7 @@ from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.door import Status
-from sottovoce.errors import DataError
+from sottovoce.errors import DataError, PrivacyError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit
 from sottovoce.perturbation.cap import PROBABILITY_BITS, _tail
 from sottovoce.vault.record_mechanism import RecordMechanism
@@ -67,12 +67,12 @@ def play(case: Case, seed: int) -> float:
 
 
 def _started(worlds: tuple[World, World], life: Life, config: Any, case: Case) -> bool:
-    """Start both worlds; False where neither starts, because so few records make no chain."""
+    """Start both worlds; False where neither starts: so few records make no chain, or [data] is not as it was."""
     failed = []
     for world, rows in zip(worlds, life.sides, strict=True):
         try:
             world.start(config, rows, case.terms(), follows=life.over is not None)
-        except DataError as error:
+        except (DataError, PrivacyError) as error:
             failed.append(str(error))
     _require(len(failed) != 1 and len(set(failed)) <= 1, "one world starts and the other does not")
     return not failed

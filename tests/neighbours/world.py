@@ -119,6 +119,7 @@ class World:
     seen: Seen | None = None
     history: list[Seen] = field(default_factory=list)
     over: int | None = None
+    enrolled: tuple[list[bytes], list[bool]] | None = None
 
     def start(self, config: AgentConfig, rows: list[Row], terms: Terms | None = None, *, follows: bool = False) -> None:
         """Build the vault as the product does, over these rows; of those that follow, what has come so far."""
@@ -143,6 +144,9 @@ class World:
         known = identified(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
         self.differing = [row.differs for row in rows]
+        if self.ledger.numbers.enrolled(0) is not None:  # the records are those of the first start, in its order
+            self.enrolled = self.enrolled or (self.identities, self.differing)
+            self.identities, self.differing = self.enrolled
         self.statement = self.vault.statement
         room = self.vault._room
         self.units = raw.windows if config.unit == "window" else room.records.units

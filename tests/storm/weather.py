@@ -78,6 +78,8 @@ def weather(seed: int) -> Weather:
         settings["learner.fanout"] = fate.choice((1, 1, 2, 3))
     if "sampling" in own and fate.random() < 0.3:
         settings |= {"learner.sampling": "poisson", "learner.batch": 4}
+    if ALGORITHMS[learner].in_cells == "always":
+        settings["privacy.cell.min"] = agents // 2 + 1
     if learner != "average" and fate.random() < 0.3:
         settings["data.partition"] = "dirichlet(1)"
     topology = fate.choice(("full", "ring", "exponential", "star"))

@@ -22,6 +22,7 @@ from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce.vault.ledger_file import connect
 from sottovoce_lab.simulate.device import Device
 
+from tests.support.ledgers import SCHEMA_5
 from tests.unit.learners.support import Stamp
 
 HALF_HOUR = 1800
@@ -147,10 +148,7 @@ class Home:
     def of_the_version_before(self) -> None:
         """While it is down, its ledger becomes what the program wrote before it knew of periods and numberings."""
         with closing(connect(self._directory / LEDGER, "rw")) as ledger:
-            ledger.executescript(
-                "DROP TABLE period; DROP TABLE lived; DROP TABLE numbering; ALTER TABLE task DROP COLUMN period; "
-                "PRAGMA user_version = 5;"
-            )
+            ledger.executescript(SCHEMA_5)
 
     def listen(self, begin: int, end: int) -> None:
         """The meter says what it counts when these half hours begin, of all since the first day; its feed keeps it."""

@@ -149,7 +149,10 @@ def try_graph(config: AgentConfig) -> None:
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
     """Records as the vault sees them: clamped to their declared bounds, each transformed by itself."""
-    return replace(identified(raw), features=apply(transform, raw.features, bounds))
+    prepared = f"transform {transform}" + (
+        "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
+    )
+    return replace(identified(raw), features=apply(transform, raw.features, bounds), prepared=prepared)
 
 
 def scaling_of(config: AgentConfig) -> Scaling:

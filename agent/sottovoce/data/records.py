@@ -25,6 +25,7 @@ class Records:
             not say; then a record is what it is here.
         units: int64[n], the number of each record's privacy unit, by which it is charged. The vault sets it; None where
             every release is of all units.
+        prepared: how the features were made of what the source holds, in words; public.
     """
 
     features: NDArray[np.float64] = field(repr=False)
@@ -32,6 +33,7 @@ class Records:
     windows: NDArray[np.int64] | None = field(default=None, repr=False)
     identities: NDArray[np.uint8] | None = field(default=None, repr=False)
     units: NDArray[np.int64] | None = field(default=None, repr=False)
+    prepared: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -18,10 +18,10 @@ from sottovoce.vault.budget import Budget
 from sottovoce.vault.chain import release_digest
 
 _APPLICATION_ID = 0x50FF0CE1
-_SCHEMA_VERSION = 6
+_SCHEMA_VERSION = 7
 _VERSION_0_1 = 3  # which numbered records by their place
 KEY_BYTES = 32
-_TABLES = ("budget", "secret", "file", "record", "keepers", "ended", "task", "period", "numbering", "charge", "release")
+_TABLES = ("budget", "secret", "keepers", "ended", "task", "period", "numbering", "enrolled", "charge", "release")
 _OLD_TABLES = """
 CREATE TABLE budget (owner TEXT NOT NULL, epsilon REAL, delta REAL NOT NULL, unit TEXT NOT NULL,
                      neighbouring TEXT NOT NULL, nonce BLOB NOT NULL) STRICT;
@@ -48,14 +48,27 @@ CREATE TABLE period (number INTEGER PRIMARY KEY, opened REAL NOT NULL) STRICT;
 CREATE TABLE numbering (number INTEGER PRIMARY KEY, kind TEXT NOT NULL) STRICT;
 CREATE TABLE lived (number INTEGER PRIMARY KEY, seconds REAL NOT NULL) STRICT;
 """
+_ENROLLED_TABLES = """
+INSERT INTO numbering (kind)
+    SELECT 'enrolled' WHERE EXISTS (SELECT 1 FROM file) AND NOT EXISTS (SELECT 1 FROM numbering);
+DROP TABLE file;
+DROP TABLE record;
+CREATE TABLE enrolled (epoch INTEGER PRIMARY KEY, prepared TEXT NOT NULL, records INTEGER NOT NULL,
+                       features INTEGER NOT NULL, value BLOB NOT NULL) STRICT;
+"""
 _TRIGGERS = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table} "
     "BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
     for table in _TABLES
     for verb in ("UPDATE", "DELETE")
 )
-_STEPS = {3: _NEW_TABLES, 4: _TASK_TABLES, 5: _LASTING_TABLES}  # from the schema of this number to the next
-_SCHEMA = _OLD_TABLES + _NEW_TABLES + _TASK_TABLES + _LASTING_TABLES + _TRIGGERS
+_STEPS = {
+    3: _NEW_TABLES,
+    4: _TASK_TABLES,
+    5: _LASTING_TABLES,
+    6: _ENROLLED_TABLES,
+}  # from the schema of this number to the next
+_SCHEMA = _OLD_TABLES + "".join(_STEPS.values()) + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 

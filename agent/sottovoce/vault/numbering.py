@@ -1,30 +1,31 @@
-"""Which number a record has: what a charge names, and what a release reads.
+"""The number of a record: what a charge names, and what a release reads.
 
-A number is durable. It follows from what the record was in its source, under a key that the ledger holds and that never
-leaves the vault; not from the record's place. So records may be inserted, removed, reordered or edited between two
-starts, and nobody else's number changes. An edited record is another one.
+A number is durable, and does not follow from the record's place in the file of a later start.
 
 - **Hashed** (`numbered`): the number is the keyed hash of the record, one of 2³² (`SPACE`). It depends on that record
-  alone, whatever else there is, was or will be: with or without one record, or with another in its place, all others
-  have the numbers that they have. Equal records share a number, and so pay for each other.
+  alone: with or without one record, or with another in its place, all others have the numbers that they have. Equal
+  records share a number, and so pay for each other. Records may be added, removed, reordered or edited between starts;
+  an edited record is another one.
 - **Enrolled** (`enrolled`), for programs that show how many records there are, or need batches of one size: a record's
-  number is its place in the file of the start that first met it, behind the numbers of earlier such files; k equal
-  records are k. Only a file with more records than any before it gives numbers: how many there are then follows from
-  public sizes, and one record's number from no other record. Who comes in the place of another is not used.
+  number is its place in the file of the task's first start. The ledger keeps these records, and no later file is read:
+  which of two equal records is gone could not be told, and would show (docs/decisions/0043-enrolled-records.md).
 
-A ledger numbers in one of the two ways. In the other nobody could say which record has paid what: after a learner that
-numbers otherwise it has to be told by a task of the fleet's, from which on each record is taken for the dearest.
+A ledger numbers in one of the two ways. Otherwise no rule could say which record has paid what. After a change of the
+learner by a signed task, each record counts as the one that has paid most.
 """
 
-from collections import Counter
+import zlib
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data import Records, identified
+from sottovoce.errors import PrivacyError
 from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.record_numbers import Enrolled
 
 SPACE = 2**32
 """Numbers under add-remove. Records that share one by chance, one pair in 2³², pay for each other."""
@@ -44,15 +45,44 @@ def numbered(records: Records, ledger: Ledger) -> Records:
 
 
 def enrolled(records: Records, ledger: Ledger) -> Records:
-    """The records numbered one by one; -1 for those that have no number. Under replace-one, or without a promise.
+    """The records of the task's first start, numbered by their places; at that start, these ones.
+
+    Args:
+        records: of this start; they are enrolled if none are yet, and else not looked at.
+        ledger: keeps the enrolled ones.
 
     Raises:
-        LedgerError: new numbers could not be kept.
-        PrivacyError: the ledger's charges number them otherwise.
+        LedgerError: they could not be kept.
+        PrivacyError: the ledger's charges number records otherwise, or the enrolled ones were prepared otherwise.
     """
     ledger.numbers.use("enrolled", ledger.mandate)
-    numbers = ledger.numbers.enrol(_told_apart(_identities(records), ledger.numbers.key))
-    return replace(records, units=np.array(numbers, dtype=np.int64))
+    epoch = 0 if ledger.mandate is None else ledger.mandate.epoch
+    if (held := ledger.numbers.enrolled(epoch)) is None:
+        held = _packed(records)
+        ledger.numbers.enrol(epoch, held)
+    if (held.prepared, held.features) != (records.prepared, features := records.features.shape[1]):
+        raise PrivacyError(
+            f"this ledger enrolled its records as {held.prepared or 'they were'} with {held.features} features, and "
+            f"the configuration says {records.prepared or 'as they are'} with {features}: put [data] back, or let the "
+            "fleet sign a new task"
+        )
+    return _unpacked(held, records.features.dtype)
+
+
+def _packed(records: Records) -> Enrolled:
+    features = np.ascontiguousarray(records.features, dtype="<f8")
+    value = zlib.compress(features.tobytes() + records.labels.astype("<i8").tobytes(), 1)
+    return Enrolled(records.prepared, len(records), features.shape[1], value)
+
+
+def _unpacked(held: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
+    raw, split = zlib.decompress(held.value), 8 * held.records * held.features
+    return Records(
+        np.frombuffer(raw[:split], dtype="<f8").reshape(held.records, held.features).astype(dtype),
+        np.frombuffer(raw[split:], dtype="<i8").astype(np.int64),
+        units=np.arange(held.records, dtype=np.int64),
+        prepared=held.prepared,
+    )
 
 
 def blocks_of(count: int) -> NDArray[np.int64]:
@@ -68,13 +98,3 @@ def blocks_of(count: int) -> NDArray[np.int64]:
 def _identities(records: Records) -> list[bytes]:
     known = identified(records).identities
     return [] if known is None else [row.tobytes() for row in known]
-
-
-def _told_apart(rows: list[bytes], key: bytes) -> list[bytes]:
-    """A digest for each row, the first, second, … of equal ones a different one."""
-    met: Counter[bytes] = Counter()
-    digests = []
-    for row in rows:
-        digests.append(blake2b(row + met[row].to_bytes(8, "big"), digest_size=16, key=key).digest())
-        met[row] += 1
-    return digests

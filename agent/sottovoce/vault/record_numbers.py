@@ -1,14 +1,16 @@
-"""The numbers of records, as a ledger keeps them: what they are made of stands in sottovoce.vault.numbering."""
+"""How a ledger stores what the numbers of its charges mean; sottovoce.vault.numbering gives the numbers."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
+from sottovoce.accounting.relations import Promise
 from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.keeper_list import Access
-from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.mandate import Mandate, read_stamp
 
+_ANY = Promise("record", "replace-one")  # what a charge without a stamp promises does not matter here
 Numbering = Literal["hashed", "enrolled"]
 
 
@@ -42,7 +44,7 @@ class RecordNumbers:
         if row == (numbering,):
             return
         with self._writing() as connection:
-            before = row[0] if row else "enrolled" if self.files() else "hashed"  # of an earlier version
+            before = row[0] if row else "hashed"  # of an earlier version
             terms = connection.execute("SELECT DISTINCT terms FROM charge")
             if before != numbering and any(event_of(one[0]).units != EVERY for one in terms):
                 raise PrivacyError(
@@ -51,33 +53,50 @@ class RecordNumbers:
                 )
             connection.execute("INSERT INTO numbering (kind) VALUES (?)", (numbering,))
 
-    def enrol(self, digests: Sequence[bytes]) -> list[int]:
-        """The numbers of the records of a file, durably; -1 for those that have none.
-
-        A file with more records than any before gives those that were never met the numbers of their places, behind the
-        numbers of earlier such files. Other files give none.
+    def enrol(self, epoch: int, enrolled: "Enrolled") -> None:
+        """Keep the records that a task's charges name, durably and for good.
 
         Args:
-            digests: different from each other, in the file's order.
+            epoch: of the fleet's task; 0 before any.
+            enrolled: its records.
+
+        Raises:
+            PrivacyError: charges of this task name records that were enrolled by an earlier version, which did not
+                keep them.
         """
         with self._writing() as connection:
-            held: dict[bytes, int | None] = dict(connection.execute("SELECT digest, number FROM record"))
-            files = self.files()
-            grown, first = len(digests) > max(files, default=0), sum(files)
-            if grown:
-                connection.execute("INSERT INTO file (records) VALUES (?)", (len(digests),))
-            for place, digest in enumerate(digests):
-                if digest not in held:
-                    held[digest] = first + place if grown else None
-                    connection.execute("INSERT INTO record VALUES (?, ?)", (digest, held[digest]))
-        return [-1 if (number := held[digest]) is None else number for digest in digests]
+            for terms, stamp in connection.execute("SELECT DISTINCT terms, stamp FROM charge"):
+                if event_of(terms).units != EVERY and read_stamp(stamp, _ANY).epoch == epoch:
+                    raise PrivacyError(
+                        "this ledger has charged single records of a file that it did not keep, as an earlier version "
+                        "of the program did, so that nothing more can be released of them: let the fleet sign a new "
+                        "task, or join as a new device"
+                    )
+            connection.execute(
+                "INSERT INTO enrolled VALUES (?, ?, ?, ?, ?)",
+                (epoch, enrolled.prepared, enrolled.records, enrolled.features, enrolled.value),
+            )
 
-    def files(self) -> tuple[int, ...]:
-        """How many records each file had that gave numbers: so many numbers are taken."""
+    def enrolled(self, epoch: int) -> "Enrolled | None":
+        """The records that this task's charges name; None before its first start."""
         with self._reading() as connection:
-            return tuple(int(row[0]) for row in connection.execute("SELECT records FROM file ORDER BY number"))
+            columns = "SELECT prepared, records, features, value FROM enrolled WHERE epoch = ?"
+            row = connection.execute(columns, (epoch,)).fetchone()
+        return None if row is None else Enrolled(*row)
 
-    @property
-    def first_file(self) -> int:
-        """How many records the first of them had; 0 while there is none."""
-        return next(iter(self.files()), 0)
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """The records of the file with which a task began, in its order.
+
+    Attributes:
+        prepared: see Records.
+        records: how many.
+        features: numbers of each.
+        value: features float64 and then labels int64, little-endian, compressed by zlib.
+    """
+
+    prepared: str
+    records: int
+    features: int
+    value: bytes

@@ -28,7 +28,22 @@ def test_what_the_system_refuses_is_one_line_a_minute(
     assert [record.getMessage() for record in caplog.records] == [said]
 
 
-def test_a_defect_is_told_with_its_traceback(loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture) -> None:
-    loop.call_exception_handler({"message": "a task failed", "exception": ValueError("of a defect")})
+def test_a_lack_of_memory_is_one_line_a_minute(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(10):
+        loop.call_exception_handler({"message": "Task exception was never retrieved", "exception": MemoryError()})
     loop.close()
+    said = "event-loop-fault Task exception was never retrieved: no memory"
+    assert [record.getMessage() for record in caplog.records] == [said]
+
+
+def test_a_defect_is_told_with_its_traceback_once_a_minute(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    for error in [*[ValueError("of a defect")] * 10, KeyError("of another")]:
+        loop.call_exception_handler({"message": "a task failed", "exception": error})
+    loop.close()
+    assert len(caplog.records) == 2
     assert "ValueError: of a defect" in caplog.text
+    assert "KeyError: 'of another'" in caplog.text

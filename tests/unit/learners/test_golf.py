@@ -116,14 +116,6 @@ def test_it_asks_for_its_records_one_after_another_until_there_is_none() -> None
     assert len(hand.state.own) == 2, "an answer to what was asked is taken whenever it comes"
 
 
-def test_it_asks_on_behind_a_record_that_is_gone() -> None:
-    hand = Hand().on(Refused(query_id(0), "gone", "the record of this number is no longer there"))
-    assert not hand.state.answered
-    assert [effect.query.id for effect in hand.effects if isinstance(effect, Ask)] == [query_id(1)]
-    hand.on(Refused(query_id(1), "record", "there is no such record"))
-    assert hand.state.answered
-
-
 def test_a_spent_budget_is_said() -> None:
     hand = Hand().on(Refused(query_id(0), "budget", "the privacy budget is spent"))
     assert hand.learner.progress(hand.state).exhausted

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import shutil
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -156,6 +158,30 @@ async def test_a_device_has_so_many_connections_and_keeps_its_newest() -> None:
         assert await connections[0].is_cut_off()
         assert await connections[1].is_cut_off()
         assert await connections[2].is_answered()
+
+
+async def test_connections_reach_grpc_also_when_its_socket_was_removed() -> None:
+    async with running() as (found, _, dial):
+        shutil.rmtree(Path(found.inside()).parent)
+        assert await (await dial()).is_answered()
+        assert found.trouble == ""
+
+
+async def test_connections_that_do_not_reach_grpc_are_trouble_until_they_do(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(front, "_LOOK_SECONDS", 0.01)
+    async with running() as (found, _, dial):
+        way, found._way_in = found._way_in, "/absent"
+        for _ in range(3):
+            assert await (await dial(HELLO)).is_cut_off()
+        assert "do not reach gRPC ([Errno 2]" in found.trouble
+        found._way_in = way
+        async with asyncio.timeout(PATIENCE):
+            while found.trouble:  # noqa: ASYNC110 - a deadline is all that is needed
+                await asyncio.sleep(0.005)
+        assert await (await dial()).is_answered()
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["peers-cut-off"]
 
 
 def test_the_bound_leaves_descriptors_for_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:

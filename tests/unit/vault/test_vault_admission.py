@@ -1,13 +1,18 @@
 """Strangers are turned away while a vault is busy, so that they cannot keep its agent out."""
 
+import errno
 import os
+import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sottovoce.vault import admission as admission_module
 from sottovoce.vault.admission import Admission, peer
 
 from tests.support.waiting import PATIENCE, until
@@ -28,6 +33,10 @@ def connect(listener: socket.socket, stack: ExitStack) -> socket.socket:
     return made
 
 
+def never(error: Exception) -> None:
+    raise AssertionError(error)
+
+
 def test_strangers_never_fill_the_queue_though_nobody_attends(listener: socket.socket) -> None:
     turned: list[int] = []
 
@@ -35,7 +44,7 @@ def test_strangers_never_fill_the_queue_though_nobody_attends(listener: socket.s
         connection.send(b"no")
         turned.append(user)
 
-    with ExitStack() as stack, Admission(listener, os.getuid() + 1, away).open():
+    with ExitStack() as stack, Admission(listener, os.getuid() + 1, away, never).open():
         strangers = [connect(listener, stack) for _ in range(200)]
         assert [stranger.recv(10) for stranger in strangers] == [b"no"] * 200
         assert strangers[0].recv(10) == b"", "and hung up on"
@@ -53,7 +62,7 @@ def test_a_stranger_who_does_not_read_holds_up_nobody(listener: socket.socket) -
         except BlockingIOError:
             away.set()
 
-    with ExitStack() as stack, Admission(listener, os.getuid() + 1, shout).open():
+    with ExitStack() as stack, Admission(listener, os.getuid() + 1, shout, never).open():
         connect(listener, stack)
         assert away.wait(PATIENCE)
         away.clear()
@@ -62,7 +71,7 @@ def test_a_stranger_who_does_not_read_holds_up_nobody(listener: socket.socket) -
 
 
 def test_the_agents_connections_wait_in_their_order_and_are_bounded(listener: socket.socket) -> None:
-    admission = Admission(listener, os.getuid(), lambda connection, user: None)
+    admission = Admission(listener, os.getuid(), lambda connection, user: None, never)
     with ExitStack() as stack, admission.open():
         for number in range(20):
             with suppress(BrokenPipeError):  # one too many
@@ -76,6 +85,58 @@ def test_the_agents_connections_wait_in_their_order_and_are_bounded(listener: so
                 assert found.recv(1) == bytes([number])
         connect(listener, stack).send(b"!")
         until(lambda: heard(admission) == b"!", "another one")
+
+
+@pytest.mark.parametrize("refusal", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
+def test_a_refusal_of_the_system_is_waited_for_without_a_spin(listener: socket.socket, refusal: Exception) -> None:
+    refusals: list[Exception] = []
+    reluctant = Reluctant(listener, refusal, 6)
+    admission = Admission(reluctant, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
+    with ExitStack() as stack, admission.open():
+        began = time.monotonic()
+        connect(listener, stack).send(b"!")
+        until(lambda: heard(admission) == b"!", "it is let in")
+        assert time.monotonic() - began > 0.01 + 0.02 + 0.04 + 0.08 + 0.16 + 0.32
+        connect(listener, stack).send(b"?")
+        until(lambda: heard(admission) == b"?", "another one")
+    assert refusals == [refusal] * 6
+
+
+def test_it_ends_at_once_while_the_system_refuses(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_FIRST_PAUSE", "_LONGEST_PAUSE"):
+        monkeypatch.setattr(admission_module, name, 10 * PATIENCE)
+    refusals: list[Exception] = []
+    reluctant = Reluctant(listener, OSError(errno.EMFILE, "Too many open files"), 2)
+    admission = Admission(reluctant, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
+    began = time.monotonic()
+    with ExitStack() as stack, admission.open():
+        connect(listener, stack)
+        until(lambda: refusals, "it waits")
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_a_defect_is_raised_where_the_vault_waits(listener: socket.socket) -> None:
+    reluctant = Reluctant(listener, ZeroDivisionError("a defect"), 1)
+    admission = Admission(reluctant, os.getuid(), lambda connection, user: None, never)  # type: ignore[arg-type]
+    with ExitStack() as stack, admission.open():
+        connect(listener, stack)
+        assert select.select([admission.waiting], [], [], PATIENCE)[0]
+        with pytest.raises(ZeroDivisionError):
+            admission.next()
+
+
+class Reluctant:
+    """A listening socket that refuses at first."""
+
+    def __init__(self, listener: socket.socket, refusal: Exception, count: int) -> None:
+        self._listener, self._refusal, self._left = listener, refusal, count
+        self.fileno = listener.fileno
+
+    def accept(self) -> Any:
+        if self._left:
+            self._left -= 1
+            raise self._refusal
+        return self._listener.accept()
 
 
 def heard(admission: Admission) -> bytes | None:

@@ -4,13 +4,18 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sottovoce.accounting.events import GaussianSum, RecordReleased
 from sottovoce.accounting.units import EVERY, Units
-from sottovoce.errors import LedgerError
+from sottovoce.data import Records
+from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.numbering import enrolled
+
+from tests.support.ledgers import SCHEMA_5, SCHEMA_6
 
 OWNER = "meter-17"
 BUDGETS = [Budget(2.0, 1e-5, unit, "replace-one") for unit in ("record", "window")]
@@ -69,6 +74,24 @@ def test_it_goes_on_and_says_what_it_said(tmp_path: Path, budget: Budget) -> Non
         connection.execute("DELETE FROM secret")
 
 
+def test_charges_for_records_that_were_not_kept_are_not_followed_by_others(tmp_path: Path) -> None:
+    path, budget = tmp_path / "ledger.db", Budget(2.0, 1e-5, "record", "replace-one")
+    Ledger.create(path, OWNER, budget)
+    ledger = Ledger.open(path, OWNER, budget)
+    assert ledger.charge(bytes([1]) * 32, RecordReleased(0, "laplace", 2, 2, 1.0))
+    before = said(ledger)
+    ledger.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.executescript(f"{SCHEMA_6} INSERT INTO file VALUES (1, 3);")
+    ledger = Ledger.open(path, OWNER, budget)
+    assert said(ledger) == before
+    with pytest.raises(PrivacyError, match="of a file that it did not keep"):
+        enrolled(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)
+    ledger.take_up(Mandate(1, budget, b"task"))
+    assert len(enrolled(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)) == 3, "a new task enrols anew"
+    ledger.close()
+
+
 def test_a_ledger_without_tasks_gets_them_and_says_what_it_said(tmp_path: Path) -> None:
     """Of the schema before tasks were signed: records are numbered, and a charge has no stamp."""
     path, budget = tmp_path / "ledger.db", BUDGETS[0]
@@ -79,10 +102,7 @@ def test_a_ledger_without_tasks_gets_them_and_says_what_it_said(tmp_path: Path) 
     before = said(ledger)
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.executescript(
-            "DROP TABLE period; DROP TABLE lived; DROP TABLE numbering; DROP TABLE task; "
-            "ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;"
-        )
+        old.executescript(f"{SCHEMA_5} DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;")
     with pytest.raises(LedgerError, match=r"of an earlier version .* the device's next start upgrades it"):
         Ledger.read(path)
     ledger = Ledger.open(path, OWNER, budget)
@@ -102,7 +122,7 @@ def test_charges_for_single_records_by_their_place_are_refused_and_nothing_chang
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("schema, words", [(7, "of a newer version of the program .*go back"), (2, "before 0.1")])
+@pytest.mark.parametrize("schema, words", [(8, "of a newer version of the program .*go back"), (2, "before 0.1")])
 def test_another_version_is_named_and_not_called_damaged(tmp_path: Path, schema: int, words: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, BUDGETS[0])

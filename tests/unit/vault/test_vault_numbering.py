@@ -55,6 +55,7 @@ def opened(path: Path) -> Ledger:
     return Ledger.open(path, found.owner, found.budget)
 
 
+@pytest.mark.parametrize("path", [ADD_REMOVE], indirect=True, ids=["hashed"])
 def test_rows_inserted_removed_and_reordered_change_nobody_elses_number(path: Path) -> None:
     first, new = some(30), some(10, seed=1)
     ledger = opened(path)
@@ -68,6 +69,7 @@ def test_rows_inserted_removed_and_reordered_change_nobody_elses_number(path: Pa
     ledger.close()
 
 
+@pytest.mark.parametrize("path", [ADD_REMOVE], indirect=True, ids=["hashed"])
 def test_an_edited_record_is_another_one_and_returns_to_its_number(path: Path) -> None:
     ledger, held = opened(path), some(3)
     before = numbers(held, ledger)
@@ -130,28 +132,53 @@ def test_a_record_is_in_each_block_as_often_as_in_another() -> None:
     assert abs(counts - 4000 / 7).max() < 6 * np.sqrt(4000 / 7)
 
 
-def test_nobodys_number_follows_from_another_record() -> None:
-    """Two histories that differ in one record, which is edited to what it is in the other: all later ones agree."""
-    one, other = Ledger.in_memory("meter-17", REPLACE_ONE), Ledger.in_memory("meter-17", REPLACE_ONE)
-    shared, corrected, later = some(5), some(1, seed=3), some(40, seed=4)
-    for ledger, first in ((one, joined(some(1, seed=2), shared)), (other, joined(corrected, shared))):
+def rows(records: Records) -> list[bytes]:
+    return [row.tobytes() for row in records.features]
+
+
+def test_enrolled_records_are_those_of_the_first_start_whatever_the_file_holds_later() -> None:
+    ledger, first = Ledger.in_memory("meter-17", REPLACE_ONE), some(6)
+    assert rows(enrolled(first, ledger)) == rows(first)
+    for later in (first.at(np.array([3, 1])), joined(some(9, seed=8), first), some(0), some(6, seed=2)):
+        held = enrolled(later, ledger)
+        assert rows(held) == rows(first)
+        assert held.labels.tolist() == first.labels.tolist()
+        assert held.units is not None
+        assert held.units.tolist() == list(range(6))
+
+
+def test_twins_do_not_tell_which_of_them_is_gone() -> None:
+    """D = [v, w] and D' = [w, w], then [w] in both: every slot but the first holds the same record."""
+    (v, w), later = (some(1, seed=seed) for seed in (1, 2)), some(1, seed=2)
+    found = []
+    for first in (joined(v, w), joined(w, w)):
+        ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
         enrolled(first, ledger)
-        enrolled(joined(corrected, shared), ledger)
-    found = [enrolled(joined(later, corrected, shared), ledger).units for ledger in (one, other)]
-    assert found[0] is not None
-    assert found[1] is not None
-    assert (found[0] != found[1]).sum() == 1, "but for the one that differed"
-    assert one.numbers.files() == other.numbers.files() == (6, 46)
+        found.append(rows(enrolled(later, ledger)))
+    assert found[0][1:] == found[1][1:]
+    assert len(found[0]) == len(found[1])
 
 
-def test_a_file_that_has_not_grown_gives_no_numbers() -> None:
+def test_enrolled_records_outlive_a_restart_in_the_precision_they_are_read_in(path: Path) -> None:
+    held = replace(some(5), features=some(5).features.astype(np.float32))
+    ledger = opened(path)
+    enrolled(held, ledger)
+    ledger.close()
+    ledger = opened(path)
+    again = enrolled(replace(some(2), features=some(2).features.astype(np.float32)), ledger)
+    assert again.features.dtype == np.float32
+    assert rows(again) == rows(held)
+    ledger.close()
+
+
+def test_records_that_are_prepared_otherwise_are_refused() -> None:
     ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
-    assert enrolled(some(3), ledger).units.tolist() == [0, 1, 2]  # type: ignore[union-attr]
-    edited = joined(some(3).at(slice(0, 2)), some(1, seed=9))
-    assert enrolled(edited, ledger).units.tolist() == [0, 1, -1]  # type: ignore[union-attr]
-    grown = joined(some(3, seed=8), edited)
-    assert enrolled(grown, ledger).units.tolist() == [3, 4, 5, 0, 1, -1]  # type: ignore[union-attr]
-    assert ledger.numbers.files() == (3, 6)
+    enrolled(replace(some(3), prepared="transform none"), ledger)
+    for other in (replace(some(3), prepared="transform unit"), Records(np.zeros((3, 9)), np.zeros(3, dtype=int))):
+        with pytest.raises(
+            PrivacyError, match=r"enrolled its records as transform none with 4 features.*put \[data\] back"
+        ):
+            enrolled(other, ledger)
 
 
 def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
@@ -159,12 +186,12 @@ def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
     enrolled(some(5), ledger)
     document = repr(account_of(ledger))
     assert ledger.numbers.key.hex() not in document
-    for (digest,) in sqlite3.connect(path).execute("SELECT digest FROM record"):
-        assert digest.hex() not in document
+    for (value,) in sqlite3.connect(path).execute("SELECT value FROM enrolled"):
+        assert value.hex() not in document
     ledger.close()
 
 
-@pytest.mark.parametrize("statement", ["UPDATE secret SET key = x'00'", "DELETE FROM record", "DELETE FROM secret"])
+@pytest.mark.parametrize("statement", ["UPDATE secret SET key = x'00'", "DELETE FROM enrolled", "DELETE FROM secret"])
 def test_neither_key_nor_list_is_ever_changed(path: Path, statement: str) -> None:
     ledger = opened(path)
     enrolled(some(5), ledger)
@@ -234,37 +261,18 @@ def test_what_cannot_pay_is_not_summed_whatever_the_batch() -> None:
     assert ledger.spending().epsilon <= 1.0
 
 
-def test_a_record_that_moves_in_its_file_is_published_once() -> None:
+def test_a_record_is_published_once_whatever_becomes_of_the_file() -> None:
     ledger, law = Ledger.in_memory("meter-17", REPLACE_ONE), scheme("privunit", FEATURES, 2, 1.0)
     held = some(8)
     for start in range(4):
         held = joined(some(10, seed=start + 5), held) if start else held
-        vault = build(
-            records=held,
-            kernel=None,
-            terms=RecordTerms("golf", law, "declared"),
-            ledger=ledger,
-            noise=OperatingSystemNoise(),
-        )
-        for slot in range(sum(ledger.numbers.files())):
-            vault.answer(Query("golf", "record", slot, np.empty(0)))
-    assert ledger.spending().charges == ledger.spending().releases == len(held)
-    assert ledger.spending().epsilon <= 1.0
-
-
-def test_the_record_of_a_number_may_be_gone_and_others_follow() -> None:
-    ledger, law = Ledger.in_memory("meter-17", REPLACE_ONE), scheme("privunit", FEATURES, 2, 1.0)
-    held = some(4)
-
-    def published(records: Records) -> list[str | None]:
         terms = RecordTerms("golf", law, "declared")
-        vault = build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
-        answers = [vault.answer(Query("golf", "record", slot, np.empty(0))) for slot in range(5)]
-        return [answer.reason if isinstance(answer, Refused) else None for answer in answers]
-
-    enrolled(held, ledger)
-    assert published(held.at(np.array([0, 2, 3]))) == [None, "gone", None, None, "record"]
-    assert published(held) == [None, None, None, None, "record"]
+        vault = build(records=held, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+        answers = [vault.answer(Query("golf", "record", slot, np.empty(0))) for slot in range(20)]
+        refused = [answer.reason for answer in answers if isinstance(answer, Refused)]
+        assert refused == ["record"] * 12
+    assert ledger.spending().charges == ledger.spending().releases == 8
+    assert ledger.spending().epsilon <= 1.0
 
 
 def learners(records: Records, ledger: Ledger, *order: str) -> None:

@@ -14,6 +14,8 @@ from sottovoce.vault.ledger_file import connect
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.periods import NOTED_SECONDS
 
+from tests.support.ledgers import SCHEMA_5
+
 OWNER, DAY = "meter-17", 86_400.0
 LIFE = Budget(0.5, 1e-5, "device", "add-remove")
 SUM = GaussianSum(120**2, 1000)
@@ -185,10 +187,7 @@ def test_a_ledger_of_the_schema_before_counts_as_the_first_period(tmp_path: Path
     assert ledger.charge(bytes(32), SUM)
     ledger.close()
     with closing(connect(path, "rw")) as older:
-        older.executescript(
-            "DROP TABLE period; DROP TABLE lived; DROP TABLE numbering; ALTER TABLE task DROP COLUMN period; "
-            "PRAGMA user_version = 5;"
-        )
+        older.executescript(SCHEMA_5)
     again = Ledger.open(path, OWNER, LIFE)
     again.periods.count("year", lambda: 0.0)
     again.live()

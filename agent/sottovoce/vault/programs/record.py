@@ -19,15 +19,13 @@ class RecordRelease:
 
     Attributes:
         mechanism: bound and noise of every release.
-        count: how many numbers are taken: public, because whoever asks for one more is refused.
+        count: number of enrolled records; public, as a query for one more is refused.
         epsilon: what a release is charged, infinite without noise.
-        gone: the numbers that no record has now: public too, because whoever asks for one is told so.
     """
 
     mechanism: RecordMechanism
     count: int
     epsilon: float
-    gone: frozenset[int] = frozenset()
 
     def plan(self, query: Query) -> Plan[Records] | Refused:
         """A plan that touches the one record asked for."""
@@ -35,8 +33,6 @@ class RecordRelease:
             return Refused(query.id, "query", "the vault's program does not answer such a query")
         if not 0 <= query.slot < self.count:
             return Refused(query.id, "record", "there is no record of this number")
-        if query.slot in self.gone:
-            return Refused(query.id, "gone", "no record has this number now")
         scheme = self.mechanism.scheme
         event = RecordReleased(query.slot, scheme.name, scheme.features, scheme.classes, self.epsilon)
         return Plan(event, self.mechanism)

@@ -58,7 +58,7 @@ class ChainTerms:
         sizes = StepSizes(self.step_size, self.slope, self.regularisation)
         steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
         held = enrolled(unit_records(records, "record"), ledger)
-        program = whole(Chain(steps, (mechanism,), self.period, self.passes, ledger.numbers.first_file), self.learner)
+        program = whole(Chain(steps, (mechanism,), self.period, self.passes, len(held)), self.learner)
         lifetime: dict[Event, int] = (
             {mechanism.event(EVERY): self.passes} if isinstance(mechanism, BoundedPoint) else {}
         )
@@ -124,11 +124,11 @@ class PublishedChainTerms:
         unpromised(self.learner, ledger.budget)
         steps = ChainSteps(kernel, self.sizes, self.batch)
         held = enrolled(unit_records(records, "record"), ledger)
-        slots = max(1, self.passes * (ledger.numbers.first_file // (self.batch * self.period)))
+        slots = max(1, self.passes * (len(held) // (self.batch * self.period)))
         mechanisms = tuple(
             UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
         )
-        program = whole(Chain(steps, mechanisms, self.period, self.passes, ledger.numbers.first_file), self.learner)
+        program = whole(Chain(steps, mechanisms, self.period, self.passes, len(held)), self.learner)
         return Room(held, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
 
     def deviation(self, first: int) -> float:

@@ -50,11 +50,11 @@ class QChainTerms:
         from sottovoce.vault.programs.q_chain import QChain
 
         unpromised(self.learner, ledger.budget)
-        if 0 < len(records) < self.batch:
-            raise DataError(
-                f"learner `{self.learner}`: {len(records)} records make no batch of {self.batch}: take smaller ones"
-            )
         held = enrolled(unit_records(records, "record"), ledger)
+        if 0 < len(held) < self.batch:
+            raise DataError(
+                f"learner `{self.learner}`: {len(held)} records make no batch of {self.batch}: take smaller ones"
+            )
         generator = np.random.default_rng(noise.words(4))
         program = QChain(
             steps=ChainSteps(kernel, self.sizes, self.batch),
@@ -62,7 +62,7 @@ class QChainTerms:
             generator=generator,
             deviations=self.multiplier * 2 * self.lipschitz / self.batch,
             passes=self.passes,
-            count=ledger.numbers.first_file,
+            count=len(held),
             name=self.learner,
         )
         statement = self.claim.statement(ledger.budget, self.multiplier > 0)

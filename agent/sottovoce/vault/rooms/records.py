@@ -40,19 +40,22 @@ class RecordTerms:
         scheme = self.scheme
         check_unit(self.learner, ledger.budget)
         _check_promise(self, ledger.budget)
+        self._check(records)
+        epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
+        held = enrolled(unit_records(records, "record"), ledger)
+        self._check(held)
+        program = RecordRelease(RecordMechanism(scheme), len(held), epsilon)
+        once = RecordReleased(0, scheme.name, scheme.features, scheme.classes, epsilon)
+        lifetime: dict[Event, int] = {once: 1} if math.isfinite(epsilon) else {}
+        return Room(held, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling), lifetime)
+
+    def _check(self, records: Records) -> None:
+        scheme = self.scheme
         if records.features.shape[1] != scheme.features or (records.labels >= scheme.classes).any():
             raise DataError(
                 f"the records are not of the {scheme.features} features and {scheme.classes} classes that learner "
                 f"`{self.learner}` publishes: correct data.features, data.classes or data.transform"
             )
-        epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
-        held = enrolled(unit_records(records, "record"), ledger)
-        count = sum(ledger.numbers.files())
-        gone = frozenset(range(count)) - frozenset([] if held.units is None else held.units.tolist())
-        program = RecordRelease(RecordMechanism(scheme), count, epsilon, gone)
-        once = RecordReleased(0, scheme.name, scheme.features, scheme.classes, epsilon)
-        lifetime: dict[Event, int] = {once: 1} if math.isfinite(epsilon) else {}
-        return Room(held, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling), lifetime)
 
 
 def _check_promise(terms: RecordTerms, budget: Budget) -> None:

@@ -357,8 +357,6 @@ class Golf:
             return state, []
         following = [self._ask(slot + 1)]
         if isinstance(answer, Refused):
-            if answer.reason == "gone":  # others may follow
-                return replace(state, asked=slot + 1), [*following]
             return replace(state, answered=True, exhausted=answer.reason == "budget"), []
         record = self._provenance.signed(
             PublishedRecord(self._owner, slot, self._perturbation, answer.value, simulated=answer.simulated)

@@ -1,0 +1,190 @@
+"""Short requests: silent, slow and numerous clients have a bound and a deadline, and keep nobody else out."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from sottovoce.observe import request_server as module
+from sottovoce.observe.request_server import MOST_CONNECTIONS, RequestServer
+
+from tests.support.waiting import PATIENCE, until
+
+LONGEST = 100
+
+
+async def echo(request: bytes | None) -> bytes:
+    if request is None:
+        return b"too long\n"
+    match request:
+        case b"large\n":
+            return b"x" * 2**22
+        case b"never\n":
+            await asyncio.Event().wait()
+        case b"no memory\n":
+            raise MemoryError
+    return b"answer to " + request
+
+
+@asynccontextmanager
+async def serving(path: Path, seconds: float = PATIENCE) -> AsyncIterator[RequestServer]:
+    server = RequestServer(
+        "here", complete=lambda request: b"\n" in request, answer=echo, longest=LONGEST, seconds=seconds
+    )
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    server.start(listening)
+    try:
+        yield server
+    finally:
+        await server.stop(0.0)
+
+
+class Clients:
+    """Connections that are closed in the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._open: list[socket.socket] = []
+
+    async def come(self, count: int, says: bytes = b"") -> list[socket.socket]:
+        loop = asyncio.get_running_loop()
+        made = []
+        for _ in range(count):
+            client = socket.socket(socket.AF_UNIX)
+            client.setblocking(False)
+            await loop.sock_connect(client, self._path)
+            if says:
+                await loop.sock_sendall(client, says)
+            made.append(client)
+        self._open += made
+        return made
+
+    async def answered(self, question: bytes) -> bytes:
+        (client,) = await self.come(1, question)
+        return await heard(client)
+
+    def __enter__(self) -> "Clients":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._open:
+            client.close()
+
+
+async def heard(client: socket.socket) -> bytes:
+    """Everything, until the other side hangs up."""
+    found = b""
+    async with asyncio.timeout(PATIENCE):
+        with suppress(ConnectionError):
+            while chunk := await asyncio.get_running_loop().sock_recv(client, 2**20):
+                found += chunk
+    return found
+
+
+async def grown(server: RequestServer, count: int) -> None:
+    await asyncio.to_thread(until, lambda: server.connections == count, f"{count} connections")
+
+
+async def test_a_request_is_answered_and_its_connection_is_closed(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s") as server:
+        with Clients(tmp_path / "s") as clients:
+            assert await clients.answered(b"hello\n") == b"answer to hello\n"
+            assert len(await clients.answered(b"large\n")) == 2**22
+            assert await clients.answered(b"x" * 200_000) == b"too long\n"
+        await grown(server, 0)
+
+
+async def test_the_oldest_silent_connection_gives_way_and_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path / "s") as server:
+        with Clients(tmp_path / "s") as clients:
+            silent = await clients.come(1000)
+            for _ in range(20):
+                assert await clients.answered(b"hello\n") == b"answer to hello\n"
+            assert server.connections <= MOST_CONNECTIONS
+            assert await heard(silent[0]) == b""
+            await asyncio.get_running_loop().sock_sendall(silent[-1], b"late\n")
+            assert await heard(silent[-1]) == b"answer to late\n", "the newest is still there"
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["connections-crowded"]
+
+
+async def test_the_crowd_gives_way_and_not_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    origins = iter(["feed", *["crowd"] * 1000])
+    monkeypatch.setattr(module, "_origin", lambda caller, address: next(origins))
+    async with serving(tmp_path / "s") as server:
+        with Clients(tmp_path / "s") as clients:
+            (other,) = await clients.come(1)
+            await grown(server, 1)
+            await clients.come(5 * MOST_CONNECTIONS)
+            await grown(server, MOST_CONNECTIONS)
+            await asyncio.get_running_loop().sock_sendall(other, b"hello\n")
+            assert await heard(other) == b"answer to hello\n"
+
+
+async def test_a_client_that_does_not_read_gives_way_and_one_that_waits_does_not(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s") as server:
+        with Clients(tmp_path / "s") as clients:
+            (computed,) = await clients.come(1, b"never\n")
+            await clients.come(MOST_CONNECTIONS - 1, b"large\n")
+            await grown(server, MOST_CONNECTIONS)
+            assert await clients.answered(b"hello\n") == b"answer to hello\n"
+            computing = 1
+            while computing < MOST_CONNECTIONS:
+                await clients.come(1, b"never\n")
+                await asyncio.sleep(0.01)
+                computing = sum(not one.sending for one in server._connections)
+            assert await clients.answered(b"hello\n") == b"", "every connection waits for its answer"
+            computed.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                computed.recv(1)
+
+
+async def test_silence_slowness_and_not_reading_have_a_deadline(tmp_path: Path) -> None:
+    async with serving(tmp_path / "s", 0.05) as server:
+        with Clients(tmp_path / "s") as clients:
+            (silent,), (slow,) = await clients.come(1), await clients.come(1, b"hel")
+            assert await heard(silent) == b""
+            assert await heard(slow) == b""
+            await clients.come(1, b"large\n")
+            await grown(server, 0)
+
+
+async def test_an_answer_without_memory_is_said_and_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path / "s"):
+        with Clients(tmp_path / "s") as clients:
+            for _ in range(3):
+                assert await clients.answered(b"no memory\n") == b""
+            assert await clients.answered(b"hello\n") == b"answer to hello\n"
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["request-failed"]
+
+
+async def test_a_connection_for_which_there_is_no_memory_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path / "s") as server:
+        with Clients(tmp_path / "s") as clients, monkeypatch.context() as patch:
+
+            def fails(*_: object) -> str:
+                raise MemoryError
+
+            patch.setattr(module, "_origin", fails)
+            assert await clients.answered(b"hello\n") == b""
+        with Clients(tmp_path / "s") as clients:
+            assert await clients.answered(b"hello\n") == b"answer to hello\n"
+        await grown(server, 0)
+
+
+async def test_stopping_closes_the_silent_and_waits_a_moment_for_answers(tmp_path: Path) -> None:
+    with Clients(tmp_path / "s") as clients:
+        async with serving(tmp_path / "s") as server:
+            (silent,), (computed,) = await clients.come(1), await clients.come(1, b"never\n")
+            await grown(server, 2)
+            await server.stop(0.01)
+            assert await heard(silent) == b""
+            assert await heard(computed) == b""
