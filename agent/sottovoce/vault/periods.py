@@ -17,7 +17,7 @@ Renews = Literal["never", "year"]
 """How often the ledger's budget is there anew, as the owner's policy says."""
 
 _DAY = 86_400.0
-LEAST_DAYS: dict[Renews, int] = {"year": 330}
+LEAST_DAYS: dict[Renews, int] = {"year": 365}
 """For which a vault has to be at work before the next one opens."""
 
 NOTED_SECONDS = 3_600.0
@@ -53,6 +53,14 @@ class Periods:
         """Count the time from now on, if the budget is ever there anew."""
         if renews != "never":
             self._least, self._clock, self._since = LEAST_DAYS[renews] * _DAY, clock, clock()
+
+    @property
+    def words(self) -> str:
+        """What a statement of the budget has to add; empty where the budget never renews."""
+        if not self.counting and not self.number:
+            return ""
+        least = f", which lasts {self._least / _DAY:.0f} days at least" if self.counting else ""
+        return f"ε is of one budget period{least}; periods add up, and the ledger's total says to how much"
 
     @property
     def counting(self) -> bool:

@@ -136,3 +136,4 @@ class Spent:
         if self._own.unit == "record":
             self._all = self._all.renumbered()
             self._alone = None if self._alone is None else self._alone.renumbered()
+            self._period = None if self._period is None else self._period.renumbered()

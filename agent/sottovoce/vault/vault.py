@@ -87,8 +87,9 @@ class Vault:
 
     @property
     def statement(self) -> PrivacyStatement:
-        """The guarantee of the whole run."""
-        return self._room.statement
+        """The guarantee of the whole run; where the budget renews, of one budget period of it."""
+        stated, renewed = self._room.statement, self._room.ledger.periods.words
+        return replace(stated, composition=f"{stated.composition}; {renewed}") if renewed else stated
 
     @property
     def follows(self) -> bool:
@@ -228,8 +229,8 @@ class Vault:
                     return
                 try:
                     self._room.ledger.live()
-                except LedgerError as error:
-                    _log.warning("life-not-noted %s", error)
+                except (LedgerError, MemoryError) as error:
+                    _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _unpaid(self, query: bytes) -> Refused:
         """The budget is spent: for good, or until its next period."""
@@ -282,4 +283,4 @@ class Vault:
     def _release(self, query_id: bytes, stored: Stored, units: Units) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)
         value.flags.writeable = False
-        return SealedRelease(query_id, value, 2.0**stored.exponent, self._room.statement, stored.simulated, units.count)
+        return SealedRelease(query_id, value, 2.0**stored.exponent, self.statement, stored.simulated, units.count)

@@ -256,11 +256,11 @@ def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path:
     bench.take_up(bench.signed(2, YEARLY, period=1))
     for days in (400, -800, 400):
         bench.now += days * 86_400
-        assert spent(bench.vault()) == "the privacy budget is spent until its next period, which opens in 330 days"
+        assert spent(bench.vault()) == "the privacy budget is spent until its next period, which opens in 365 days"
     assert bench.ledger.spending().epsilon <= 2.0
     uptime = [0.0]
     bench.ledger.periods.count("year", lambda: uptime[0])
-    uptime[0] = 331 * 86_400.0
+    uptime[0] = 366 * 86_400.0
     bench.ledger.live()
     assert bench.ledger.periods.number == 1
     assert not isinstance(bench.vault().answer(query(50)), Refused)

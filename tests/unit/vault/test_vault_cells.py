@@ -1,7 +1,9 @@
 """Secure sums by way of a vault's socket, and what of them a policy allows. What attackers try: tests/cells."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from sottovoce.errors import PrivacyError, TaskRefused
 from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum import steps
 from sottovoce.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
+from sottovoce.vault.budget import Stored
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.rooms.means import MeanTerms
@@ -127,3 +130,38 @@ def _vault(cell: Cell | None) -> Vault:
 
 def _calibrated(cell: Cell, sums: int = 1) -> CellMechanism:
     return calibrate_cell(cell, sums=sums, clip=1.0, size=4, epsilon=1.0, delta=1e-5, neighbouring="add-remove")
+
+
+def test_each_masked_vector_is_charged_and_drawn_by_itself() -> None:
+    """Two rounds at one slot, by two offers: two charges, and another share of the noise."""
+    parties = fleet(8, cell=Cell(4, 16, 2, 0.7, 1))
+    parts = []
+    for turn in (1, 2):
+        Round.called(parties).join().mask()
+        assert parties[0].ledger.spending().charges == turn
+        (_, stored) = list(_stored(parties[0].ledger))[-1]
+        parts.append(stored)
+    assert parts[0] != parts[1]
+
+
+def test_a_share_of_the_noise_is_drawn_for_its_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a member that holds nothing, what was added before the mask is its noise: another one in each round."""
+    drawn = []
+    apply = CellMechanism.apply
+
+    def watched(self: CellMechanism, *given: Any) -> Any:
+        drawn.append(apply(self, *given).tolist())
+        return apply(self, *given)
+
+    monkeypatch.setattr(CellMechanism, "apply", watched)
+    parties = fleet(8, length=0.0, cell=Cell(4, 16, 2, 0.7, 1))
+    for _ in range(2):
+        Round.called(parties).join().mask()
+    assert len(drawn) == 16
+    assert len({tuple(one) for one in drawn}) == 16
+
+
+def _stored(ledger: Ledger) -> Iterator[tuple[bytes, Stored]]:
+    for query, _, _ in ledger.charges():
+        if (found := ledger.stored(query)) is not None:
+            yield query, found

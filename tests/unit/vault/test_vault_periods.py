@@ -4,15 +4,21 @@ import sqlite3
 from contextlib import closing, nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sottovoce.accounting.events import GaussianSum
+from sottovoce.accounting.units import Units
+from sottovoce.data import Records
 from sottovoce.errors import LedgerError, PrivacyError
-from sottovoce.vault import Budget, Ledger
+from sottovoce.kernels.profile import Profile
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.account import Account, Charge, account_of, audited
 from sottovoce.vault.chain import first_link, next_link
 from sottovoce.vault.ledger_file import connect
-from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.mandate import Mandate, Stamp, promise_of
 from sottovoce.vault.periods import NOTED_SECONDS
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.spent import Spent
 
 from tests.support.ledgers import SCHEMA_5
 
@@ -68,7 +74,7 @@ def spend(device: Device) -> None:
 def test_the_fleet_s_word_and_a_year_s_life_open_a_period(device: Device) -> None:
     device.told(0)
     spend(device)
-    device.lives(331)
+    device.lives(366)
     assert not device.charge(1), "no word of the fleet's"
     device.told(1)
     assert device.charge(1)
@@ -91,7 +97,7 @@ def test_the_word_alone_opens_nothing_until_the_vault_has_lived_so_long(device: 
     assert not device.charge(1)
     device.told(10)
     assert not device.charge(1)
-    device.lives(329)
+    device.lives(364)
     assert not device.charge(1)
     device.lives(1.1)
     assert device.charge(1), "and then it opens by itself"
@@ -107,7 +113,7 @@ def test_time_in_which_the_vault_was_not_at_work_opens_and_locks_nothing(device:
     device.lives(200)
     device.restart(away)
     assert not device.charge(1)
-    device.lives(129)
+    device.lives(164)
     assert not device.charge(1)
     device.lives(2)
     assert device.charge(1)
@@ -138,7 +144,7 @@ def test_without_the_owner_s_word_there_is_one_budget_for_life(tmp_path: Path) -
 def test_the_period_stands_in_the_link_of_the_charge(device: Device) -> None:
     device.told(0)
     spend(device)
-    device.lives(331)
+    device.lives(366)
     device.told(1)
     assert device.charge(1)
     account = account_of(device.ledger)
@@ -171,7 +177,7 @@ def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *
 @pytest.mark.parametrize("table", ["period", "task"])
 def test_what_opened_a_period_is_never_changed(device: Device, table: str) -> None:
     device.told(0)
-    device.lives(331)
+    device.lives(366)
     device.told(1)
     number = {"period": "number", "task": "period"}[table]
     for statement in (f"UPDATE {table} SET {number} = 7", f"DELETE FROM {table}"):
@@ -199,8 +205,59 @@ def test_a_ledger_of_the_schema_before_counts_as_the_first_period(tmp_path: Path
 
 def test_a_stamp_of_a_period_before_is_no_charge(device: Device) -> None:
     device.told(0)
-    device.lives(331)
+    device.lives(366)
     device.told(1)
     assert device.charge()
     with pytest.raises(PrivacyError, match="a charge of period 0 behind one of period 1"):
         device.ledger._spent.add(SUM, Mandate(2, LIFE).stamp(0))
+
+
+def test_a_charge_is_stamped_with_the_period_that_pays_not_with_the_task_s(device: Device) -> None:
+    """A task of period 9 is taken up while period 0 is open: what is released meanwhile is paid by period 0."""
+    device.told(9)
+    assert device.charge()
+    (charge,) = device.ledger.charges()
+    assert Stamp(1, promise_of(LIFE), 0).text == charge[2]
+    assert '"period"' not in charge[2]
+
+
+def test_a_period_s_account_is_renumbered_with_a_new_task() -> None:
+    """After a change of the task no number says which record has paid: each counts as the dearest, in each sum."""
+    budget = Budget(0.5, 1e-5, "record", "add-remove")
+    one, other = (GaussianSum(120**2, 1000, Units((span,))) for span in ((0, 4), (5, 9)))
+    spent = Spent(budget, None)
+    spent.begin(Mandate(1, budget))
+    spent.open(1)
+    spent.add(one, Mandate(1, budget).stamp(1))
+    assert spent.payable(other) == other.units
+    spent.begin(Mandate(2, budget))
+    assert spent.payable(other) is None, "any record may have paid already"
+
+
+def test_a_statement_says_that_its_budget_renews(tmp_path: Path) -> None:
+    """After three periods the ledger's total is more than the statement's ε, which is of one period."""
+    device = Device(tmp_path / "ledger.db")
+    for period in range(3):
+        device.told(period)
+        device.lives(366 if period else 0)
+        assert device.charge(period)
+    spending = device.ledger.spending()
+    vault = build(
+        records=Records(np.zeros((1, 2)), np.zeros(1, dtype=np.int64)),
+        kernel=None,
+        terms=MeanTerms("average", Profile(2, 1.0)),
+        ledger=device.ledger,
+        noise=SeededNoise(0),
+    )
+    assert vault.statement.epsilon == 0.5
+    assert spending.epsilon > 0.6
+    assert "ε is of one budget period, which lasts 365 days at least; periods add up" in vault.statement.composition
+    once = Ledger.in_memory(OWNER, LIFE)
+    assert "period" not in _stated(once)
+
+
+def _stated(ledger: Ledger) -> str:
+    terms = MeanTerms("average", Profile(2, 1.0))
+    records = Records(np.zeros((1, 2)), np.zeros(1, dtype=np.int64))
+    vault = build(records=records, kernel=None, terms=terms, ledger=ledger, noise=SeededNoise(0))
+    return vault.statement.composition
