@@ -17,7 +17,12 @@ help:  ## list the targets
 
 .PHONY: demo
 demo: setup  ## the main job: a fleet of real processes learns on this machine
-	@$(BIN)/sottovoce testbed --agents 12 --data digits --epsilon 2
+	@$(BIN)/sottovoce testbed --agents 12 --data digits --epsilon 2 --set "data.partition=dirichlet(0.5)" $(DEMO)
+
+.PHONY: pictures
+pictures: setup  ## run the demo and redraw the picture of README.md
+	@$(MAKE) --no-print-directory demo DEMO="--report dist/demo.json" && \
+	    $(BIN)/sottovoce report dist/demo.json --out dist/demo.html --picture docs/images/demo.svg
 
 .PHONY: setup
 setup: $(STAMP)  ## .venv with everything for development; quick when current
@@ -62,29 +67,37 @@ audit: setup  ## every learner as it ships against the auditor, into docs/explan
 check: check-format check-lint check-types check-imports check-generated check-docs  ## everything that needs no test run
 
 .PHONY: bench
-bench: setup  ## every benchmark, each against a floor measured in the same run
-	@failed=; for script in benchmarks/*.py; do echo "--> $$script"; $(BIN)/python $$script || failed="$$failed $$script"; \
-	done; test -z "$$failed" || { echo "over a limit:$$failed"; exit 1; }
+bench: setup  ## every benchmark against a floor measured in the same run; quick and without limits: make bench SMOKE=--smoke
+	@failed=; for script in benchmarks/*.py; do echo "--> $$script"; \
+	    $(BIN)/python $$script $(SMOKE) || failed="$$failed $$script"; \
+	done; test -z "$$failed" || { echo "over a limit, or failed:$$failed"; exit 1; }
 
 .PHONY: reproduce
 reproduce: setup  ## the papers' figures, coarsely, into dist/figures; all of them: make reproduce QUICK=
 	$(BIN)/sottovoce reproduce $(QUICK) --out dist/figures $(FIGURES)
 
+RELEASES = $(or $(RELEASE),bookworm trixie)
+
+.PHONY: wheels
+wheels: setup  ## sottovoce and sottovoce-lab as wheels, into dist/
+	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps --no-build-isolation --wheel-dir dist . ./lab
+	@ls dist/sottovoce*.whl
+
 .PHONY: deb
-deb: setup  ## the Debian package, into dist/; for a Raspberry Pi: make deb ARCH=arm64
-	@ARCH=$(ARCH) deploy/debian/build
+deb: setup  ## packages for Debian 12 and 13, into dist/; for a Raspberry Pi: make deb RELEASE=trixie ARCH=arm64
+	@for release in $(RELEASES); do RELEASE=$$release ARCH=$(ARCH) deploy/debian/build || exit; done
 
 .PHONY: deb-test
-deb-test: setup  ## the package on three clean machines under systemd; needs podman, root and ten minutes
-	@package=$$(deploy/debian/build) && $(BIN)/python -m tests.packaging.deb "$$package"
+deb-test: setup  ## the packages on clean machines under systemd; needs podman, root and ten minutes; RELEASE=trixie: one
+	@$(BIN)/python -u -m tests.packaging.deb $(RELEASES)
 
 .PHONY: endured-test
 endured-test: setup  ## what the units outlive: floods, full disks, wrong clocks; needs podman, root and half an hour
-	@package=$$(deploy/debian/build) && $(BIN)/python -u -m tests.packaging.endured "$$package"
+	@$(BIN)/python -u -m tests.packaging.endured $(or $(RELEASE),bookworm)
 
 .PHONY: arm64-test
-arm64-test: setup  ## the Raspberry Pi's package under emulation; needs root, debootstrap, qemu-user-static, and 15 minutes
-	@MOUNTS_OUTSIDE=$$(readlink /proc/self/ns/mnt) unshare --mount --propagation private --kill-child \
+arm64-test: setup  ## Raspberry Pi packages under emulation; needs root, debootstrap, qemu-user-static, and half an hour
+	@MOUNTS_OUTSIDE=$$(readlink /proc/self/ns/mnt) RELEASES="$(RELEASES)" unshare --mount --propagation private --kill-child \
 	    $(BIN)/python -m pytest -m soak -s tests/packaging/test_arm64.py
 
 .PHONY: compose-test

@@ -29,7 +29,8 @@ from sottovoce.agent.control import ask, parameters
 print(json.dumps(parameters(ask(Path("/var/lib/sottovoce"), "model")).tolist()))
 """
 _NOT_OURS = (
-    r"/(proc|sys|dev|run|tmp|root)/|/var/(lib/(apt|dpkg|systemd)|log|cache|tmp)/|/etc/(passwd|group|g?shadow|subu?gid)"
+    r"/(proc|sys|dev|run|tmp|root)/|/var/(lib/(apt|dpkg|systemd)|backups|log|cache|tmp)/"
+    r"|/etc/(passwd|group|g?shadow|subu?gid)"
 )
 
 

@@ -5,7 +5,8 @@ it. The emulation does not support the vault's confinement, so the agent holds t
 correctness, not speed or memory.
 
 Its mounts are in a namespace of their own and end with it, so that clearing temporary files never reaches a mount of
-this machine. The machine's /dev is not mounted.
+this machine. The machine's /dev is not mounted. Do not run it beside `make deb-test`: systemd in a privileged container
+takes the emulator away from the kernel.
 """
 
 import os
