@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from sottovoce.data import Records
 from sottovoce.door import CellQuery, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.profile import Profile
+from sottovoce.learners.published import Signed
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.opening import Opened, opened
+from sottovoce.secure_sum.opening import recovered, total_of
 from sottovoce.secure_sum.statements import (
     Body,
     Offer,
@@ -27,6 +28,15 @@ from sottovoce.secure_sum.statements import (
 )
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.rooms.means import MeanTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A sum, where nobody cheated."""
+
+    total: NDArray[np.int64]
+    cheated: tuple[int, ...] = ()
+
 
 A = TypeVar("A", Offer, steps.Sealed, steps.Vector, Stand, steps.Revealed)
 Floats = NDArray[np.float64]
@@ -51,6 +61,25 @@ def belongs(statement: Statement) -> None:
         raise MessageRefused("provenance", "not of this fleet")
     if statement.signature != signature(statement):
         raise MessageRefused("provenance", "not signed by its owner")
+
+
+S = TypeVar("S", bound=Signed)
+
+
+class Pretended:
+    """Provenance, as in the play of attacks."""
+
+    def signed(self, own: S) -> S:
+        assert isinstance(own, Statement)
+        return cast(S, replace(own, signature=signature(own)))
+
+    def verify(self, published: Signed) -> None:
+        assert isinstance(published, Statement)
+        belongs(published)
+
+    def refuses(self, owner: str) -> bool:
+        del owner
+        return False
 
 
 def signed(owner: str, body: Body) -> Statement:
@@ -166,7 +195,10 @@ class Round:
 
     def open(self, survivors: Sequence[int], revealed: Mapping[int, steps.Revealed]) -> Opened:
         vectors = {place: self.vectors[place] for place in survivors}
-        return opened(self.roster, self.h, self.members, vectors, revealed, self.size)
+        secrets = recovered(self.roster, self.members, sorted(survivors), revealed)
+        if secrets.cheated:
+            return Opened(np.zeros(self.size, dtype=np.int64), secrets.cheated)
+        return Opened(total_of(self.roster, self.h, self.members, vectors, secrets, self.size))
 
     @property
     def size(self) -> int:

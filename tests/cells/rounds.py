@@ -3,8 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,36 +15,18 @@ from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.kernels.profile import Profile
-from sottovoce.learners.published import Signed
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.statements import Stand, Statement
+from sottovoce.secure_sum.statements import Stand
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 
-from tests.cells.fleet import CLIP, LEARNER, belongs, signature
+from tests.cells.fleet import CLIP, LEARNER, Pretended, belongs
 
 SIZE = 2
-S = TypeVar("S", bound=Signed)
 _SECONDS = 90.0
-
-
-class Pretended:
-    """Provenance, as in the play of attacks."""
-
-    def signed(self, own: S) -> S:
-        assert isinstance(own, Statement)
-        return cast(S, replace(own, signature=signature(own)))
-
-    def verify(self, published: Signed) -> None:
-        assert isinstance(published, Statement)
-        belongs(published)
-
-    def refuses(self, owner: str) -> bool:
-        del owner
-        return False
 
 
 @dataclass

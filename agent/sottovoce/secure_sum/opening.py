@@ -1,20 +1,36 @@
-"""From masked vectors and shares to the sum of those who are in it, exactly."""
+"""From masked vectors and shares to the sum of those who are in it, exactly; and how anybody verifies that sum."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Annotated
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.masks import centred, own_mask, pair_mask, unpacked
 from sottovoce.secure_sum.shares import Combiner
-from sottovoce.secure_sum.statements import Roster
+from sottovoce.secure_sum.statements import (
+    MOST_MEMBERS,
+    Digest,
+    Places,
+    Roster,
+    Stand,
+    Statement,
+    Statements,
+    body_of,
+    roster_of,
+    round_digest,
+)
 from sottovoce.secure_sum.steps import Revealed
 
 _COMMITMENT = b"sottovoce/secure-sum/commitment/v1"
+
+_Secrets = Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
 
 
 def commitment(seed: bytes) -> bytes:
@@ -23,34 +39,64 @@ def commitment(seed: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A sum.
+class Secrets:
+    """What opens a sum.
 
     Attributes:
-        total: int64[P], in grid units.
-        cheated: places of members whose secrets are not what they offered, for which there is no sum.
+        seeds: of the survivors' own masks, ascending.
+        mask_keys: of the members that dropped out, ascending.
+        cheated: places of members whose shares do not give what they offered, for which there is no sum.
     """
 
-    total: NDArray[np.int64]
+    seeds: tuple[bytes, ...]
+    mask_keys: tuple[bytes, ...]
     cheated: tuple[int, ...] = ()
 
 
-def opened(
-    roster: Roster,
-    h: bytes,
-    members: Sequence[int],
-    vectors: Mapping[int, bytes],
-    revealed: Mapping[int, Revealed],
-    size: int,
-) -> Opened:
-    """The sum over the survivors.
+def recovered(
+    roster: Roster, members: Sequence[int], survivors: Sequence[int], revealed: Mapping[int, Revealed]
+) -> Secrets:
+    """The secrets that open the sum over the survivors.
+
+    Args:
+        roster: the roster.
+        members: places of those that gave shares to all.
+        survivors: places, ascending.
+        revealed: by member, what it revealed for these survivors; as many members as the threshold says.
+    """
+    gone = [place for place in members if place not in survivors]
+    combiner = Combiner(tuple(sorted(revealed)))
+    seeds = [combiner.secret({one: said.seeds[i] for one, said in revealed.items()}) for i in range(len(survivors))]
+    keys = [combiner.secret({one: said.mask_keys[i] for one, said in revealed.items()}) for i in range(len(gone))]
+    return Secrets(tuple(seeds), tuple(keys), _cheated(roster, survivors, gone, seeds, keys))
+
+
+def _cheated(
+    roster: Roster, survivors: Sequence[int], gone: Sequence[int], seeds: Sequence[bytes], keys: Sequence[bytes]
+) -> tuple[int, ...]:
+    wrong = [
+        place
+        for place, seed in zip(survivors, seeds, strict=True)
+        if commitment(seed) != roster.offers[place].commitment
+    ]
+    for place, key in zip(gone, keys, strict=True):
+        public = X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
+        if public != roster.offers[place].mask_key:
+            wrong.append(place)
+    return tuple(wrong)
+
+
+def total_of(
+    roster: Roster, h: bytes, members: Sequence[int], vectors: Mapping[int, bytes], secrets: Secrets, size: int
+) -> NDArray[np.int64]:
+    """The sum over the survivors, int64[size] in grid units.
 
     Args:
         roster: the roster.
         h: of the round.
-        members: those that gave shares to all.
-        vectors: of all survivors, masked.
-        revealed: by member, what it revealed for these survivors; as many members as the threshold says.
+        members: places of those that gave shares to all.
+        vectors: of all survivors, masked, by place.
+        secrets: those of `recovered`, none of which cheated.
         size: numbers of a vector.
 
     Raises:
@@ -61,21 +107,104 @@ def opened(
     if rest or len({len(raw) for raw in vectors.values()}) != 1:
         raise MessageRefused("shape", "masked vectors of a cell are not of one length")
     gone = [place for place in members if place not in vectors]
-    combiner = Combiner(tuple(sorted(revealed)))
     total = np.zeros(size, dtype=np.uint64)
-    cheated = []
-    for i, place in enumerate(survivors):
-        seed = combiner.secret({one: said.seeds[i] for one, said in revealed.items()})
-        if commitment(seed) != roster.offers[place].commitment:
-            cheated.append(place)
+    for place, seed in zip(survivors, secrets.seeds, strict=True):
         total += unpacked(vectors[place], width) - own_mask(seed, h, size, width)
-    for i, place in enumerate(gone):
-        key = combiner.secret({one: said.mask_keys[i] for one, said in revealed.items()})
+    for place, key in zip(gone, secrets.mask_keys, strict=True):
         private = X25519PrivateKey.from_private_bytes(key)
-        if private.public_key().public_bytes_raw() != roster.offers[place].mask_key:
-            cheated.append(place)
-            continue
         for other in survivors:
             mask = pair_mask(private, roster.offers[other].mask_key, h, (place, other), size, width)
             total = total + mask if place < other else total - mask
-    return Opened(centred(total, width), tuple(cheated))
+    return centred(total, width)
+
+
+class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """What anybody needs, beside the masked vectors, to compute the sum of a round and to see that it is one.
+
+    Attributes:
+        roster: signed offers, ordered by owner.
+        members: places of those that gave shares to all.
+        digests: what each of them promised about its shares; see `round_digest`.
+        stands: as many survivors as the threshold requires, each for the same survivors.
+        seeds: see Secrets.
+        mask_keys: see Secrets.
+    """
+
+    roster: Statements
+    members: Places
+    digests: Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
+    stands: Statements
+    seeds: _Secrets
+    mask_keys: _Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """An opening that is in order.
+
+    Attributes:
+        opening: the same.
+        roster: its roster.
+        round: h.
+        survivors: places, ascending.
+    """
+
+    opening: Opening
+    roster: Roster
+    round: bytes
+    survivors: tuple[int, ...]
+
+    def total(self, vectors: Mapping[int, bytes], size: int) -> NDArray[np.int64]:
+        """See `total_of`."""
+        opening = self.opening
+        secrets = Secrets(opening.seeds, opening.mask_keys)
+        return total_of(self.roster, self.round, opening.members, vectors, secrets, size)
+
+
+def verified(
+    opening: Opening, cell: Cell, belongs: Callable[[Statement], None], refused: Callable[[str], bool]
+) -> Verified:
+    """Check everything that an opening says.
+
+    Args:
+        opening: from anybody.
+        cell: the rule.
+        belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
+        refused: whether the fleet has revoked a device; its statement for survivors counts for nothing then.
+
+    Raises:
+        MessageRefused: something in it does not hold.
+    """
+    roster = roster_of(opening.roster)
+    if not cell.least <= len(roster) <= cell.most:
+        raise _wrong("its roster is not of this task's size")
+    for statement in roster.statements:
+        belongs(statement)
+    members, needed = opening.members, cell.opens_at(len(roster))
+    if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
+        raise _wrong("its members are not places in its roster")
+    if len(opening.digests) != len(members) or not opening.stands:
+        raise _wrong("it is incomplete")
+    h = round_digest(roster, members, opening.digests)
+    stand = body_of(opening.stands[0], Stand)
+    survivors = stand.survivors
+    if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
+        raise _wrong("its survivors are not members of its round")
+    credentials = {roster.owners[place]: roster.statements[place].credential for place in survivors}
+    for one in opening.stands:
+        if one.owner not in credentials or body_of(one, Stand) != stand:
+            raise _wrong("others than its survivors stand for them, or one stands for others")
+        belongs(Statement(one.owner, one.body, credentials[one.owner], one.signature))
+    signers = {one.owner for one in opening.stands if not refused(one.owner)}
+    if min(len(signers), len(survivors)) < needed:
+        raise _wrong("too few stand for its survivors")
+    gone = [place for place in members if place not in survivors]
+    if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
+        raise _wrong("it is incomplete")
+    if _cheated(roster, survivors, gone, opening.seeds, opening.mask_keys):
+        raise _wrong("a secret is not what its owner offered")
+    return Verified(opening, roster, h, survivors)
+
+
+def _wrong(why: str) -> MessageRefused:
+    return MessageRefused("cell", f"an opened sum does not hold: {why}")

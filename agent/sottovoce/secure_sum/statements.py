@@ -64,8 +64,22 @@ class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     survivors: Places
 
 
-Body = Offer | Masked | Stand
-B = TypeVar("B", Offer, Masked, Stand)
+class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
+    """What a device knows after so many sums.
+
+    Attributes:
+        slot: sums.
+        members: devices in the last of them.
+        numerator: SHA-256.
+    """
+
+    slot: Slot
+    members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)]
+    numerator: Digest
+
+
+Body = Offer | Masked | Stand | Knows
+B = TypeVar("B", Offer, Masked, Stand, Knows)
 _BODIES: msgpack.Decoder[Body] = msgpack.Decoder(Body)
 
 
@@ -75,7 +89,7 @@ class Statement:
 
     Attributes:
         owner: node id.
-        body: of an Offer, a Masked or a Stand.
+        body: of one of the above.
         credential: the owner's certificate, DER; empty where the roster has it.
         signature: the owner's.
     """
@@ -88,6 +102,9 @@ class Statement:
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
         """See Signed.signed_bytes."""
         return framed(_STATEMENT, (fleet.encode(), task, self.owner.encode(), self.body))
+
+
+Statements = Annotated[tuple[Statement, ...], Meta(max_length=MOST_MEMBERS)]
 
 
 def body_bytes(body: Body) -> bytes:

@@ -10,11 +10,10 @@ from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.shares import SEALED_BYTES, SHARE_BYTES
-from sottovoce.secure_sum.statements import MOST_MEMBERS, Digest, Masked, Offer, Places, Slot, Stand, Statement
+from sottovoce.secure_sum.statements import MOST_MEMBERS, Digest, Masked, Offer, Places, Slot, Stand, Statements
 
 _Sealed = Annotated[bytes, Meta(max_length=SEALED_BYTES)]
 _Share = Annotated[bytes, Meta(min_length=SHARE_BYTES, max_length=SHARE_BYTES)]
-Statements = Annotated[tuple[Statement, ...], Meta(max_length=MOST_MEMBERS)]
 SealedShares = Annotated[tuple[_Sealed, ...], Meta(max_length=MOST_MEMBERS)]
 _Shares = Annotated[tuple[_Share, ...], Meta(max_length=MOST_MEMBERS)]
 

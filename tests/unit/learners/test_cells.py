@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.cell.public.course import DescentCourse, MeanCourse
@@ -12,7 +13,7 @@ from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result
 from sottovoce.algorithms.cell.state_codec import CellCodec
 from sottovoce.algorithms.cell.wire import check, from_bytes, to_bytes
 from sottovoce.algorithms.state_codec import OtherModel
-from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, rate
+from sottovoce.algorithms.steps.public.descent import Schedule, rate
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.errors import MessageRefused
@@ -27,7 +28,6 @@ from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 
 CELL = Cell(4, 12, 1, 0.7)
-_WIDTH = lambda members: 4  # noqa: E731
 COUNT, SIZE, CLIP = 6, 3, 2.0
 KERNEL = Softmax(4, 2)
 RNG = np.random.default_rng(7)
@@ -180,9 +180,11 @@ def test_descent_goes_on_where_a_device_comes_back_later() -> None:
     assert len({state.numerator.tobytes() for state in states}) == 1
 
 
-def _cells(size: int = SIZE) -> Cells:
-    course = MeanCourse(Profile(size, CLIP), 1.0, _WIDTH)
-    return Cells("average", owner="agent-0", course=course, period=1.0, cell=CELL, provenance=Unsigned())
+def _cells(owner: str = "agent-0", size: int = SIZE) -> Cells:
+    terms = MeanTerms("average", Profile(size, CLIP), CELL)
+    mechanism = terms.cell_mechanism(Budget(None, 1e-5, "device", "add-remove"))
+    course = MeanCourse(terms.profile, mechanism.step, mechanism.width)
+    return Cells("average", owner=owner, course=course, period=1.0, cell=CELL, provenance=Unsigned())
 
 
 def test_one_message_at_a_time_goes_to_a_peer() -> None:
@@ -201,32 +203,90 @@ def test_one_message_at_a_time_goes_to_a_peer() -> None:
 
 
 def test_whoever_asks_is_told_and_who_is_told_nonsense_refuses() -> None:
-    cells = _cells()
-    total = np.arange(SIZE).astype("<i8").tobytes()
-    state, _ = cells.on(cells.fresh(), Received("agent-1", CellMessage(Result(0, total, 3))), 0.0)
-    np.testing.assert_array_equal(state.numerator, np.rint(np.arange(SIZE) / 3 * UNIT))
-    _, effects = cells.on(state, Received("agent-2", CellMessage(Seek(0))), 0.0)
+    cells, knower = _cells(), _cells("agent-1")
+    state = replace(knower.fresh(), slot=1, numerator=np.arange(SIZE), members=3)
+    _, effects = knower.on(state, Received("agent-0", CellMessage(Seek(0))), 0.0)
     (reply,) = effects
     assert isinstance(reply, Reply)
     assert isinstance(reply.message, CellMessage)
-    assert isinstance(reply.message.said, Known)
-    again, _ = cells.on(state, Received("agent-1", CellMessage(Result(0, total, 4))), 0.0)
-    assert again.members == 3, "the first counts"
+    known = reply.message.said
+    assert isinstance(known, Known)
     with pytest.raises(MessageRefused, match="another model"):
-        cells.on(cells.fresh(), Received("agent-1", CellMessage(Known(1, total[:8], 3))), 0.0)
+        cells.on(
+            cells.fresh(), Received("agent-1", CellMessage(structs.replace(known, numerator=known.numerator[:8]))), 0.0
+        )
+    with pytest.raises(MessageRefused, match="other numbers"):
+        cells.on(
+            cells.fresh(), Received("agent-1", CellMessage(structs.replace(known, numerator=bytes(8 * SIZE)))), 0.0
+        )
+
+
+def test_what_enough_devices_know_alike_is_believed() -> None:
+    cells = _cells()
+    state, _ = cells.on(cells.fresh(), PeersChanged(tuple(names()[1:])), 0.0)
+    votes = [("agent-1", 9), *((f"agent-{i}", 7) for i in range(2, 2 + CELL.opens_at(CELL.least)))]
+    for name, number in votes:
+        assert state.numerator is None
+        state, effects = cells.on(state, Received(name, CellMessage(_known(name, number))), 0.0)
+        if name == "agent-1":
+            asked = [effect.recipient for effect in effects if isinstance(effect, Send)]
+            assert asked == names()[2:], "the others are asked, once"
+    np.testing.assert_array_equal(state.numerator, np.full(SIZE, 7))
+    assert (state.slot, state.members, state.votes) == (1, 3, {})
+
+
+def _known(name: str, number: int) -> Known:
+    knower = _cells(name)
+    state = replace(knower.fresh(), slot=1, numerator=np.full(SIZE, number), members=3)
+    _, (reply,) = knower.on(state, Received("agent-0", CellMessage(Seek(0))), 0.0)
+    assert isinstance(reply, Reply)
+    assert isinstance(reply.message, CellMessage)
+    assert isinstance(reply.message.said, Known)
+    return reply.message.said
+
+
+def test_an_opened_sum_is_fetched_from_whoever_has_it() -> None:
+    devices = meters()
+    simulation = run(devices, 12)
+    states = [device.core.state for device in simulation.devices.values() if device.core]
+    cells, opened = _cells(), states[1].opened
+    assert opened is not None
+    state, (want,) = cells.on(cells.fresh(), Received("agent-1", CellMessage(Result(opened.verified.opening))), 0.0)
+    assert isinstance(want, Send)
+    assert isinstance(want.message, CellMessage)
+    _, (reply,) = devices[1].learner.on(states[1], Received("agent-0", want.message), 0.0)
+    assert isinstance(reply, Reply)
+    state, _ = cells.on(state, Delivered("agent-1", reply.message), 0.0)
+    np.testing.assert_array_equal(state.numerator, states[1].numerator)
+
+
+def test_vectors_that_nobody_sends_are_asked_for_again_and_given_up() -> None:
+    devices = meters()
+    simulation = run(devices, 12)
+    opened = simulation.devices["agent-1"].core.state.opened  # type: ignore[union-attr]
+    cells = _cells()
+    state = replace(cells.fresh(), exhausted=True)
+    for peer in ("agent-1", "agent-2"):
+        state, _ = cells.on(state, Received(peer, CellMessage(Result(opened.verified.opening))), 0.0)
+    asked = []
+    for beat in range(60):
+        state, effects = cells.on(state, Timer("cycle"), float(beat))
+        asked += [effect.recipient for effect in effects if isinstance(effect, Send)]
+        state = replace(state, queued={})
+    assert {"agent-1", "agent-2"} <= set(asked)
+    assert state.opening is None
 
 
 def test_states_and_messages_come_back_from_their_bytes() -> None:
     cells = _cells()
     codec = CellCodec(cells)
-    total = np.arange(SIZE).astype("<i8").tobytes()
-    state, _ = cells.on(cells.fresh(), Received("agent-1", CellMessage(Result(0, total, 3))), 0.0)
+    state = replace(cells.fresh(), slot=1, numerator=np.arange(SIZE), members=3)
     back = codec.decode(codec.encode(state))
     assert (back.slot, back.members, back.cycle) == (1, 3, state.cycle)
     np.testing.assert_array_equal(back.numerator, state.numerator)
     with pytest.raises(OtherModel):
-        CellCodec(_cells(9)).decode(codec.encode(state))
-    message = CellMessage(Result(0, total, 3))
+        CellCodec(_cells(size=9)).decode(codec.encode(state))
+    message = CellMessage(_known("agent-1", 5))
     check(message)
     assert from_bytes(to_bytes(message)) == message
     with pytest.raises(MessageRefused):

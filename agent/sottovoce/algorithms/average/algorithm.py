@@ -33,7 +33,7 @@ ALGORITHMS = by_name(
         unit="device",
         predicts=False,
         in_cells="where asked",
-        payloads={"push-sum-share/1": _wire, "secure-sum/1": _cells},
+        payloads={"push-sum-share/1": _wire, "secure-sum/2": _cells},
         audit={"data.features": 8, "data.classes": 2},
     )
 )

@@ -25,7 +25,7 @@ ALGORITHMS = by_name(
         parts=_parts,
         topology="full",
         in_cells="always",
-        payloads={"secure-sum/1": _cells},
+        payloads={"secure-sum/2": _cells},
         audit={"learner.steps": 3},
     )
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sottovoce.algorithms.cell.public.knowledge import OpenedRound, check_vector
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
     Called,
@@ -21,9 +22,8 @@ from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published import Provenance
 from sottovoce.secure_sum.masks import check_keys
-from sottovoce.secure_sum.opening import opened
+from sottovoce.secure_sum.opening import Opening, Verified, recovered
 from sottovoce.secure_sum.statements import (
-    Masked,
     Offer,
     Roster,
     Stand,
@@ -46,13 +46,13 @@ class Led:
     Attributes:
         leading: what it has now; None when the round is over.
         said: to whom, what.
-        result: the sum, when it is open.
+        opened: the sum, when it is open.
         cheated: owners of shares that were none.
     """
 
     leading: Leading | None
     said: tuple[tuple[str, Said], ...] = ()
-    result: Result | None = None
+    opened: OpenedRound | None = None
     cheated: tuple[str, ...] = ()
 
 
@@ -86,12 +86,10 @@ class Leader:
             case Shared(digest, sealed) if leading.stage == "shares" and digest == roster.digest:
                 if len(sealed) == len(roster):
                     leading = replace(leading, sealed={**leading.sealed, place: sealed})
-            case Given(vector, statement) if leading.stage == "vectors" and place in leading.members:
+            case Given(_, statement) if leading.stage == "vectors" and place in leading.members:
+                check_vector(said, leading.round, self._size * self._width(len(roster)))
                 self._check(roster, place, statement)
-                if body_of(statement, Masked).round == leading.round and len(vector) == self._size * self._width(
-                    len(roster)
-                ):
-                    leading = replace(leading, vectors={**leading.vectors, place: vector})
+                leading = replace(leading, vectors={**leading.vectors, place: said})
             case Stood(statement) if leading.deputy and place in leading.members:
                 self._check(roster, place, statement)
                 if (stand := body_of(statement, Stand)).round == leading.round:
@@ -137,7 +135,9 @@ class Leader:
         """What a deputy has, which is sent what the leader is, from here on."""
         h = round_digest(roster, said.members, said.digests)
         slot = roster.offers[0].slot
-        return Leading(slot, "vectors", beat, roster=roster, members=said.members, round=h, deputy=True)
+        return Leading(
+            slot, "vectors", beat, roster=roster, members=said.members, digests=said.digests, round=h, deputy=True
+        )
 
     @staticmethod
     def take_over(leading: Leading, stand: Stand | None, beat: int) -> Led:
@@ -197,7 +197,8 @@ class Leader:
             for member in members
         )
         h = round_digest(roster, members, digests)
-        return Led(replace(leading, stage="vectors", since=beat, members=members, round=h, sealed={}), said)
+        leading = replace(leading, stage="vectors", since=beat, members=members, digests=digests, round=h, sealed={})
+        return Led(leading, said)
 
     def _survive(self, leading: Leading, beat: int, *, late: bool) -> Led:
         survivors = tuple(sorted(leading.vectors))
@@ -222,12 +223,14 @@ class Leader:
         if len(leading.revealed) < needed:
             return Led(None if late else leading)
         chosen = {place: leading.revealed[place] for place in sorted(leading.revealed)[:needed]}
-        found = opened(roster, leading.round, leading.members, leading.vectors, chosen, self._size)
+        found = recovered(roster, leading.members, leading.survivors, chosen)
         if found.cheated:
             return Led(None, cheated=tuple(roster.owners[place] for place in found.cheated))
-        total = found.total.astype("<i8").tobytes()
-        result = Result(roster.offers[0].slot, total, len(leading.survivors))
-        return Led(None, _to(_those(leading, leading.members), result), result)
+        stands = tuple(leading.stands[place] for place in sorted(leading.stands)[:needed])
+        opening = Opening(roster.statements, leading.members, leading.digests, stands, found.seeds, found.mask_keys)
+        vectors = {place: leading.vectors[place] for place in leading.survivors}
+        opened = OpenedRound(Verified(opening, roster, leading.round, leading.survivors), vectors)
+        return Led(None, _to(_those(leading, leading.members), Result(opening)), opened)
 
 
 def _roster(leading: Leading) -> Roster:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.course import Course
+from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound
 from sottovoce.algorithms.cell.public.leader import Leader, Led
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
@@ -35,6 +36,8 @@ from sottovoce.algorithms.cell.public.messages import (
     Stood,
     Survived,
     Told,
+    Vectors,
+    Want,
 )
 from sottovoce.algorithms.cell.public.post import Step, following, posted
 from sottovoce.algorithms.cell.public.state import CellState
@@ -58,8 +61,8 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import of_another_model
 from sottovoce.learners.published import Provenance
+from sottovoce.secure_sum.opening import Opening
 from sottovoce.secure_sum.statements import Offer, Stand, Statement, body_bytes, body_of, roster_of
 from sottovoce.secure_sum.steps import (
     Begin,
@@ -79,6 +82,9 @@ _PATIENCE_BEATS = 30  # of a member with its leader, who waits for less
 _DEPUTIES = 3  # the first of whom is sent each masked vector at once
 _HANDOVER_BEATS = 14  # of a member that has given its vector, before it turns to the next deputy
 _LISTENING_BEATS = 4  # of a deputy more, so that it has heard for whom others stand already
+_FETCHING_BEATS = 3  # of a device that has asked another for masked vectors, before it asks the next
+_MOST_FETCHES = 12
+_SEEKING_BEATS = 4  # between two questions to all peers
 _GIVEN = ("given", "stood", "told")
 
 
@@ -103,6 +109,7 @@ class Cells:
         self._learner, self._owner, self.course, self._period = learner, owner, course, period
         self._provenance = provenance
         self._leader = Leader(cell, course.size, course.width, provenance)
+        self._knowledge = Knowledge(cell, course, provenance)
 
     def fresh(self) -> CellState:
         """The state of a device that joins."""
@@ -153,8 +160,8 @@ class Cells:
                 return replace(state, peers=peers, queued=queued), [Forget(peer) for peer in sorted(left)]
             case Delivered(recipient, reply):
                 state, effects = following(state, recipient)
-                if isinstance(reply, CellMessage) and isinstance(reply.said, Known):
-                    state, more = self._caught_up(state, reply.said, simulated=reply.simulated)
+                if isinstance(reply, CellMessage) and isinstance(reply.said, Result | Vectors | Known):
+                    state, more = posted(self._received(state, recipient, reply))
                     effects += more
                 return state, effects
             case Returned(recipient):
@@ -204,6 +211,9 @@ class Cells:
                 effects = [*effects, *more]
         elif self._ahead(state) and state.asked is None:
             state, effects = self._urged(state)
+        if state.opening is not None:
+            state, more = self._fetched(state, state.opening)
+            effects = [*effects, *more]
         state, led = self._led(state)
         return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._published(state)]
 
@@ -217,7 +227,7 @@ class Cells:
             if beats < _PATIENCE_BEATS:
                 return state, []
             return self._idle(replace(state, silent=state.silent | {state.leader}, failed=state.failed + 1)), []
-        if not state.peers:
+        if not state.peers or state.opening is not None:
             return state, []
         if not state.exhausted:
             return self._take_part(state, Begin(state.slot, self.course.point(state.numerator)))
@@ -245,15 +255,22 @@ class Cells:
     def _received(self, state: CellState, sender: str, message: CellMessage) -> Step:
         said = message.said
         state = replace(state, simulated=state.simulated or message.simulated)
-        if isinstance(said, Result):
-            return self._told(state, said, simulated=message.simulated)
-        if isinstance(said, Known):
-            return self._caught_up(state, said, simulated=message.simulated)
+        match said:
+            case Result(opening):
+                return self._shown(state, sender, opening)
+            case Vectors():
+                return self._filled(state, sender, said)
+            case Known():
+                return self._vouched(state, sender, said)
+            case Want(round=h):
+                opened = state.opened
+                if opened is None or opened.verified.round != h:
+                    return state, []
+                return state, [Reply(CellMessage(opened.answer(said), state.simulated))]
         if isinstance(said, Seek | Offered):
             slot = said.slot if isinstance(said, Seek) else body_of(said.offer, Offer).slot
             if slot < state.slot and state.numerator is not None:
-                known = Known(state.slot, state.numerator.astype("<i8").tobytes(), max(1, state.members))
-                return state, [Reply(CellMessage(known, state.simulated))]
+                return state, [Reply(CellMessage(self._word(state, slot, state.numerator), state.simulated))]
             if isinstance(said, Offered) and slot == state.slot + 1 <= self.course.rounds:  # this device is behind
                 heard, effects = self._heard(state, sender, said)
                 return heard, [*effects, Send(sender, CellMessage(Seek(state.slot), state.simulated))]
@@ -261,41 +278,86 @@ class Cells:
                 return state, []
         return self._heard(state, sender, said)
 
-    def _told(self, state: CellState, said: Result, *, simulated: bool) -> Step:
-        """A sum is open: the next is taken at what comes of it."""
-        total = self._numbers(said.total)
-        if said.slot != state.slot or not self._ahead(state):
-            return state, []
-        members = frozenset() if state.roster is None else frozenset(state.roster.owners)
-        numerator = self.course.after(state.numerator, state.slot, total, said.members)
-        return self._at_sum(state, state.slot + 1, numerator, said.members, members, simulated=simulated)
+    def _word(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
+        """For a device that knows so many sums: the next of them, which it can verify, or what this device knows."""
+        if state.opened is not None and state.opened.slot == slot:
+            return Result(state.opened.verified.opening)
+        return self._knowledge.known(self._owner, state.slot, state.members, numerator)
 
-    def _caught_up(self, state: CellState, said: Known, *, simulated: bool) -> Step:
-        """Another has come farther."""
-        numerator = self._numbers(said.numerator)
-        if not state.slot < said.slot <= self.course.rounds:
+    def _shown(self, state: CellState, sender: str, opening: Opening) -> Step:
+        """Another device has opened the present sum: verify that, and fetch the masked vectors."""
+        offers = [body_of(statement, Offer) for statement in opening.roster[:1]]
+        if not self._ahead(state) or [offer.slot for offer in offers] != [state.slot]:
             return state, []
-        return self._at_sum(state, said.slot, numerator, said.members, frozenset(), simulated=simulated)
+        verified = self._knowledge.opening(opening, state.numerator)
+        if verified is None:
+            return state, []
+        opened = state.opening
+        if opened is None or opened.verified.round != verified.round:
+            opened = OpenedRound(verified, since=state.cycle)
+            if state.given is not None and state.round == verified.round:
+                opened = self._knowledge.filled(opened, (state.given,))
+        if sender in opened.sources:
+            return state, []
+        state = replace(state, opening=replace(opened, sources=(*opened.sources, sender)))
+        return state, [] if opened.sources else [Send(sender, CellMessage(opened.want, state.simulated))]
+
+    def _filled(self, state: CellState, sender: str, said: Vectors) -> Step:
+        """Some of the masked vectors have come: with all of them, the sum is known."""
+        opened = state.opening
+        if opened is None or opened.verified.round != said.round:
+            return state, []
+        filled = self._knowledge.filled(opened, said.given)
+        if not filled.missing:
+            return self._believed(state, filled)
+        if len(filled.missing) == len(opened.missing):
+            return state, []
+        state = replace(state, opening=replace(filled, since=state.cycle))
+        return state, [Send(sender, CellMessage(filled.want, state.simulated))]
+
+    def _fetched(self, state: CellState, opened: OpenedRound) -> Step:
+        """Whoever does not send the masked vectors is passed over; an opening for which nobody does is dropped."""
+        if state.cycle - opened.since < _FETCHING_BEATS:
+            return state, []
+        if opened.asked >= _MOST_FETCHES:
+            return replace(state, opening=None), []
+        sources = (*opened.sources[1:], opened.sources[0])
+        opened = replace(opened, sources=sources, since=state.cycle, asked=opened.asked + 1)
+        return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.want, state.simulated))]
+
+    def _believed(self, state: CellState, opened: OpenedRound) -> Step:
+        """A sum is open: the next is taken at what comes of it."""
+        numerator, members = self._knowledge.after(opened, state.numerator)
+        regulars = frozenset(opened.verified.roster.owners)
+        state = replace(state, opened=replace(opened, sources=()))
+        return self._at_sum(
+            state, state.slot + 1, numerator, members, regulars if self._owner in regulars else frozenset()
+        )
+
+    def _vouched(self, state: CellState, sender: str, said: Known) -> Step:
+        """Another has come farther; it is believed once enough say the same, and the others are asked."""
+        known = self._knowledge.heard(sender, said)
+        if not state.slot < known.slot <= self.course.rounds:
+            return state, []
+        votes = {**state.votes, sender: said}
+        agreed = self._knowledge.agreed(votes)
+        if agreed is not None:
+            found, numerator = agreed
+            return self._at_sum(state, found.slot, numerator, found.members, frozenset())
+        state = replace(state, votes=votes)
+        if state.cycle - state.sought < _SEEKING_BEATS:
+            return state, []
+        seek = CellMessage(Seek(state.slot), state.simulated)
+        others = [peer for peer in state.peers if peer != sender]
+        return replace(state, sought=state.cycle), [Send(peer, seek) for peer in others]
 
     def _at_sum(
-        self,
-        state: CellState,
-        slot: int,
-        numerator: NDArray[np.int64],
-        members: int,
-        regulars: frozenset[str],
-        *,
-        simulated: bool,
+        self, state: CellState, slot: int, numerator: NDArray[np.int64], members: int, regulars: frozenset[str]
     ) -> Step:
         leading = {of: one for of, one in state.leading.items() if of >= slot}
         state = replace(self._idle(state), slot=slot, numerator=numerator, members=members, regulars=regulars)
-        state = replace(state, leading=leading, simulated=state.simulated or simulated)
+        state = replace(state, leading=leading, opening=None, votes={})
         return state, self._published(state)
-
-    def _numbers(self, raw: bytes) -> NDArray[np.int64]:
-        if len(raw) != 8 * self.course.size:
-            raise of_another_model(f"a sum of {len(raw) // 8} numbers reached a model of {self.course.size}")
-        return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
     def _ahead(self, state: CellState) -> bool:
         return state.slot < self.course.rounds
@@ -349,8 +411,8 @@ class Cells:
         """What a leader says, to the others and to this device itself."""
         effects: list[Effect] = []
         state = self._leads_on(replace(state, silent=state.silent | {*led.cheated}), state.slot, led)
-        if led.result is not None:
-            state, effects = self._told(state, led.result, simulated=state.simulated)
+        if led.opened is not None and led.opened.slot == state.slot:
+            state, effects = self._believed(state, led.opened)
         own: deque[Said] = deque()
         for owner, said in led.said:
             if owner == self._owner:

@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.statements import Digest, Places, Slot, Statement
-from sottovoce.secure_sum.steps import Mask, Revealed, SealedShares, Statements
+from sottovoce.secure_sum.opening import Opening
+from sottovoce.secure_sum.statements import MOST_MEMBERS, Digest, Places, Slot, Statement, Statements
+from sottovoce.secure_sum.steps import Mask, Revealed, SealedShares
 
 _NUMBER_BYTES = 8
 
@@ -77,19 +78,30 @@ class Told(Content, frozen=True):
 
 
 class Result(Content, frozen=True):
-    """The sum of so many devices: int64[P] in grid units, little-endian."""
+    """A sum is open; whoever has the masked vectors can verify and compute it."""
 
-    slot: Slot
-    total: bytes
-    members: Annotated[int, Meta(ge=1, le=2**20)]
+    opening: Opening
+
+
+class Want(Content, frozen=True):
+    """To a device that has opened this round: the masked vectors of these members are asked for."""
+
+    round: Digest
+    places: Places
+
+
+class Vectors(Content, frozen=True):
+    """Some of them, as they were signed."""
+
+    round: Digest
+    given: Annotated[tuple[Given, ...], Meta(max_length=MOST_MEMBERS)]
 
 
 class Known(Content, frozen=True):
-    """To a device that is behind: what is known after so many sums, int64[P] in units of 2^-40, little-endian."""
+    """To a device that is behind: what the sender knows, int64[P] in units of 2^-40, little-endian, and signs."""
 
-    slot: Slot
+    said: Statement
     numerator: bytes
-    members: Annotated[int, Meta(ge=1, le=2**20)]
 
 
 class Seek(Content, frozen=True):
@@ -98,7 +110,8 @@ class Seek(Content, frozen=True):
     slot: Slot
 
 
-Said = Offered | Called | Shared | Agreed | Given | Survived | Stood | Quorum | Told | Result | Known | Seek
+Asked = Offered | Shared | Given | Stood | Told | Want | Seek
+Said = Asked | Called | Agreed | Survived | Quorum | Result | Vectors | Known
 _SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
 
 
@@ -114,7 +127,7 @@ class CellMessage:
     said: Said
     simulated: bool = False
 
-    kind: ClassVar[str] = "secure-sum/1"
+    kind: ClassVar[str] = "secure-sum/2"
 
     @property
     def encoded(self) -> bytes:

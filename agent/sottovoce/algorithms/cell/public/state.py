@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Stood
+from sottovoce.algorithms.cell.public.knowledge import OpenedRound
+from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Known, Stood
 from sottovoce.secure_sum.statements import Roster, Stand, Statement
 from sottovoce.secure_sum.steps import Revealed
 
@@ -24,8 +25,9 @@ class Leading:
         roster: who takes part.
         sealed: each one's shares for the others, by place.
         members: places of those who gave shares.
+        digests: what they promised about their shares.
         round: h.
-        vectors: masked, by place.
+        vectors: masked and signed, by place.
         survivors: places.
         stands: signed, by place.
         revealed: by place.
@@ -40,8 +42,9 @@ class Leading:
     roster: Roster | None = None
     sealed: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
     members: tuple[int, ...] = ()
+    digests: tuple[bytes, ...] = ()
     round: bytes = b""
-    vectors: Mapping[int, bytes] = field(default_factory=dict)
+    vectors: Mapping[int, Given] = field(default_factory=dict)
     survivors: tuple[int, ...] = ()
     stands: Mapping[int, Statement] = field(default_factory=dict)
     revealed: Mapping[int, Revealed] = field(default_factory=dict)
@@ -74,6 +77,10 @@ class CellState:
         stood: what this device stands for, as it has said it.
         silent: devices that led nowhere, and are passed over.
         turn: whom to ask next for a sum.
+        opening: the present sum, which others have opened, while its masked vectors are fetched.
+        opened: the last sum that this device has verified, for those who ask.
+        votes: by device, what it says it knows, while this device is behind.
+        sought: the beat on which all peers were last asked for what they know.
         leading: by sum, where this device leads a round or is to go on with one.
         failed: rounds that came to nothing here.
         queued: by peer to which a message is on its way, those that come after it.
@@ -99,6 +106,10 @@ class CellState:
     stood: Stood | None = None
     silent: frozenset[str] = frozenset()
     turn: int = 0
+    opening: OpenedRound | None = None
+    opened: OpenedRound | None = None
+    votes: Mapping[str, Known] = field(default_factory=dict)
+    sought: int = -(2**30)
     leading: Mapping[int, Leading] = field(default_factory=dict)
     failed: int = 0
     queued: Mapping[str, tuple[CellMessage, ...]] = field(default_factory=dict)

@@ -1,0 +1,168 @@
+"""What a device believes of sums: openings that it verifies itself, and what enough members sign alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.cell.public.course import Course, Numerator
+from sottovoce.algorithms.cell.public.messages import Given, Known, Vectors, Want
+from sottovoce.cell import Cell
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.messages import of_another_model
+from sottovoce.learners.published import Provenance
+from sottovoce.secure_sum.opening import Opening, Verified, verified
+from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
+
+_MOST_BYTES = 2**21  # of the vectors in one message
+_MOST_WANTED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRound:
+    """A round whose opening is verified, with the masked vectors that are here.
+
+    Attributes:
+        verified: the opening.
+        vectors: signed, by place.
+        sources: devices that have the others, the next one first; empty where none is missing.
+        since: the beat on which the first of them was asked.
+        asked: times that one was asked.
+    """
+
+    verified: Verified
+    vectors: Mapping[int, Given] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    since: int = 0
+    asked: int = 0
+
+    @property
+    def slot(self) -> int:
+        """Which sum."""
+        return self.verified.roster.offers[0].slot
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Places whose vectors are not here."""
+        return tuple(place for place in self.verified.survivors if place not in self.vectors)
+
+    @property
+    def want(self) -> Want:
+        """What to ask for next."""
+        return Want(self.verified.round, self.missing[:_MOST_WANTED])
+
+    def answer(self, want: Want) -> Vectors:
+        """As many of the vectors asked for as one message holds."""
+        given: list[Given] = []
+        size = 0
+        for place in want.places:
+            one = self.vectors.get(place)
+            if one is None or (given and size + len(one.vector) > _MOST_BYTES):
+                break
+            given.append(one)
+            size += len(one.vector)
+        return Vectors(want.round, tuple(given))
+
+
+class Knowledge:
+    """Verifies what other devices say of sums.
+
+    Args:
+        cell: the rule of the cell.
+        course: what becomes of a sum.
+        provenance: signs, and checks who signed.
+    """
+
+    def __init__(self, cell: Cell, course: Course, provenance: Provenance) -> None:
+        self._cell, self._course, self._provenance = cell, course, provenance
+
+    def opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
+        """An opening that is in order; None where its sum is taken at another model than this device's.
+
+        Raises:
+            MessageRefused: it does not hold.
+        """
+        found = verified(opening, self._cell, self._provenance.verify, self._provenance.refuses)
+        point = sha256(self._course.point(numerator)).digest()
+        return found if found.roster.offers[0].point == point else None
+
+    def filled(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
+        """The same with more vectors.
+
+        Raises:
+            MessageRefused: one is not what its owner signed for this round.
+        """
+        return replace(opened, vectors={**opened.vectors, **self._checked(opened.verified, given)})
+
+    def _checked(self, verified: Verified, given: tuple[Given, ...]) -> dict[int, Given]:
+        roster, found = verified.roster, {}
+        for one in given:
+            if one.said.owner not in roster.owners:
+                raise MessageRefused("cell", "a masked vector is of no member of the round")
+            place = roster.owners.index(one.said.owner)
+            if place in verified.survivors:
+                check_vector(one, verified.round, self._course.size * self._course.width(len(roster)))
+                self._provenance.verify(replace(one.said, credential=roster.statements[place].credential))
+                found[place] = one
+        return found
+
+    def after(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
+        """What is known after an opened sum, and the members in it."""
+        vectors = {place: one.vector for place, one in opened.vectors.items()}
+        total = opened.verified.total(vectors, self._course.size)
+        members = len(opened.verified.survivors)
+        return self._course.after(numerator, opened.slot, total, members), members
+
+    def known(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
+        """What this device knows, signed."""
+        raw = numerator.astype("<i8").tobytes()
+        body = Knows(slot, max(1, members), sha256(raw).digest())
+        return Known(self._provenance.signed(Statement(owner, body_bytes(body))), raw)
+
+    def heard(self, sender: str, known: Known) -> Knows:
+        """What another device knows, as it has signed it.
+
+        Raises:
+            MessageRefused: it has not, or the fleet has revoked it.
+        """
+        if known.said.owner != sender:
+            raise MessageRefused("cell", "a device hands in another's statement")
+        if self._provenance.refuses(sender):
+            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
+        self.numbers(known.numerator)
+        said = body_of(known.said, Knows)
+        if said.numerator != sha256(known.numerator).digest():
+            raise MessageRefused("cell", "a device signed other numbers than it sends")
+        self._provenance.verify(known.said)
+        return said
+
+    def agreed(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
+        """What enough devices know alike: as many as the threshold of the smallest cell requires."""
+        bodies = [one.said.body for one in votes.values()]
+        for one in votes.values():
+            if bodies.count(one.said.body) >= self._cell.opens_at(self._cell.least):
+                return body_of(one.said, Knows), self.numbers(one.numerator)
+        return None
+
+    def numbers(self, raw: bytes) -> NDArray[np.int64]:
+        """int64[P] of these bytes.
+
+        Raises:
+            MessageRefused: they are of another model.
+        """
+        if len(raw) != 8 * self._course.size:
+            raise of_another_model(f"a sum of {len(raw) // 8} numbers reached a model of {self._course.size}")
+        return np.frombuffer(raw, dtype="<i8").astype(np.int64)
+
+
+def check_vector(given: Given, h: bytes, size: int) -> None:
+    """Check that a masked vector is of this round and what its owner signed; the signature is not looked at.
+
+    Raises:
+        MessageRefused: it is not.
+    """
+    said = body_of(given.said, Masked)
+    if said.round != h or said.vector != sha256(given.vector).digest() or len(given.vector) != size:
+        raise MessageRefused("cell", "a masked vector is not what its owner signed for this round")

@@ -1,0 +1,121 @@
+"""A fleet of devices in secure sums under a virtual clock, some of which may lie."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.algorithms.cell.public.course import MeanCourse
+from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.algorithms.steps.public.descent import UNIT
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.kernels.profile import Profile
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce_lab.simulate import Device, Simulation
+from sottovoce_lab.simulate.faults import Faults
+
+from tests.cells.fleet import CLIP, LEARNER, Pretended, belongs
+
+Learners = Callable[..., Cells]
+
+
+class World:
+    """Devices that take one mean, without noise.
+
+    Args:
+        count: devices.
+        liars: by device, what its learner is; `Cells` for all others.
+        cell: the rule.
+        faults: of the network.
+        seed: of everything.
+    """
+
+    size = 3
+
+    def __init__(
+        self,
+        *,
+        count: int = 20,
+        liars: Mapping[str, Learners] | None = None,
+        cell: Cell | None = None,
+        faults: Faults | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.names = [f"member-{number:02d}" for number in range(count)]
+        self.cell = cell or Cell(least=count // 2 + 2, most=count, colluding=1, threshold=0.7, spare=1)
+        self.liars = dict(liars or {})
+        self.terms = MeanTerms(LEARNER, Profile(self.size, CLIP), self.cell)
+        budget = Budget(None, 1e-5, "device", "add-remove")
+        self.mechanism = self.terms.cell_mechanism(budget)
+        self.values = {name: np.full(self.size, number / 32) for number, name in enumerate(self.names)}
+        self.devices = [self._device(name, budget, seed) for name in self.names]
+        self.simulation = Simulation(self.devices, faults=faults or Faults(), period=1.0, seed=seed)
+
+    @property
+    def honest(self) -> list[Device]:
+        """Those that do not lie."""
+        return [device for device in self.devices if device.id not in self.liars]
+
+    def run(self, seconds: float) -> "World":
+        """Begin, and go on until then."""
+        if self.simulation.now == 0:
+            self.simulation.start()
+        self.simulation.run_until(seconds)
+        return self
+
+    def state(self, name: str) -> CellState:
+        """What a device has in memory."""
+        core = self.simulation.devices[name].core
+        assert core is not None
+        state = core.state
+        assert isinstance(state, CellState)
+        return state
+
+    def state_in_a_round(self, name: str) -> CellState:
+        """Of a device whose masked vector is on its way."""
+        self.simulation.start()
+        device = self.simulation.devices[name]
+        while device.core is None or self.state(name).stage != "held":
+            self.simulation.step()
+        return self.state(name)
+
+    def knowing(self) -> list[str]:
+        """Honest devices that know the mean of some set of members that can be opened."""
+        return [device.id for device in self.honest if self._right(self.state(device.id))]
+
+    def charges(self) -> int:
+        """The most that an honest device has paid for."""
+        return max(device.vault.spending().charges for device in self.honest)
+
+    def _right(self, state: CellState) -> bool:
+        """Whether its mean is of all devices, or of all but the liars."""
+        return state.numerator is not None and any(
+            np.allclose(state.numerator / UNIT, np.mean([self.values[name] for name in names], axis=0), atol=1e-4)
+            for names in (self.names, [name for name in self.names if name not in self.liars])
+        )
+
+    def _device(self, name: str, budget: Budget, seed: int) -> Device:
+        learner = self.liars.get(name, Cells)(
+            LEARNER,
+            owner=name,
+            course=MeanCourse(self.terms.profile, self.mechanism.step, self.mechanism.width),
+            period=1.0,
+            cell=self.cell,
+            provenance=Pretended(),
+        )
+        others = tuple(other for other in self.names if other != name)
+        return Device(name, learner, MemoryStore(learner.fresh()), self._vault(name, budget, seed), others)
+
+    def _vault(self, name: str, budget: Budget, seed: int) -> Vault:
+        rows: NDArray[np.float64] = self.values[name][np.newaxis]
+        return build(
+            records=Records(rows, np.zeros(1, dtype=np.int64)),
+            kernel=None,
+            terms=self.terms,
+            ledger=Ledger.in_memory(name, budget),
+            noise=SeededNoise(1000 * seed + self.names.index(name)),
+            belongs=belongs,
+        )

@@ -1,0 +1,57 @@
+"""One member sends results and answers that it made up: no device believes any of them."""
+
+import contextlib
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Said
+from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.errors import MessageRefused
+from sottovoce.learners import PeersChanged, Received
+
+from tests.cells.liars import Forger
+from tests.cells.world import World
+
+
+def _told(cells: Cells, state: CellState, liar: str, said: Said) -> CellState:
+    """The state after a message."""
+    with contextlib.suppress(MessageRefused):
+        state, _ = cells.on(state, Received(liar, CellMessage(said)), 0.0)
+    return state
+
+
+def test_no_forged_result_is_believed() -> None:
+    world = World(count=20)
+    cells = world.devices[0].learner
+    assert isinstance(cells, Cells)
+    forger, rng = Forger(world, "member-07", seed=1), random.Random(1)
+    waiting = world.state_in_a_round("member-00")
+    for _ in range(10_000):
+        said = forger.forged(rng.choice(("result", "known")))
+        assert isinstance(said, Result | Known)
+        after = _told(cells, waiting, "member-07", said)
+        assert after.slot == 0
+        assert after.numerator is None
+
+
+def test_one_member_s_answers_count_once_however_many_it_sends() -> None:
+    world = World(count=20)
+    cells, forger = world.devices[0].learner, Forger(world, "member-07", seed=2)
+    assert isinstance(cells, Cells)
+    state = replace(cells.fresh(), exhausted=True)
+    state, _ = cells.on(state, PeersChanged(tuple(world.names[1:])), 0.0)
+    answer = forger.known(np.zeros(world.size, dtype=np.int64))
+    for _ in range(40):
+        state = _told(cells, state, "member-07", answer)
+    assert state.slot == 0
+
+
+def test_an_answer_under_another_member_s_name_is_refused() -> None:
+    world = World(count=20)
+    cells, forger = world.devices[0].learner, Forger(world, "member-07", seed=3)
+    answer = forger.known(np.zeros(world.size, dtype=np.int64))
+    with pytest.raises(MessageRefused):
+        cells.on(cells.fresh(), Received("member-08", CellMessage(answer)), 0.0)
