@@ -6,6 +6,7 @@ SHELL := bash
 BIN := .venv/bin
 STAMP := .venv/.stamp
 QUICK ?= --quick
+OUT ?= dist/results
 PAIRS ?= 10000
 SEEDS ?= 1000
 ROUNDS ?= 1000
@@ -73,8 +74,8 @@ bench: setup  ## every benchmark against a floor measured in the same run; quick
 	done; test -z "$$failed" || { echo "over a limit, or failed:$$failed"; exit 1; }
 
 .PHONY: reproduce
-reproduce: setup  ## the papers' figures, coarsely, into dist/figures; all of them: make reproduce QUICK=
-	$(BIN)/sottovoce reproduce $(QUICK) --out dist/figures $(FIGURES)
+reproduce: setup  ## figures and tables of the papers, coarsely, into dist/results; in full: make reproduce QUICK= OUT=docs/results
+	$(BIN)/sottovoce reproduce $(QUICK) --out $(OUT) $(FIGURES)
 
 RELEASES = $(or $(RELEASE),bookworm trixie)
 

@@ -44,8 +44,7 @@ def mechanisms() -> list[str]:
 
 
 def reproductions() -> list[str]:
-    """Figures and studies of the papers."""
-    from sottovoce_lab.experiments.figures import figure_names
-    from sottovoce_lab.experiments.studies import studies
+    """Papers, and their figures and tables."""
+    from sottovoce_lab.papers.specification import experiments, papers
 
-    return [*figure_names(), *studies()]
+    return [*papers(), *experiments()]

@@ -1,11 +1,10 @@
-"""`sottovoce reproduce`: the tables and figures of the papers."""
+"""`sottovoce reproduce`: the figures and tables of the papers."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from sottovoce.errors import UsageError
-from sottovoce.suggestions import suggestion
 
 from sottovoce_lab.cli import names as names_of
 from sottovoce_lab.cli.simulate import one_blas_thread
@@ -18,12 +17,14 @@ def run_reproduce(
         list[str] | None,
         typer.Argument(
             metavar="NAME...",
-            help="Figures and studies; all of them if none is named.",
+            help="A paper, such as jin-2023, or one of its figures, such as jin-2023/table-1; without any, everything.",
             autocompletion=names_of.reproductions,
         ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List their names and titles.")] = False,
-    out: Annotated[Path, typer.Option(help="Directory for NAME.json, NAME.md and NAME.svg.")] = Path("figures"),
+    list_: Annotated[bool, typer.Option("--list", help="List names, titles and minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Directory for pages, pictures, numbers and finished runs.")] = Path(
+        "results"
+    ),
     quick: Annotated[bool, typer.Option("--quick", help="Run smaller versions, in minutes instead of hours.")] = False,
     data: Annotated[
         Path | None,
@@ -32,30 +33,29 @@ def run_reproduce(
 ) -> None:
     """Reproduce figures and tables of the papers, and check their claims."""
     one_blas_thread()
-    from sottovoce_lab.experiments.figures import figure_named, figure_names, regenerate
-    from sottovoce_lab.experiments.figures.findings import Finding as FigureFinding
-    from sottovoce_lab.experiments.studies import conduct, studies, study_named
+    from sottovoce_lab.cli.run_bar import run_bar
+    from sottovoce_lab.papers import reproduce, write_pages
+    from sottovoce_lab.papers.specification import chosen, experiment_named
 
-    known = {
-        **{name: figure_named(name).title for name in figure_names()},
-        **{name: study_named(name).title for name in studies()},
-    }
+    wanted = chosen(names or [])
     if list_:
-        for name, title in known.items():
-            typer.echo(f"{name}  {title}")
+        for name in wanted:
+            spec = experiment_named(name)
+            typer.echo(
+                f"{name}  {spec.title}  ({spec.quick.minutes:g} min with --quick, {spec.full.minutes:g} without)"
+            )
         return
-    if unknown := [name for name in names or () if name not in known]:
-        near = suggestion(unknown[0], known)
-        guess = f"did you mean {near}? Choose" if near else "choose"
-        raise UsageError(f"{unknown[0]}: there is no such figure or study; {guess} from {', '.join(known)}")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: is a file; name a directory")
     folder = data or next((candidate for candidate in _FOLDERS if candidate.is_dir()), _FOLDERS[0])
-    for name in names or known:
-        typer.echo(f"{name}  {known[name]}", err=True)
-        make = conduct if name in studies() else regenerate
-        findings = make(name, quick=quick, folder=folder, out=out, say=lambda text: typer.echo(f"  {text}", err=True))
-        typer.echo(f"{out / name}.md")
-        for found in findings:
-            where = found.data if isinstance(found, FigureFinding) else found.panel
-            typer.echo(f"  {'holds ' if found.holds else 'FAILS '} {where}: {found.claim}: {found.evidence}")
+    for name in wanted:
+        spec = experiment_named(name)
+        typer.echo(f"{name}  {spec.title}, about {spec.extent(quick).minutes:g} min on two cores", err=True)
+        with run_bar() as told:
+            found = reproduce(
+                name, quick=quick, folder=folder, out=out, say=lambda text: typer.echo(f"  {text}", err=True), told=told
+            )
+        write_pages(out)
+        for finding in found:
+            typer.echo(f"  {finding.verdict:9} {finding.panel}: {finding.claim}: {finding.evidence}")
+    typer.echo(f"{out / 'index.md'}")

@@ -70,23 +70,13 @@ def run_run(
 
 
 def _swept(values: dict[str, Any], origin: str, kept: Path, on: str | None, quiet: bool) -> dict[str, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from sottovoce.cli.output import check_writable
 
+    from sottovoce_lab.cli.run_bar import run_bar
     from sottovoce_lab.experiments.sweep import sweep
 
     check_writable("--kept", kept)
-    console = Console(stderr=True, highlight=False)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("", total=None)
-
-        def told(done: int, of: int, name: str) -> None:
-            progress.update(bar, completed=done, total=of, description=name)
-            if name and not console.is_terminal:
-                console.print(f"{done} of {of}: {name}", soft_wrap=True)
-
+    with run_bar() as told:
         document = sweep(values, origin, kept, on, told)
     if not quiet:
         _table(document)

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import numpy as np
-from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.gossip_rules import SLOPES
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.measuring import Meter
@@ -26,30 +26,28 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
-    records = fleet.signed()[np.newaxis].astype(np.float64)
-    descent = SequentialDescent(records, RULES[fleet.model], child(settings.seed, Stream.ENGINE))
+    walk = descent(fleet)
     meter = Meter(fleet, generator(settings.seed, Stream.MEASURING))
-    first, devices = np.zeros(1, dtype=np.int64), records.shape[1]
-    message = records[0, 0].size * 4 + 8
+    first, hops = np.zeros(1, dtype=np.int64), 0
+    message = walk.weights.size * 4 + 8
     curve = []
-    for number in descent.passes(settings.cycles):
+    for number in walk.passes(settings.cycles):
         if number % settings.evaluate.every == 0 or number == settings.cycles:
-            hops = number * devices
+            hops = number * walk.length
             now = Moment(
-                number, settings.cycles, time.monotonic() - began, devices, meter.quick(descent.weights, first),
+                number, settings.cycles, time.monotonic() - began, len(fleet.records), meter.quick(walk.weights, first),
                 charged(statement), hops, hops * message,
             )  # fmt: skip
             curve.append(point(now))
             watcher.moment(now)
-    hops = settings.cycles * devices
     return report(
         fleet,
         statement,
         wall=time.monotonic() - began,
-        final=meter.final(descent.weights, first),
+        final=meter.final(walk.weights, first),
         curve=curve,
         traffic=Traffic(hops, hops * message, hops * message),
-        online=[True] * devices,
+        online=[True] * len(fleet.records),
         releases=1,
         facts={
             "updates": hops,
@@ -57,3 +55,10 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
         },
         warnings=[] if settings.noiseless else [SIMULATED],
     )
+
+
+def descent(fleet: Fleet) -> SequentialDescent:
+    """The walk over a fleet's perturbed records."""
+    records = fleet.signed()[np.newaxis].astype(np.float64)
+    seed = child(fleet.settings.seed, Stream.ENGINE)
+    return SequentialDescent(records, SLOPES[fleet.model], seed, fleet.settings.learner.batch)

@@ -50,7 +50,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Literal["once", "k-times", "halving"], Meta(description="gradient-walk: how ε is spent over visits")
     ] = "once"
     visits: Annotated[int, Meta(ge=1, le=10_000, description="gradient-walk: k of k-times and halving")] = 1
-    batch: Annotated[int, Meta(ge=1, le=1_000_000, description="gradient-walk: records a device holds")] = 1
+    batch: Annotated[int, Meta(ge=1, le=1_000_000, description="records of an update of a walk")] = 1
 
     def __post_init__(self) -> None:
         """Halves of halves come to nothing."""

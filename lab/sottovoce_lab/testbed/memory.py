@@ -35,27 +35,36 @@ from sottovoce_lab.testbed.run_facts import (
 _BYTES_PER_NUMBER = 8
 _MOST_EXTRA = 4
 _BUILT_AT_ONCE = 50  # agents, between two updates of the progress bar
-_MOST_POINTS = 200  # of a curve: measuring would take longer than learning
+MOST_POINTS = 200
+"""Of a curve: measuring would take longer than learning."""
 
 
-def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
+def run(
+    plan: Plan,
+    watcher: Watcher,
+    witness: Witness | None = None,
+    meter: AnyMeter | None = None,
+    points: int = MOST_POINTS,
+) -> Report:
     """Run the plan to its end and measure it. Ctrl-C ends it early, with a report of what there is.
 
     Args:
         plan: the fleet.
         watcher: is shown the run.
         witness: sees every event.
+        meter: measures the models; without it the one that the plan's learner has.
+        points: of the curve, at most; measuring takes time too.
     """
     began = time.monotonic()
     options = plan.options
     devices = _devices(plan, witness, watcher)
     honest = devices[: len(devices) - plan.dishonest]
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
-    meter = meter_of(plan)
+    meter = meter or meter_of(plan)
     curve: list[dict[str, object]] = []
     interrupted = None
     try:
-        for moment in _moments(plan, simulation, honest, meter, watcher, began):
+        for moment in _moments(plan, simulation, honest, meter, watcher, began, points):
             curve.append(curve_point(moment))
             watcher.moment(moment)
         _await_laggards(simulation, devices, options.cycles, options.period)
@@ -72,13 +81,19 @@ def run(plan: Plan, watcher: Watcher, witness: Witness | None = None) -> Report:
 
 
 def _moments(
-    plan: Plan, simulation: Simulation, honest: list[Device], meter: AnyMeter, watcher: Watcher, began: float
+    plan: Plan,
+    simulation: Simulation,
+    honest: list[Device],
+    meter: AnyMeter,
+    watcher: Watcher,
+    began: float,
+    points: int,
 ) -> Iterator[Moment]:
-    """The run, cycle by cycle; of a long one, at most 200 moments."""
+    """The run, cycle by cycle; of a long one, at most so many moments."""
     options = plan.options
     names = list(simulation.devices)
     fate = Fate(options.faults, names, options.seed)
-    every = -(-options.cycles // _MOST_POINTS)
+    every = -(-options.cycles // points)
     simulation.start()
     for cycle in range(1, options.cycles + 1):
         turn = fate.at(cycle)

@@ -27,8 +27,7 @@ OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means s
     "sottovoce_lab/experiments/statement.py": {"gradient-walk"},
     "sottovoce_lab/experiments/run.py": {"golf", "gradient-walk"},
     "sottovoce_lab/experiments/fleet.py": {"golf", "gradient-walk"},
-    "sottovoce_lab/experiments/figures/sweep.py": {"gradient-walk"},
-    "sottovoce_lab/experiments/figures/boundary.py": {"golf"},
+    "sottovoce_lab/papers/one_run.py": {"gradient-walk"},
 }
 
 

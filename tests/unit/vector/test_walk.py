@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.kernels.gossip_rules import RULES, SLOPES
+from sottovoce.kernels.gossip_rules import SLOPES
 from sottovoce_lab.simulate.vector import GradientWalk, SequentialDescent
 
 
@@ -24,7 +24,7 @@ def some_records(devices: int, batch: int, copies: int, features: int) -> NDArra
 def test_without_noise_a_gradient_walk_is_sequential_descent(rule: str) -> None:
     records = some_records(40, 1, 2, 5)
     walk = walked(records, rule, [[np.inf]] * 3)
-    descent = SequentialDescent(records[np.newaxis, :, 0], RULES[rule], seed=4)
+    descent = SequentialDescent(records[np.newaxis, :, 0], SLOPES[rule], seed=4)
     assert list(walk.passes()) == list(descent.passes(3)) == [1, 2, 3]
     assert walk.steps.tolist() == descent.steps.tolist() == [120]
     np.testing.assert_allclose(walk.weights, descent.weights, rtol=1e-3, atol=1e-2)  # the walk rounds to a grid

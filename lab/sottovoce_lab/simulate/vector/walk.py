@@ -4,11 +4,12 @@
 does, without the merging. Several independent walks advance side by side, on the leading axis.
 """
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.kernels.gossip_rules import Slope, UpdateRule
+from sottovoce.kernels.gossip_rules import Slope
 from sottovoce.kernels.gradient_walk import descend, descents
 
 _GRID = 2.0**-30
@@ -54,9 +55,15 @@ class GradientWalk:
         """How many devices are visited in a pass."""
         return len(self._records)
 
-    def passes(self) -> Iterator[int]:
-        """Visit every device once in each pass, in a new random order for each walk; yields the number of the pass."""
-        for number, epsilons in enumerate(self._epsilons, start=1):
+    @property
+    def length(self) -> int:
+        """Updates of each walk until the budget is spent."""
+        return len(self._epsilons) * self.devices
+
+    def updates(self) -> Iterator[int]:
+        """Visit every device once in each pass, in a new random order for each walk; yields the number of updates."""
+        count = 0
+        for epsilons in self._epsilons:
             orders = _orders(self._order, len(self.weights), self.devices)
             block = max(1, _BLOCK_NUMBERS // self.weights.size)
             for start in range(0, self.devices, block):
@@ -64,7 +71,12 @@ class GradientWalk:
                 noise = self._laplace(2 / epsilons / _GRID, len(places))
                 for at, drawn in zip(places, noise, strict=True):
                     self._visit(at, drawn)
-            yield number
+                    count += 1
+                    yield count
+
+    def passes(self) -> Iterator[int]:
+        """The same; yields the number of the pass."""
+        return (count // self.devices for count in self.updates() if count % self.devices == 0)
 
     def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
         batch = self._records[devices]
@@ -86,28 +98,44 @@ class GradientWalk:
 
 
 class SequentialDescent:
-    """Stochastic gradient descent over perturbed records: one model, one record at a time, no merging (Figure 5).
+    """Stochastic gradient descent over perturbed records: one model, a few records at a time, no merging (Figure 5).
 
     Args:
         records: float[walks, n, copies, d], the perturbed records that each walk meets.
-        rule: the update rule.
+        slope: of the loss, see kernels.gossip_rules.
         seed: of the order.
+        batch: records of an update; the last n mod batch of a pass are not met.
     """
 
-    def __init__(self, records: NDArray[np.float64], rule: UpdateRule, seed: int) -> None:
+    def __init__(self, records: NDArray[np.float64], slope: Slope, seed: int, batch: int = 1) -> None:
         self.weights = np.zeros((len(records), *records.shape[2:]))
         self.steps = np.zeros(len(records), dtype=np.int64)
         self._records = records
-        self._rule = rule
+        self._slope = slope
+        self._batch = batch
         self._order, _ = _streams(seed)
 
+    @property
+    def length(self) -> int:
+        """Updates of a pass."""
+        records: int = self._records.shape[1]
+        return records // self._batch
+
+    def updates(self) -> Iterator[int]:
+        """Meet every record once in each pass, in a new random order; yields the number of updates, without end."""
+        walks = np.arange(len(self._records))[:, np.newaxis]
+        for passes in itertools.count():
+            orders = _orders(self._order, len(walks), self._records.shape[1]).T
+            for update in range(self.length):
+                at = slice(update * self._batch, (update + 1) * self._batch)
+                gradients = -descents(self.weights, self._records[walks, orders[:, at]], self._slope).mean(axis=1)
+                self.weights, self.steps = descend(self.weights, self.steps, gradients)
+                yield passes * self.length + update + 1
+
     def passes(self, count: int) -> Iterator[int]:
-        """Meet every record once in each pass, in a new random order; yields the number of the pass."""
-        walks = np.arange(len(self._records))
-        for number in range(1, count + 1):
-            for at in _orders(self._order, len(walks), self._records.shape[1]):
-                self.weights, self.steps = self._rule(self.weights, self.steps, self._records[walks, at])
-            yield number
+        """The same for `count` passes; yields the number of the pass."""
+        every = itertools.islice(self.updates(), count * self.length)
+        return (number // self.length for number in every if number % self.length == 0)
 
 
 def _streams(seed: int) -> list[np.random.Generator]:

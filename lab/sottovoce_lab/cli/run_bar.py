@@ -1,0 +1,26 @@
+"""A progress bar of many runs: how many are done, of how many, and how long the others take."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def run_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on standard error, updated by calling what it yields with runs done, runs in all, and the last run.
+
+    Where standard error is no terminal, each run that ends is a line instead.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("", total=None)
+
+        def told(done: int, of: int, name: str) -> None:
+            progress.update(bar, completed=done, total=of, description=name)
+            if name and not console.is_terminal:
+                console.print(f"{done} of {of}: {name}", soft_wrap=True)
+
+        yield told

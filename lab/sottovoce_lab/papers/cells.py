@@ -1,0 +1,91 @@
+"""What the runs at one panel, series and value of the axes come to, over seeds."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce_lab.experiments.kept_runs import Outcome
+from sottovoce_lab.papers.runs import Place
+
+# Two-sided 95 % quantiles of Student's t for 1 … 30 degrees of freedom; beyond, the normal's.
+_T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
+    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+_NORMAL = 1.960
+FEWEST = 3
+"""Seeds from which the interval of a mean is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The runs at one place, by seed.
+
+    Attributes:
+        measures: float64[seeds].
+        curves: by measure, cycle and mean and half interval over seeds.
+        privacy: the guarantee, the same for all seeds.
+        majority: mean accuracy of always saying the most frequent class; None where nothing is classified.
+    """
+
+    measures: NDArray[np.float64]
+    curves: dict[str, list[tuple[float, float, float]]]
+    privacy: dict[str, Any]
+    majority: float | None
+
+    @property
+    def mean(self) -> float:
+        """Over seeds."""
+        return float(self.measures.mean())
+
+    @property
+    def half(self) -> float:
+        """Half the 95 % confidence interval of the mean over seeds; NaN from fewer than three."""
+        return half_interval(self.measures) if len(self.measures) >= FEWEST else math.nan
+
+
+Where = tuple[str, str, Any, Any]
+"""Panel, series, x, y."""
+
+Cells = dict[Where, Cell]
+
+
+def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
+    """Outcomes by panel, series and values of the axes."""
+    found: dict[Where, list[tuple[int, Outcome]]] = {}
+    for at, outcome in outcomes.items():
+        found.setdefault((at.panel, at.series, at.x, at.y), []).append((at.seed, outcome))
+    return {where: _cell([outcome for _, outcome in sorted(runs, key=_seed)], measure) for where, runs in found.items()}
+
+
+def half_interval(numbers: NDArray[np.float64]) -> float:
+    """t · s/√n at 95 %; NaN from one number."""
+    n = len(numbers)
+    if n < 2:
+        return math.nan
+    quantile = _T[n - 2] if n - 2 < len(_T) else _NORMAL
+    return quantile * float(numbers.std(ddof=1)) / math.sqrt(n)
+
+
+def _cell(outcomes: list[Outcome], measure: str) -> Cell:
+    measures = np.array([outcome["final"][measure] for outcome in outcomes])
+    rules = [outcome["majority"] for outcome in outcomes]
+    majority = None if None in rules else float(np.mean(rules))
+    return Cell(measures, _curves([outcome["curve"] for outcome in outcomes]), outcomes[0]["privacy"], majority)
+
+
+def _curves(runs: list[list[Any]]) -> dict[str, list[tuple[float, float, float]]]:
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for points in zip(*runs, strict=False):
+        for name in points[0][1]:
+            values = np.array([point[1][name] for point in points])
+            found.setdefault(name, []).append((points[0][0], float(values.mean()), half_interval(values)))
+    return found
+
+
+def _seed(run: tuple[int, Outcome]) -> int:
+    return run[0]

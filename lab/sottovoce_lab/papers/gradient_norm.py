@@ -1,0 +1,50 @@
+"""The norm of the training objective's gradient at the mean of all models, measured beside the accuracy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.family import records_of
+from sottovoce.data import Records
+from sottovoce.kernels import Kernel
+
+from sottovoce_lab.testbed.measure import Measures, Meter
+from sottovoce_lab.testbed.plan import Plan
+
+_MOST_RECORDS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class WithGradient(Measures):
+    """Measures with the L2 norm of the mean gradient over training records."""
+
+    gradient_norm: float
+
+
+class GradientMeter(Meter):
+    """Measures models on the test set, and the gradient at their mean on at most 2,000 training records.
+
+    Args:
+        plan: of a learner that follows gradients.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan.family.model, plan.test, plan.options.seed)
+        self._gradients = cast(Kernel, plan.family.kernel)
+        held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+        whole = Records(np.concatenate([own.features for own in held]), np.concatenate([own.labels for own in held]))
+        rows = np.random.default_rng(plan.options.seed).permutation(len(whole))[:_MOST_RECORDS]
+        self._training = whole.at(rows)
+
+    def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> WithGradient:
+        measures = super()._measure(models, records)
+        mean = np.mean(models, axis=0)
+        there = self._training
+        total = self._gradients.clipped_gradient_sum(mean, there.features, there.labels, math.inf)
+        norm = float(np.linalg.norm(total)) / len(there)
+        return WithGradient(
+            measures.accuracy_mean, measures.accuracy_min, measures.accuracy_max, measures.loss_mean, norm
+        )

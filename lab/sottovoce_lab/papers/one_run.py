@@ -1,0 +1,130 @@
+"""One run of an experiment in this process: agents under the virtual clock, arrays, or a walk over perturbed records.
+
+Besides the keys of a run there are seven: `engine` may be `arrays`; `prepare` fits a transform to all training records,
+as the papers do and no ε pays for; `updates` is the length of a walk; `solver` names what separates records in the
+plane; `points` are those of a curve; `test_records` limits the test set; `gradient_norm = true` measures that too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import DataSet, load
+
+from sottovoce_lab.experiments.fleet import Fleet, assembled
+from sottovoce_lab.experiments.gradient_walk import walks
+from sottovoce_lab.experiments.kept_runs import Outcome
+from sottovoce_lab.experiments.measuring import Meter
+from sottovoce_lab.experiments.run import run_fleet
+from sottovoce_lab.experiments.seeds import Stream, generator
+from sottovoce_lab.experiments.sequential import descent
+from sottovoce_lab.experiments.settings import Settings, settings
+from sottovoce_lab.experiments.statement import statement_of
+from sottovoce_lab.papers.gradient_norm import GradientMeter
+from sottovoce_lab.papers.plane import separated
+from sottovoce_lab.papers.prepare import prepared
+from sottovoce_lab.simulate.vector import GradientWalk, SequentialDescent
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.measure import majority
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.progress import Watcher
+from sottovoce_lab.testbed.run_spec import run_spec
+
+ARRAYS = "arrays"
+"""The engine of fleets whose devices hold one record each, in a few arrays."""
+
+_MADE = ("synthetic", "two-gaussians")
+_WALKS = ("gradient-walk", "sequential-sgd")
+_MARKS = 40
+_GUARANTEE = ("epsilon", "delta", "status", "neighbouring", "unit", "reason")
+_FIRST = np.zeros(1, dtype=np.int64)
+
+
+def one(keys: Mapping[str, Any]) -> Outcome:
+    """The outcome of a run."""
+    own = dict(keys)
+    prepare, updates, solver = own.pop("prepare", ""), own.pop("updates", None), own.pop("solver", "")
+    if own.get("engine") == ARRAYS:
+        del own["engine"]
+        return _by_arrays(settings(own, "experiment"), updates, solver)
+    gradient_norm, points = own.pop("gradient_norm", False), own.pop("points", _MARKS)
+    most_tested = own.pop("test_records", None)
+    spec = run_spec(own, "experiment")
+    data = _data(spec.data, prepare)
+    if most_tested and data.test is not None:
+        data = replace(data, test=data.test.at(np.arange(min(most_tested, len(data.test)))))
+    planned = plan(spec.options(), data)
+    meter = GradientMeter(planned) if gradient_norm else None
+    return _reported(memory.run(planned, Watcher(), meter=meter, points=points).document())
+
+
+@lru_cache(maxsize=1)
+def _data(source: str, prepare: str) -> DataSet:
+    """A data set, which runs that follow one another in a process often share."""
+    data = load(source)
+    return prepared(data, prepare) if prepare else data
+
+
+def _by_arrays(options: Settings, updates: int | None, solver: str) -> Outcome:
+    source = options.data.source
+    fleet = assembled(options, None if source in _MADE else _data(source, ""))
+    if solver:
+        weights = separated(fleet, solver)
+        return _measured(fleet, weights[np.newaxis, np.newaxis], [])
+    if options.learner.name in _WALKS:
+        return _walked(fleet, updates)
+    return _reported(run_fleet(fleet, Watcher())[0])
+
+
+def _walked(fleet: Fleet, updates: int | None) -> Outcome:
+    """A walk, measured at about 40 numbers of updates that grow geometrically."""
+    walk: GradientWalk | SequentialDescent
+    if fleet.settings.learner.name == "gradient-walk":
+        walk = walks(fleet, [fleet.settings.epsilon])
+        most = min(walk.length, updates or walk.length)
+    else:
+        walk = descent(fleet)
+        most = updates or walk.length
+    marks = set(np.unique(np.geomspace(1, most, _MARKS).astype(np.int64)).tolist())
+    meter = _meter(fleet)
+    curve = []
+    for count in walk.updates():
+        if count in marks:
+            measures = meter.quick(walk.weights, _FIRST)
+            curve.append([count, {"accuracy_mean": measures.accuracy_mean, "loss_mean": measures.loss_mean}])
+        if count == most:
+            break
+    return _measured(fleet, walk.weights, curve)
+
+
+def _measured(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
+    """The outcome of one model, float64[1,copies,d]."""
+    final, statement = _meter(fleet).final(weights, _FIRST), statement_of(fleet)
+    return {
+        "final": {"accuracy_mean": final.accuracy_mean, "loss_mean": final.loss_mean},
+        "curve": curve,
+        "majority": majority(fleet.test),
+        "privacy": {name: statement.as_dict()[name] for name in _GUARANTEE},
+    }
+
+
+def _meter(fleet: Fleet) -> Meter:
+    return Meter(fleet, generator(fleet.settings.seed, Stream.MEASURING))
+
+
+def _reported(report: Mapping[str, Any]) -> Outcome:
+    if "interrupted_at" in report["run"]:
+        raise KeyboardInterrupt  # half a run is no result
+    rules = report["baselines"]
+    names = [name for name, value in report["final"].items() if isinstance(value, int | float)]
+    return {
+        "final": {name: report["final"][name] for name in names},
+        "curve": [
+            [point["cycle"], {name: point[name] for name in names if name in point}] for point in report["curve"]
+        ],
+        "majority": None if rules is None else rules["majority_class"],
+        "privacy": {name: report["privacy"][name] for name in _GUARANTEE},
+    }

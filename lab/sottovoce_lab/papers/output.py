@@ -1,0 +1,114 @@
+"""From an experiment's name to its files: PAPER/FIGURE.json and .svg, PAPER.md, and index.md of all papers."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import sottovoce
+from sottovoce.errors import DataError
+
+from sottovoce_lab.pages.pyplot import pyplot
+from sottovoce_lab.papers import pictures, plane
+from sottovoce_lab.papers.cells import Cells, cells
+from sottovoce_lab.papers.pages import index_page, paper_page
+from sottovoce_lab.papers.result import SCHEMA, Result, result_at
+from sottovoce_lab.papers.runs import kept, runs_of
+from sottovoce_lab.papers.specification import Experiment, experiment_named, experiments, papers
+from sottovoce_lab.papers.verdicts import Finding, findings
+
+
+def reproduce(
+    name: str,
+    *,
+    quick: bool,
+    folder: Path,
+    out: Path,
+    say: Callable[[str], None],
+    told: Callable[[int, int, str], None],
+) -> list[Finding]:
+    """Run an experiment and write its JSON file and its picture; runs that an earlier call kept are not run again.
+
+    Args:
+        name: `PAPER/FIGURE`.
+        quick: whether to compute the coarse one.
+        folder: where data sets are.
+        out: where the files go; made when it is missing.
+        say: is told what is left out.
+        told: is told how many runs are done, of how many, and the last one.
+
+    Returns:
+        the findings.
+
+    Raises:
+        UsageError: there is no such experiment, or what draws it is not installed.
+        DataError: none of its data sets is in the folder.
+    """
+    began = time.monotonic()
+    spec = experiment_named(name)
+    pyplot()  # if it is missing, say so before hours of runs
+    extent = spec.extent(quick)
+    runs = runs_of(spec, extent, folder, say)
+    if not runs:
+        raise DataError(f"{name}: no data set of it is in {folder}; name the folder that has them with --data")
+    path = out / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    outcomes = kept(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), told)
+    found = cells({place: outcomes[place] for place in runs}, spec.measure)
+    verdicts = findings(spec, found)
+    document = _document(name, spec, quick, found, verdicts, time.monotonic() - began)
+    path.with_suffix(".json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if spec.picture == "plane":
+        plane.draw(spec, runs, path.with_suffix(".svg"))
+    else:
+        pictures.draw(spec, found, path.with_suffix(".svg"))
+    return verdicts
+
+
+def write_pages(out: Path) -> None:
+    """Write PAPER.md for each paper that has results in a folder, and index.md, from the JSON files there."""
+    all_results: dict[str, list[Result]] = {}
+    for paper in papers():
+        there = [found for name in experiments(paper) if (found := result_at(out / f"{name}.json"))]
+        if there:
+            all_results[paper] = there
+            (out / f"{paper}.md").write_text(paper_page(paper, there), encoding="utf-8")
+    (out / "index.md").write_text(index_page(all_results), encoding="utf-8")
+
+
+def _document(
+    name: str, spec: Experiment, quick: bool, found: Cells, verdicts: list[Finding], wall: float
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "name": name,
+        "quick": quick,
+        "wall_s": round(wall, 1),
+        "version": sottovoce.__version__,
+        "cells": [
+            {
+                "panel": panel,
+                "series": series,
+                "x": _json(x),
+                "y": _json(y),
+                "mean": round(cell.mean, 5),
+                "half_interval_95": None if math.isnan(cell.half) else round(cell.half, 5),
+                "measures": [round(value, 5) for value in cell.measures.tolist()],
+                "majority_class": None if cell.majority is None else round(cell.majority, 5),
+                "printed": spec.printed.get(panel, {}).get(series, {}).get(str(x)),
+                "privacy": cell.privacy,
+            }
+            for (panel, series, x, y), cell in found.items()
+        ],
+        "findings": [_plain(finding) for finding in verdicts],
+    }
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    return {name: getattr(finding, name) for name in ("claim", "of", "panel", "verdict", "seeds", "evidence")}
+
+
+def _json(value: Any) -> Any:
+    return "inf" if value == math.inf else value

@@ -1,0 +1,183 @@
+"""Pages of results in Markdown: one for each paper, and the index of all claims with their verdicts."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sottovoce_lab.papers.cells import FEWEST
+from sottovoce_lab.papers.result import Result, ResultCell, ResultFinding
+from sottovoce_lab.papers.specification import Experiment, experiment_named, paper_named
+from sottovoce_lab.papers.verdicts import FEWEST_SEEDS
+
+_KIND = "*Reference* · [all pages](../index.md)"
+
+
+def paper_page(name: str, results: list[Result]) -> str:
+    """The page of a paper.
+
+    Args:
+        name: of the paper.
+        results: of its experiments, at least one.
+    """
+    paper = paper_named(name)
+    parts = [f"# {paper.title}", _KIND, paper.reference, _flowing(paper.about)]
+    parts.append(
+        f"Every number is a mean over the seeds that its table names, ± its 95 % confidence interval from {FEWEST} "
+        "seeds on; ◇ is the printed value. A claim holds or fails when the paired 95 % interval over at least "
+        f"{FEWEST_SEEDS} seeds decides it, and is undecided otherwise, or where neither side does better than the "
+        "majority class. The index has [all claims](index.md)."
+    )
+    for result in results:
+        parts += _experiment(result)
+    if paper.readings:
+        parts += ["## Our reading", "What the paper leaves open, and how it is read here.", _readings(name)]
+    if paper.errors:
+        parts += ["## Errors of the paper", "\n".join(f"- {error}" for error in paper.errors)]
+    return "\n\n".join(parts) + "\n"
+
+
+def index_page(results: Mapping[str, list[Result]]) -> str:
+    """The page of all claims."""
+    parts = [
+        "# Results",
+        _KIND,
+        "Every claim of the papers that an experiment here checks, with its verdict, the numbers behind it and the "
+        f"number of seeds. A claim needs {FEWEST_SEEDS} seeds and a paired 95 % interval to hold or to fail. "
+        "`sottovoce reproduce` regenerates this page.",
+        _counts(results),
+    ]
+    for name, there in results.items():
+        parts += [f"## [{paper_named(name).title}]({name}.md)"]
+        rows = [["figure", "claim", "where", "verdict", "seeds", "numbers"], ["---"] * 6]
+        for result in there:
+            link = f"[{_figure(result.name)}]({name}.md#{_anchor(result)})"
+            rows += [
+                [link, found.claim, found.panel, _verdict(found), str(found.seeds), found.evidence]
+                for found in result.findings
+            ]
+        parts.append(_table(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _experiment(result: Result) -> list[str]:
+    spec = experiment_named(result.name)
+    extent = spec.extent(result.quick)
+    mode = " --quick" if result.quick else ""
+    parts = [f"## {spec.title}", _flowing(spec.shows)]
+    if extent.scaled:
+        parts.append(f"Scaled down: {extent.scaled}")
+    parts.append(f"![{spec.title}]({result.name}.svg)")
+    for panel in dict.fromkeys(cell.panel for cell in result.cells):
+        mine = [cell for cell in result.cells if cell.panel == panel]
+        parts += [f"### {_figure(result.name)}: {spec.panels[panel].label}", _numbers(spec, mine)]
+    parts.append(_guarantees(spec, result.cells))
+    if spec.differs:
+        parts.append(_flowing(spec.differs))
+    if result.findings:
+        parts.append(_findings(result.findings))
+    parts.append(
+        f"`sottovoce reproduce {result.name}{mode}`, version {result.version}, "
+        f"{max(1, round(result.wall_s / 60))} minutes on two cores."
+    )
+    return parts
+
+
+def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
+    """A table of a panel: a row for each series and value of the y axis."""
+    xs = list(dict.fromkeys(_key(cell.x) for cell in cells))
+    seeds = sorted({len(cell.measures) for cell in cells})
+    n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    head = [
+        "n = 1 seed" if n == "1" else f"n = {n} seeds",
+        *(f"{spec.x.label} = {_shown(x)}" if spec.x else spec.measure for x in xs),
+    ]
+    rows = [head, ["---"] * len(head)]
+    there = {(cell.series, _key(cell.y), _key(cell.x)): cell for cell in cells}
+    for series, y in dict.fromkeys((cell.series, _key(cell.y)) for cell in cells):
+        label = spec.series[series].label + (f", {spec.y.label} = {_shown(y)}" if spec.y else "")
+        rows.append([label, *(_entry(there.get((series, y, x))) for x in xs)])
+    rules = {cell.majority_class for cell in cells}
+    if rules != {None}:
+        by_x = [[c.majority_class for c in cells if _key(c.x) == x and c.majority_class is not None] for x in xs]
+        rows.append(["majority class", *(f"{sum(found) / len(found):.3f}" if found else "" for found in by_x)])
+    return _table(rows)
+
+
+def _entry(cell: ResultCell | None) -> str:
+    if cell is None:
+        return ""
+    words = f"{cell.mean:.3f}"
+    words += "" if cell.half_interval_95 is None else f" ± {cell.half_interval_95:.3f}"
+    return words if cell.printed is None else f"{words} ◇ {cell.printed:g}"
+
+
+def _guarantees(spec: Experiment, cells: list[ResultCell]) -> str:
+    """What each series promises."""
+    rows = [["series", "ε as stated", "δ", "unit, relation", "status", "why"], ["---"] * 6]
+    told: dict[tuple[str, ...], list[str]] = {}
+    for cell in cells:
+        privacy = cell.privacy
+        stated = "none" if privacy["epsilon"] is None else f"{privacy['epsilon']:.4g}"
+        delta = "" if privacy["delta"] is None else f"{privacy['delta']:.3g}"
+        unit = f"{privacy['unit']}, {privacy['neighbouring']}"
+        where = (spec.series[cell.series].label, delta, unit, privacy["status"], privacy["reason"])
+        epsilons = told.setdefault(where, [])
+        if stated not in epsilons:
+            epsilons.append(stated)
+    rows += [
+        [label, ", ".join(epsilons), delta, unit, status, reason]
+        for (label, delta, unit, status, reason), epsilons in told.items()
+    ]
+    return _table(rows)
+
+
+def _findings(found: list[ResultFinding]) -> str:
+    rows = [["claim", "of", "where", "verdict", "seeds", "numbers"], ["---"] * 6]
+    rows += [[one.claim, one.of, one.panel, _verdict(one), str(one.seeds), one.evidence] for one in found]
+    return _table(rows)
+
+
+def _readings(name: str) -> str:
+    rows = [["reading", "effect"], ["---"] * 2]
+    rows += [[_flowing(one.reading), _flowing(one.effect)] for one in paper_named(name).readings]
+    return _table(rows)
+
+
+def _counts(results: Mapping[str, list[Result]]) -> str:
+    rows = [["paper", "hold", "fail", "undecided"], ["---"] * 4]
+    for name, there in results.items():
+        verdicts = [found.verdict for result in there for found in result.findings]
+        counts = [str(verdicts.count(verdict)) for verdict in ("holds", "fails", "undecided")]
+        rows.append([f"[{paper_named(name).title}]({name}.md)", *counts])
+    return _table(rows)
+
+
+def _verdict(found: ResultFinding) -> str:
+    return f"**{found.verdict}**" if found.verdict == "fails" else found.verdict
+
+
+def _table(rows: Iterable[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _flowing(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _figure(name: str) -> str:
+    return name.partition("/")[2].replace("-", " ")
+
+
+def _anchor(result: Result) -> str:
+    kept = "".join(
+        letter for letter in experiment_named(result.name).title.lower() if letter.isalnum() or letter in " -_"
+    )
+    return kept.replace(" ", "-")
+
+
+def _key(value: Any) -> Any:
+    return math.inf if value == "inf" else value
+
+
+def _shown(value: Any) -> str:
+    return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,155 @@
+"""The picture of an experiment, as SVG for a printed page: error bars, the printed values, the majority class."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sottovoce_lab.pages.pyplot import pyplot
+from sottovoce_lab.papers.cells import Cell, Cells
+from sottovoce_lab.papers.specification import Experiment
+
+_WIDTH = 6.9  # inches: a page of A4 between its margins
+_HEIGHT = 2.6
+_MOST_COLUMNS = 2
+_STYLE = {"font.size": 7.5, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1, "axes.linewidth": 0.6}
+_MARKERS = "osv^D<>Pp*XhH"
+_AXES = {
+    "accuracy_mean": "accuracy",
+    "loss_mean": "loss",
+    "rmse_mean": "root mean squared error",
+    "gradient_norm": "norm of the gradient",
+}
+
+
+def draw(spec: Experiment, cells: Cells, path: Path) -> None:
+    """Draw an experiment's panels into an SVG file.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    plt = pyplot()
+    panels = list(dict.fromkeys(where[0] for where in cells))
+    wanted: list[tuple[str, str]] = [
+        (panel, of)
+        for panel in panels
+        for of in (
+            _heats(spec, cells, panel)
+            if spec.picture == "heat"
+            else spec.curves
+            if spec.picture == "curves"
+            else [spec.measure]
+        )
+    ]
+    columns = min(len(wanted), _MOST_COLUMNS if spec.picture != "heat" else 3)
+    rows = math.ceil(len(wanted) / columns)
+    with plt.rc_context(_STYLE):
+        figure, grid = plt.subplots(
+            rows, columns, figsize=(_WIDTH, _HEIGHT * rows + 0.5), squeeze=False, layout="constrained"
+        )
+        for axes in grid.flat[len(wanted) :]:
+            axes.set_visible(False)
+        for (panel, of), axes in zip(wanted, grid.flat, strict=False):
+            axes.set_title(spec.panels[panel].label + (f"\n{spec.series[of].label}" if spec.picture == "heat" else ""))
+            {"heat": _heat, "curves": _curves}.get(spec.picture, _line)(spec, cells, panel, of, axes)
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        if handles:
+            figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.savefig(path, metadata={"Date": None})
+        plt.close(figure)
+
+
+def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
+    """The measure over the x axis, with intervals; printed values are hollow diamonds."""
+    values = list(dict.fromkeys(where[2] for where in cells if where[0] == panel))
+    numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    places = {value: value if numbers else place for place, value in enumerate(values)}
+    for number, series in enumerate(_series(cells, panel)):
+        mine = {x: cell for (at, name, x, _), cell in cells.items() if (at, name) == (panel, series)}
+        halves = [0.0 if math.isnan(cell.half) else cell.half for cell in mine.values()]
+        axes.errorbar(
+            [places[x] for x in mine], [cell.mean for cell in mine.values()], halves, color=f"C{number % 10}",
+            marker=_MARKERS[number % len(_MARKERS)], markersize=3, capsize=2, label=spec.series[series].label,
+        )  # fmt: skip
+        printed = spec.printed.get(panel, {}).get(series, {})
+        at = [(places[x], printed[str(x)]) for x in values if str(x) in printed]
+        if at:
+            axes.plot(*zip(*at, strict=True), "D", color=f"C{number % 10}", markerfacecolor="none", markersize=5)
+    if spec.printed.get(panel):
+        axes.plot([], [], "D", color="0.3", markerfacecolor="none", markersize=5, label="printed in the paper")
+    _majority(cells, panel, measure, axes)
+    axes.set_xlabel(spec.x.label if spec.x else "")
+    axes.set_ylabel(_AXES.get(measure, measure))
+    spread = numbers and min(values) > 0 and max(values) >= 8 * min(values)
+    if spread:
+        axes.set_xscale("log")
+    axes.set_xticks([places[value] for value in values], [_shown(value) for value in values])
+    axes.minorticks_off()
+    if not numbers and any(len(str(value)) > 6 for value in values):
+        axes.tick_params("x", labelrotation=20)
+
+
+def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
+    """The measure over cycles, with bands; a line style for each value of the x axis."""
+    for number, series in enumerate(_series(cells, panel)):
+        for style, x in zip(("-", "--", ":", "-."), _xs(cells, panel, series), strict=False):
+            for where, cell in cells.items():
+                if where[:3] != (panel, series, x) or not cell.curves.get(measure):
+                    continue
+                cycles, means, halves = np.array(cell.curves[measure]).T
+                label = spec.series[series].label + (f", {spec.x.label} = {_shown(x)}" if spec.x else "")
+                axes.plot(cycles, means, style, color=f"C{number % 10}", label=label)
+                if not np.isnan(halves).any():
+                    axes.fill_between(cycles, means - halves, means + halves, color=f"C{number % 10}", alpha=0.15, lw=0)
+    _majority(cells, panel, measure, axes)
+    if spec.log_cycles:
+        axes.set_xscale("log")
+    axes.set_xlabel(spec.cycle)
+    axes.set_ylabel(_AXES.get(measure, measure))
+
+
+def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) -> None:
+    """The measure over both axes, y upwards; what does not depend on x is the left column."""
+    xs, ys = _xs(cells, panel, series), list(dict.fromkeys(where[3] for where in cells if where[0] == panel))
+    ys = sorted(ys)
+    column = spec.series[series].column
+    names = [*([(column, xs[0])] if column else []), *((series, x) for x in xs)]
+    values = np.array([[_mean(cells.get((panel, name, x, y))) for name, x in names] for y in ys])
+    everything = [cell.mean for where, cell in cells.items() if where[0] == panel]
+    axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=min(everything), vmax=max(everything))
+    middle = (min(everything) + max(everything)) / 2
+    for (row, place), value in np.ndenumerate(values):
+        colour = "black" if value > middle else "white"
+        axes.text(place, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=colour)
+    labels = [*(["data"] if column else []), *(_shown(x) for x in xs)]
+    axes.set_xticks(range(len(names)), labels)
+    axes.set_yticks(range(len(ys)), [_shown(y) for y in ys])
+    axes.set_xlabel(spec.x.label if spec.x else "")
+    axes.set_ylabel(spec.y.label if spec.y else "")
+
+
+def _majority(cells: Cells, panel: str, measure: str, axes: Any) -> None:
+    rules = [cell.majority for where, cell in cells.items() if where[0] == panel and cell.majority is not None]
+    if rules and measure == "accuracy_mean":
+        axes.axhline(float(np.mean(rules)), color="0.5", linestyle=(0, (1, 2)), linewidth=0.8, label="majority class")
+
+
+def _heats(spec: Experiment, cells: Cells, panel: str) -> list[str]:
+    return [series for series in _series(cells, panel) if not spec.series[series].hidden]
+
+
+def _series(cells: Cells, panel: str) -> list[str]:
+    return list(dict.fromkeys(where[1] for where in cells if where[0] == panel))
+
+
+def _xs(cells: Cells, panel: str, series: str) -> list[Any]:
+    return list(dict.fromkeys(where[2] for where in cells if where[:2] == (panel, series)))
+
+
+def _mean(cell: Cell | None) -> float:
+    return math.nan if cell is None else cell.mean
+
+
+def _shown(value: Any) -> str:
+    return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,92 @@
+"""Records of two classes in the plane, and where two solvers separate them: gossip learning and a standard SVM."""
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.errors import UsageError
+from sottovoce.kernels.gossip_rules import RULES
+
+from sottovoce_lab.experiments.fleet import Fleet, assembled
+from sottovoce_lab.experiments.seeds import Stream, child
+from sottovoce_lab.experiments.settings import settings
+from sottovoce_lab.pages.pyplot import pyplot
+from sottovoce_lab.papers.specification import Experiment
+from sottovoce_lab.simulate.vector import Engine, TravellingModels
+
+_MOST_POINTS = 500
+
+Weights = NDArray[np.float64]
+
+
+def separated(fleet: Fleet, solver: str) -> Weights:
+    """The w, float64[2], that a solver finds from a fleet's perturbed records.
+
+    Args:
+        fleet: of records with two features and two classes.
+        solver: `gossip`: the mean of all devices' models; `svm`: a linear SVM without intercept, by liblinear.
+
+    Raises:
+        UsageError: scikit-learn is not installed.
+    """
+    records = fleet.signed()
+    return _gossip(fleet, records) if solver == "gossip" else _svm(records[:, 0].astype(np.float64))
+
+
+def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) -> None:
+    """Draw the perturbed records q of the first seed, and each solver's line w'q = 0, a panel for each ε.
+
+    Raises:
+        UsageError: matplotlib or scikit-learn is not installed.
+    """
+    plt = pyplot()
+    first = {place: dict(keys) for place, keys in runs.items() if place.seed == 0}
+    xs = list(dict.fromkeys(place.x for place in first))
+    figure, axes = plt.subplots(1, len(xs), figsize=(1.75 * len(xs), 2.6), squeeze=False, layout="constrained")
+    for x, axis in zip(xs, axes[0], strict=True):
+        mine = {place.series: keys for place, keys in first.items() if place.x == x}
+        fleets = {series: _fleet(keys) for series, keys in mine.items()}
+        points = next(iter(fleets.values()))[0].signed()[:_MOST_POINTS, 0]  # of the same seed, so the same for all
+        axis.scatter(points[:, 0], points[:, 1], s=2, color="0.6", label="records yx + noise")
+        for number, (series, (fleet, solver)) in enumerate(fleets.items()):
+            weights = separated(fleet, solver)
+            along = np.array([-weights[1], weights[0]]) / np.linalg.norm(weights) * np.abs(points).max()
+            axis.plot([-along[0], along[0]], [-along[1], along[1]], "-:"[number], label=spec.series[series].label)
+        axis.set_title("no noise" if x == float("inf") else f"ε = {x:g}", fontsize=8)
+        axis.set_aspect("equal", "datalim")
+        axis.tick_params(labelsize=6)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _fleet(keys: dict[str, Any]) -> tuple[Fleet, str]:
+    """The fleet of a run, and its solver."""
+    own = {key: value for key, value in keys.items() if key not in ("solver", "engine")}
+    return assembled(settings(own, "experiment")), keys["solver"]
+
+
+def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:
+    state = TravellingModels(records, RULES[fleet.model])
+    engine = Engine(state, seed=child(fleet.settings.seed, Stream.ENGINE))
+    for _ in range(fleet.settings.cycles):
+        engine.step()
+    weights: Weights = state.weights.astype(np.float64).mean(axis=0)[0]
+    return weights
+
+
+def _svm(records: Weights) -> Weights:
+    """On records q float64[n,2], each once as +q and once as -q."""
+    try:
+        linear_svc = importlib.import_module("sklearn.svm").LinearSVC
+    except ImportError as error:
+        raise UsageError(
+            "the standard SVM is scikit-learn's, which is not installed: run pip install 'sottovoce[experiments]'"
+        ) from error
+    both, sides = np.concatenate([records, -records]), np.repeat([1, -1], len(records))
+    solver = linear_svc(loss="hinge", fit_intercept=False, C=1.0, max_iter=100_000, random_state=0)
+    weights: Weights = solver.fit(both, sides).coef_[0]
+    return weights

@@ -1,0 +1,102 @@
+"""The runs of an experiment: which there are, each in a process of its own, and kept as soon as it is done."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sottovoce_lab.experiments import kept_runs
+from sottovoce_lab.experiments.kept_runs import Outcome, digest, new
+from sottovoce_lab.papers.one_run import one
+from sottovoce_lab.papers.specification import Axis, Experiment, Extent, Part
+
+_MADE = ("synthetic", "two-gaussians", "digits", "breast-cancer")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run belongs.
+
+    Attributes:
+        panel: short name.
+        series: short name.
+        x: the value of the x axis; None without one.
+        y: likewise.
+        seed: of everything.
+    """
+
+    panel: str
+    series: str
+    x: Any
+    y: Any
+    seed: int
+
+
+def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]) -> dict[Place, dict[str, Any]]:
+    """Every run, with its dotted keys. A panel whose data is not in the folder is left out, with a message."""
+    found: dict[Place, dict[str, Any]] = {}
+    for panel in extent.panels or spec.panels:
+        keys = {**spec.set, **spec.panels[panel].set, **extent.set, **extent.at.get(panel, {})}
+        source = anchored(str(keys.get("data.source", "digits")), folder)
+        if source is None:
+            say(f"{panel}: left out, {keys['data.source']} is not in {folder}")
+            continue
+        for name in extent.series or spec.series:
+            series = spec.series[name]
+            for x in extent.x if spec.x else [None]:
+                for y in extent.y if spec.y else [None]:
+                    own = {**keys, **_of_series(series, panel, x, y), "data.source": source}
+                    own = {**_of_axis(spec.y, y), **_of_axis(spec.x, x), **own, "privacy.allow_unproved": True}
+                    for seed in range(extent.seeds):
+                        found[Place(panel, name, x, y, seed)] = {**own, "seed": seed}
+    return found
+
+
+def kept(
+    runs: Mapping[Place, dict[str, Any]], file: Path, told: Callable[[int, int, str], None]
+) -> dict[Place, Outcome]:
+    """The outcomes of all runs; those that an earlier call kept are not run again.
+
+    Args:
+        runs: keys by place.
+        file: of one JSON line a run, made when it is missing.
+        told: is told how many runs are done, of how many, and the last one.
+
+    Raises:
+        SottovoceError: a run cannot be made; those that were done are kept.
+    """
+    wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis is run once
+    done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}
+    left = {key: keys for key, keys in wanted.items() if key not in done}
+    told(len(done), len(wanted), "")
+    if left:
+        names = {digest(keys): place for place, keys in reversed(list(runs.items()))}
+        with kept_runs.processes(len(left)) as pool:
+            for key, outcome, _ in new(left, one, file, pool):
+                done[key] = outcome
+                told(len(done), len(wanted), described(names[key]))
+    return {place: done[digest(keys)] for place, keys in runs.items()}
+
+
+def described(place: Place) -> str:
+    """A place in words."""
+    at = ", ".join(f"{value}" for value in (place.x, place.y) if value is not None)
+    return f"{place.panel}, {place.series}{f' at {at}' if at else ''}, seed {place.seed}"
+
+
+def anchored(source: str, folder: Path) -> str | None:
+    """A data SPEC with its path inside the data folder; None when nothing is there."""
+    kind, colon, rest = source.partition(":")
+    if not colon or source.partition("#")[0] in _MADE:
+        return source
+    location, hash_sign, options = rest.partition("#")
+    path = folder / location
+    return f"{kind}:{path}{hash_sign}{options}" if path.exists() else None
+
+
+def _of_axis(axis: Axis | None, value: Any) -> dict[str, Any]:
+    return dict.fromkeys([axis.key, *axis.also], value) if axis else {}
+
+
+def _of_series(series: Part, panel: str, x: Any, y: Any) -> dict[str, Any]:
+    return {**series.set, **series.at.get(panel, {}), **series.at.get(str(x), {}), **series.at.get(str(y), {})}

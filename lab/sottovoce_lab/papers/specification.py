@@ -1,0 +1,237 @@
+"""What a paper consists of: `paper.toml` and one TOML file for each figure or table, in a folder of `specs/`."""
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from sottovoce.errors import UsageError
+from sottovoce.suggestions import suggestion
+
+_FOLDER = resources.files("sottovoce_lab.papers") / "specs"
+_PAPER = "paper"
+FULL, QUICK = "full", "quick"
+
+Keys = dict[str, Any]
+
+
+class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A panel (a data set, a graph) or a series (an algorithm).
+
+    Attributes:
+        label: in words.
+        set: dotted keys and values.
+        at: more of them, by the name of a panel or the value of an axis.
+        column: of a series in a heat map: another series that does not depend on the x axis, drawn left of it.
+        hidden: a series that is drawn as the column of another.
+    """
+
+    label: str
+    set: Keys = {}
+    at: dict[str, Keys] = {}
+    column: str = ""
+    hidden: bool = False
+
+
+class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A key that takes several values.
+
+    Attributes:
+        key: the dotted key.
+        also: other keys that take the same value.
+        label: in words.
+    """
+
+    key: str
+    also: list[str] = []
+    label: str
+
+
+class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How much of an experiment is computed.
+
+    Attributes:
+        seeds: 0 … seeds-1, the same for every series, so that differences are paired.
+        minutes: that it took on two cores when it was last measured.
+        x: values of the x axis.
+        y: values of the y axis of a heat map.
+        panels: those that are computed; all when empty.
+        series: likewise.
+        set: dotted keys and values for every run.
+        at: more of them, by the name of a panel.
+        scaled: what is smaller than in the paper, from what to what; empty if nothing is.
+    """
+
+    seeds: Annotated[int, Meta(ge=1)]
+    minutes: float
+    x: list[Any] = []
+    y: list[Any] = []
+    panels: list[str] = []
+    series: list[str] = []
+    set: Keys = {}
+    at: dict[str, Keys] = {}
+    scaled: str = ""
+
+
+class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A statement about a series, checked in each panel.
+
+    Attributes:
+        claim: in words.
+        series: the series that it is about.
+        check: `ahead`: on average over the values better than each of `than` by more than the margin; `not-behind`:
+            at no value worse than any of `than` by more than the margin; `at-least`: nowhere below `bound`; `rises`,
+            `falls`: from the first value to the last by more than the margin.
+        of: who makes it: the paper, or this project.
+        than: series to compare with.
+        along: the axis of `rises` and `falls`.
+        bound: of `at-least`.
+        margin: in the measure's own unit.
+        x: values of the x axis that it is about; all when empty.
+        y: likewise.
+        panels: those that it is about; all when empty.
+    """
+
+    claim: str
+    series: str
+    check: Literal["ahead", "not-behind", "at-least", "rises", "falls"]
+    of: Literal["paper", "ours"] = "paper"
+    than: list[str] = []
+    along: Literal["x", "y"] = "x"
+    bound: float = 0.0
+    margin: float = 0.0
+    x: list[Any] = []
+    y: list[Any] = []
+    panels: list[str] = []
+
+
+class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A figure or a table.
+
+    Attributes:
+        title: one line.
+        shows: what is shown.
+        differs: what explains a difference between the paper's numbers and ours.
+        measure: what is compared: a name of the report's `final` part.
+        picture: `line`: the measure over the x axis; `curves`: over cycles; `heat`: over both axes; `plane`: the
+            records and the separating lines of two-dimensional data.
+        curves: the measures that `curves` draws.
+        log_cycles: whether the axis of cycles is logarithmic.
+        cycle: what a cycle is, for the axis.
+        x: the x axis.
+        y: the y axis of a heat map.
+        set: dotted keys and values for every run; `data.source` is relative to the data folder.
+        panels: by short name; without any those of the paper.
+        series: by short name.
+        printed: what the paper prints: panel, series, then the value of the x axis as a string.
+        band: how far from the printed value ours may lie, in the measure's unit; 0 for no such claim.
+        claims: what is checked.
+        full: the whole experiment.
+        quick: a coarse one.
+    """
+
+    title: str
+    shows: str
+    differs: str = ""
+    measure: str = "accuracy_mean"
+    picture: Literal["line", "curves", "heat", "plane"] = "line"
+    curves: tuple[str, ...] = ("accuracy_mean",)
+    log_cycles: bool = False
+    cycle: str = "cycle"
+    x: Axis | None = None
+    y: Axis | None = None
+    set: Keys = {}
+    panels: dict[str, Part] = {}
+    series: dict[str, Part]
+    printed: dict[str, dict[str, dict[str, float]]] = {}
+    band: float = 0.0
+    claims: list[Claim] = []
+    full: Extent
+    quick: Extent
+
+    def extent(self, quick: bool) -> Extent:
+        """The coarse one, or the whole."""
+        return self.quick if quick else self.full
+
+
+class Reading(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a paper leaves open, how it is read here, and what another reading changes, where that was measured."""
+
+    reading: str
+    effect: str = "not measured"
+
+
+class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A paper.
+
+    Attributes:
+        title: of its page.
+        reference: authors, title, year.
+        about: what its experiments have in common.
+        readings: what it leaves open.
+        errors: what is wrong in it, a sentence each.
+        set: dotted keys and values for every run of every experiment.
+        panels: shared by experiments that name none.
+    """
+
+    title: str
+    reference: str
+    about: str
+    readings: list[Reading] = []
+    errors: list[str] = []
+    set: Keys = {}
+    panels: dict[str, Part] = {}
+
+
+def papers() -> list[str]:
+    """The names of the papers."""
+    return sorted(entry.name for entry in _FOLDER.iterdir() if entry.is_dir())
+
+
+def experiments(paper: str | None = None) -> list[str]:
+    """The names of a paper's experiments, or of all: `PAPER/FIGURE`."""
+    return [
+        f"{name}/{entry.name.removesuffix('.toml')}"
+        for name in (papers() if paper is None else [paper])
+        for entry in sorted((_FOLDER / name).iterdir(), key=_file_name)
+        if entry.name.endswith(".toml") and entry.name != f"{_PAPER}.toml"
+    ]
+
+
+def chosen(names: list[str]) -> list[str]:
+    """The experiments that names of papers and of experiments stand for, each once; all if there is no name.
+
+    Raises:
+        UsageError: there is no such paper or experiment.
+    """
+    known = {**{name: [name] for name in experiments()}, **{name: experiments(name) for name in papers()}}
+    if unknown := [name for name in names if name not in known]:
+        near = suggestion(unknown[0], known)
+        guess = f"Did you mean {near}?" if near else f"Choose from {', '.join(papers())}, or see --list."
+        raise UsageError(f"There is no figure, table or paper named {unknown[0]}. {guess}")
+    return list(dict.fromkeys(found for name in names or papers() for found in known[name]))
+
+
+@cache
+def paper_named(name: str) -> Paper:
+    """The paper of that name."""
+    return msgspec.convert(_toml(name, _PAPER), Paper)
+
+
+@cache
+def experiment_named(name: str) -> Experiment:
+    """The experiment of that name, with its paper's keys and panels."""
+    folder, _, figure = name.partition("/")
+    own, paper = msgspec.convert(_toml(folder, figure), Experiment), paper_named(folder)
+    return msgspec.structs.replace(own, set={**paper.set, **own.set}, panels=own.panels or paper.panels)
+
+
+def _toml(folder: str, name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / folder / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _file_name(entry: Any) -> str:
+    name: str = entry.name
+    return name

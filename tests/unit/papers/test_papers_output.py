@@ -1,0 +1,108 @@
+"""From outcomes to pages: the numbers, the printed values, the verdicts, the pictures."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.errors import DataError, UsageError
+from sottovoce_lab.papers import output, pages, pictures
+from sottovoce_lab.papers.cells import cells
+from sottovoce_lab.papers.result import result_at
+from sottovoce_lab.papers.runs import Place
+from sottovoce_lab.papers.specification import Axis, Claim, Experiment, Paper, Part, Reading
+
+from tests.unit.papers.made_up import made_up, outcome, spec
+
+AHEAD = Claim(claim="good beats bad", series="good", check="ahead", than=["bad"])
+PAPER = Paper(
+    title="A paper", reference="Somebody, 2020.", about="About.", readings=[Reading(reading="So")], errors=["Oh."]
+)
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The results of one made-up experiment of a made-up paper."""
+    pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
+    described = spec(AHEAD, printed={"made": {"good": {"1.0": 0.8}}})
+    for module in (output, pages):
+        monkeypatch.setattr(module, "experiment_named", lambda name: described)
+    monkeypatch.setattr(pages, "paper_named", lambda name: PAPER)
+    monkeypatch.setattr(output, "papers", lambda: ["made"])
+    monkeypatch.setattr(output, "experiments", lambda name: [f"{name}/table-1", f"{name}/table-2"])
+    lead = {"good": 0.7, "bad": 0.5}
+
+    def outcomes(runs: dict[Place, Any], file: Path, told: Any) -> dict[Place, Any]:
+        return {place: outcome(lead[place.series] + place.seed / 100) for place in runs}
+
+    monkeypatch.setattr(output, "kept", outcomes)
+    (found,) = output.reproduce(
+        "made/table-1", quick=False, folder=tmp_path, out=tmp_path / "out", say=print, told=lambda *_: None
+    )
+    assert found.verdict == "holds"
+    output.write_pages(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_an_experiment_becomes_numbers_a_picture_a_page_and_an_entry_of_the_index(written: Path) -> None:
+    result = result_at(written / "made/table-1.json")
+    assert result is not None
+    assert (result.schema, len(result.cells), len(result.cells[0].measures)) == ("sottovoce.result/1", 4, 5)
+    assert (written / "made/table-1.svg").read_text().lstrip().startswith("<?xml")
+    page = (written / "made.md").read_text()
+    assert "| n = 5 seeds | ε = 1 | ε = 4 |" in page
+    assert "| Good | 0.720 ± 0.020 ◇ 0.8 | 0.720 ± 0.020 |" in page
+    assert "| majority class | 0.300 | 0.300 |" in page
+    assert "| Good | 1 | 1e-05 | record, add-remove | proved | so it is |" in page
+    assert "| good beats bad | paper | Made up | holds | 5 | +0.200 ± 0.000 against Bad |" in page
+    assert "](made/table-1.svg)" in page
+    assert "`sottovoce reproduce made/table-1`" in page
+    assert "| So | not measured |" in page
+    assert "- Oh." in page
+    index = (written / "index.md").read_text()
+    assert "| [table 1](made.md#table-1-made-up) | good beats bad | Made up | holds | 5 |" in index
+    assert "| [A paper](made.md) | 1 | 0 | 0 |" in index
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(json.dumps({"schema": 1}))
+    with pytest.raises(DataError, match="delete it, and reproduce the figure again"):
+        result_at(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("picture", ["line", "curves", "heat"])
+def test_every_kind_of_picture_is_drawn(picture: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
+    described, found = spec(picture=picture, printed={"made": {"good": {"1.0": 0.8}}}), made_up()
+    if picture == "heat":
+        described, found = heat()
+    pictures.draw(described, found, tmp_path / "x.svg")
+    text = (tmp_path / "x.svg").read_text()
+    assert "Made up" in text
+    assert ("printed in the paper" in text) == (picture == "line")
+    assert ("majority class" in text) == (picture != "heat")
+
+
+def heat() -> tuple[Experiment, Any]:
+    series = {"good": Part(label="Good", column="bad"), "bad": Part(label="Bad", hidden=True)}
+    described = spec(picture="heat", series=series, y=Axis(key="k", label="k"))
+    places = [Place("made", name, x, y, 0) for name in series for x in (1, 5) for y in (1.0, float("inf"))]
+    return described, cells({place: outcome(0.5 + place.x / 100) for place in places}, "accuracy_mean")
+
+
+def test_without_matplotlib_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match=r"pip install 'sottovoce\[experiments\]'"):
+        output.reproduce(
+            "hegedus-2017/figure-3", quick=True, folder=tmp_path, out=tmp_path / "out", say=print, told=lambda *_: None
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_any_data_set_there_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(output, "pyplot", lambda: None)
+    with pytest.raises(DataError, match="name the folder that has them with --data"):
+        output.reproduce(
+            "hegedus-2017/figure-3", quick=True, folder=tmp_path, out=tmp_path, say=print, told=lambda *_: None
+        )

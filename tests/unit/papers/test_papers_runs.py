@@ -1,0 +1,152 @@
+"""Runs of an experiment: which there are, how they are kept, and one of each kind."""
+
+import json
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.data import DataSet, Records
+from sottovoce.errors import UsageError
+from sottovoce_lab.experiments import kept_runs
+from sottovoce_lab.experiments.kept_runs import Outcome
+from sottovoce_lab.papers.one_run import one
+from sottovoce_lab.papers.prepare import prepared
+from sottovoce_lab.papers.runs import Place, anchored, kept, runs_of
+from sottovoce_lab.papers.specification import Axis, Extent, Part
+
+from tests.unit.papers.made_up import EXTENT, outcome, spec
+
+WALK = {
+    "engine": "arrays", "fidelity": "paper", "data.source": "two-gaussians", "agents": 60, "epsilon": 20.0, "seed": 1,
+    "learner.model": "pegasos", "privacy.allow_unproved": True,
+}  # fmt: skip
+
+
+def test_runs_differ_in_panel_series_values_and_seed_alone(tmp_path: Path) -> None:
+    found = runs_of(spec(), EXTENT, tmp_path, print)
+    assert len(found) == 2 * 2 * 5
+    keys = found[Place("made", "bad", 4.0, None, 2)]
+    assert (keys["agents"], keys["learner"], keys["epsilon"], keys["seed"]) == (3, "push-sum", 4.0, 2)
+
+
+def test_a_series_may_stand_still_and_differ_by_panel_or_value(tmp_path: Path) -> None:
+    series = {
+        "still": Part(label="", set={"epsilon": 9.0}),
+        "own": Part(label="", at={"made": {"a": 1}, "4.0": {"b": 2}}),
+    }
+    found = runs_of(spec(series=series), EXTENT, tmp_path, print)
+    assert found[Place("made", "still", 1.0, None, 0)] == found[Place("made", "still", 4.0, None, 0)]
+    assert found[Place("made", "own", 4.0, None, 0)].items() >= {"a": 1, "b": 2}.items()
+    assert "b" not in found[Place("made", "own", 1.0, None, 0)]
+
+
+def test_two_axes_are_crossed_and_a_key_may_follow_another(tmp_path: Path) -> None:
+    described = spec(x=Axis(key="learner.batch", also=["learner.visits"], label="k"), y=Axis(key="epsilon", label="ε"))
+    found = runs_of(described, Extent(seeds=1, minutes=1, x=[1, 5], y=[2.0, 3.0]), tmp_path, print)
+    keys = found[Place("made", "good", 5, 3.0, 0)]
+    assert (keys["learner.batch"], keys["learner.visits"], keys["epsilon"]) == (5, 5, 3.0)
+    assert len(found) == 8
+
+
+def test_a_panel_without_its_data_is_left_out_and_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    panels = {"made": Part(label="Made up", set={"data.source": "npz:nowhere.npz"})}
+    assert runs_of(spec(panels=panels), EXTENT, tmp_path, said.append) == {}
+    assert "nowhere.npz is not in" in said[0]
+    (tmp_path / "here.csv").touch()
+    assert anchored("csv:here.csv#label=y", tmp_path) == f"csv:{tmp_path}/here.csv#label=y"
+
+
+def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, said = tmp_path / "kept.jsonl", list[tuple[int, int, str]]()
+
+    def told(*words: Any) -> None:
+        said.append(words)
+
+    found = runs_of(spec(), Extent(seeds=1, x=[1.0], minutes=1), tmp_path, print)
+    first, second = found
+    file.write_text(json.dumps({"run": kept_runs.digest(found[first]), **outcome(0.25)}) + '\n{"run": "cut o')
+    ran: list[dict[str, Any]] = []
+
+    class Here(Executor):
+        """Runs in this process, as a pool would in another."""
+
+        def submit(self, _: Any, keys: Any) -> Any:  # type: ignore[override]
+            future: Future[Outcome] = Future()
+            ran.append(keys)
+            future.set_result(outcome(0.75))
+            return future
+
+    monkeypatch.setattr(kept_runs, "processes", lambda most: nullcontext(Here()))
+    outcomes = kept(found, file, told)
+    assert [outcomes[place]["final"]["accuracy_mean"] for place in (first, second)] == [0.25, 0.75]
+    assert ran == [found[second]]
+    assert [words[:2] for words in said] == [(1, 2), (2, 2)]
+    assert kept(found, file, told) == outcomes
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize(
+    "keys, length",
+    [
+        ({"learner": "gradient-walk", "learner.budget": "k-times", "learner.visits": 2}, 120),
+        ({"learner": "gradient-walk", "learner.batch": 10}, 6),
+        ({"learner": "sequential-sgd"}, 60),
+        ({"learner": "sequential-sgd", "learner.batch": 10}, 6),
+        ({"learner": "sequential-sgd", "updates": 90}, 90),
+        ({"learner": "gradient-walk", "updates": 90}, 60),
+    ],
+)
+def test_a_walk_is_measured_at_updates(keys: dict[str, Any], length: int) -> None:
+    found = one({**WALK, **keys})
+    assert found["curve"][0][0] == 1
+    assert found["curve"][-1][0] == length
+    assert found["majority"] == 0.5
+    assert found["privacy"]["status"] == "refuted"
+
+
+def test_gossip_is_measured_at_cycles_and_agents_with_their_gradient() -> None:
+    found = one({**WALK, "learner": "golf", "cycles": 4})
+    assert [cycle for cycle, _ in found["curve"]] == [1, 2, 3, 4]
+    keys = {"data": "digits", "agents": 3, "cycles": 6, "learner.steps": 2, "learner": "clipd2p", "epsilon": 3.0}
+    found = one({**keys, "gradient_norm": True, "points": 2, "learner.mixing": "push-sum"})
+    assert len(found["curve"]) == 2
+    assert found["final"]["gradient_norm"] > 0
+    assert 0 < found["curve"][0][1]["gradient_norm"] < 10
+
+
+@pytest.mark.parametrize("solver", ["gossip", "svm"])
+def test_two_solvers_separate_the_plane(solver: str) -> None:
+    if solver == "svm":
+        pytest.importorskip("sklearn", reason="needs the extra `experiments`")
+    found = one({**WALK, "learner": "golf", "cycles": 20, "epsilon": float("inf"), "solver": solver})
+    assert found["final"]["accuracy_mean"] > 0.98
+
+
+def data(test: bool) -> DataSet:
+    rng = np.random.default_rng(0)
+    features = rng.normal(3, [1, 5, 0.1, 2], (50, 4))
+    features[:, 3] = 7
+    records = Records(features, np.arange(50) % 2)
+    return DataSet("made", records, 2, None, records.at(np.arange(10)) if test else None)
+
+
+def test_standardised_features_have_mean_0_and_deviation_1_on_the_training_set() -> None:
+    found = prepared(data(test=False), "standardise")
+    assert found.test is not None
+    assert (len(found.records), len(found.test)) == (40, 10)
+    np.testing.assert_allclose(found.records.features.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(found.records.features.std(axis=0), [1, 1, 1, 0])
+
+
+def test_principal_components_are_those_of_the_largest_variance() -> None:
+    found = prepared(data(test=True), "pca(2)")
+    assert found.records.features.shape == (50, 2)
+    variances = found.records.features.var(axis=0)
+    assert variances[0] > variances[1]
+    np.testing.assert_allclose(variances.sum(), data(True).records.features.var(axis=0)[:2].sum(), rtol=0.05)
+    with pytest.raises(UsageError, match=r"write standardise or pca\(K\)"):
+        prepared(data(test=True), "whiten")
