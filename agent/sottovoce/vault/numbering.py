@@ -15,6 +15,7 @@ learner by a signed task, each record counts as the one that has paid most.
 """
 
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -44,22 +45,30 @@ def numbered(records: Records, ledger: Ledger) -> Records:
     return replace(records, units=units)
 
 
-def enrolled(records: Records, ledger: Ledger) -> Records:
+def any_number(_: int) -> None:
+    """The check of a program for which no number of records is too small."""
+
+
+def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
     """The records of the task's first start, numbered by their places; at that start, these ones.
 
     Args:
         records: of this start; they are enrolled if none are yet, and else not looked at.
         ledger: keeps the enrolled ones.
+        check: raises DataError when so many records are too few; then none are enrolled.
 
     Raises:
+        DataError: from the check.
         LedgerError: they could not be kept.
         PrivacyError: the ledger's charges number records otherwise, or the enrolled ones were prepared otherwise.
     """
     ledger.numbers.use("enrolled", ledger.mandate)
     epoch = 0 if ledger.mandate is None else ledger.mandate.epoch
     if (held := ledger.numbers.enrolled(epoch)) is None:
+        check(len(records))
         held = _packed(records)
         ledger.numbers.enrol(epoch, held)
+    check(held.records)
     if (held.prepared, held.features) != (records.prepared, features := records.features.shape[1]):
         raise PrivacyError(
             f"this ledger enrolled its records as {held.prepared or 'they were'} with {held.features} features, and "

@@ -11,7 +11,7 @@ from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, identified
 from sottovoce.door import Query, Refused, Release
-from sottovoce.errors import InternalError, PrivacyError
+from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
@@ -19,6 +19,7 @@ from sottovoce.vault.account import account_of
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.numbering import SPACE, blocks_of, enrolled, numbered
+from sottovoce.vault.rooms.chains import chains_of
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce.vault.rooms.records import RecordTerms
 
@@ -157,6 +158,17 @@ def test_twins_do_not_tell_which_of_them_is_gone() -> None:
         found.append(rows(enrolled(later, ledger)))
     assert found[0][1:] == found[1][1:]
     assert len(found[0]) == len(found[1])
+
+
+def test_a_start_that_is_refused_enrols_nothing() -> None:
+    """A chain of two batches of three needs six records: four are refused, and six take their place later."""
+    ledger, check = Ledger.in_memory("meter-17", REPLACE_ONE), chains_of("without-replacement", 3, 2)
+    with pytest.raises(DataError, match="4 records make no chain of 2 batches of 3"):
+        enrolled(some(4), ledger, check)
+    assert ledger.numbers.enrolled(0) is None
+    assert rows(enrolled(some(6, seed=2), ledger, check)) == rows(some(6, seed=2))
+    with pytest.raises(DataError, match="6 records make no chain of 2 batches of 4"):
+        enrolled(some(8), ledger, chains_of("without-replacement", 4, 2))
 
 
 def test_enrolled_records_outlive_a_restart_in_the_precision_they_are_read_in(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Chains of steps without replacement, at a public period (Jin, He & Dai 2023)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sottovoce.accounting.events import Event
@@ -57,8 +58,8 @@ class ChainTerms:
         mechanism = self._mechanism(budget, kernel, records.features.shape[1])
         sizes = StepSizes(self.step_size, self.slope, self.regularisation)
         steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
-        held = enrolled(unit_records(records, "record"), ledger)
-        program = whole(Chain(steps, (mechanism,), self.period, self.passes, len(held)), self.learner)
+        held = enrolled(unit_records(records, "record"), ledger, chains_of(self.learner, self.batch, self.period))
+        program = Chain(steps, (mechanism,), self.period, self.passes, len(held))
         lifetime: dict[Event, int] = (
             {mechanism.event(EVERY): self.passes} if isinstance(mechanism, BoundedPoint) else {}
         )
@@ -123,12 +124,12 @@ class PublishedChainTerms:
             raise InternalError("a vault of chains needs a kernel: report this defect")
         unpromised(self.learner, ledger.budget)
         steps = ChainSteps(kernel, self.sizes, self.batch)
-        held = enrolled(unit_records(records, "record"), ledger)
+        held = enrolled(unit_records(records, "record"), ledger, chains_of(self.learner, self.batch, self.period))
         slots = max(1, self.passes * (len(held) // (self.batch * self.period)))
         mechanisms = tuple(
             UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
         )
-        program = whole(Chain(steps, mechanisms, self.period, self.passes, len(held)), self.learner)
+        program = Chain(steps, mechanisms, self.period, self.passes, len(held))
         return Room(held, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
 
     def deviation(self, first: int) -> float:
@@ -149,18 +150,21 @@ def unpromised(learner: str, budget: Budget) -> None:
         )
 
 
-def whole(program: Chain, learner: str) -> Chain:
-    """The program, if the records make one chain or more.
+def chains_of(learner: str, batch: int, period: int) -> Callable[[int], None]:
+    """A check that a number of records makes one chain or more; no records at all make none, and may.
 
-    Raises:
-        DataError: they do not.
+    Returns:
+        a function that raises DataError when they do not.
     """
-    if program.chains < 1 and program.count > 0:
-        raise DataError(
-            f"learner `{learner}`: {program.count} records make no chain of {program.period} batches of "
-            f"{program.steps.batch}: take smaller batches or a shorter period"
-        )
-    return program
+
+    def check(count: int) -> None:
+        if 0 < count < batch * period:
+            raise DataError(
+                f"learner `{learner}`: {count} records make no chain of {period} batches of {batch}: take smaller "
+                "batches or a shorter period"
+            )
+
+    return check
 
 
 def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, passes: int) -> PrivacyStatement:

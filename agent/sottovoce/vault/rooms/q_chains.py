@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.data import Records
-from sottovoce.errors import DataError, InternalError
+from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.numbering import enrolled
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
-from sottovoce.vault.rooms.chains import unpromised
+from sottovoce.vault.rooms.chains import chains_of, unpromised
 from sottovoce.vault.rooms.published import Claim
 from sottovoce.vault.rooms.terms import unit_records
 from sottovoce.vault.vault import Room
@@ -50,11 +50,7 @@ class QChainTerms:
         from sottovoce.vault.programs.q_chain import QChain
 
         unpromised(self.learner, ledger.budget)
-        held = enrolled(unit_records(records, "record"), ledger)
-        if 0 < len(held) < self.batch:
-            raise DataError(
-                f"learner `{self.learner}`: {len(held)} records make no batch of {self.batch}: take smaller ones"
-            )
+        held = enrolled(unit_records(records, "record"), ledger, chains_of(self.learner, self.batch, 1))
         generator = np.random.default_rng(noise.words(4))
         program = QChain(
             steps=ChainSteps(kernel, self.sizes, self.batch),
