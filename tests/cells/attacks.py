@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sottovoce.errors import LedgerError, MessageRefused
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.masks import centred, pair_mask, unpacked
+from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.shares import Combiner
-from sottovoce.secure_sum.statements import Offer, Stand, Statement, bundle_digest, roster_of, round_digest
+from sottovoce.secure_sum.statements import Offer, Ready, Stand, Statement, roster_of, round_digest
 from sottovoce.vault import Ledger
 
 from tests.cells.fleet import CELL, CLIP, NOWHERE, Parts, Party, Round, SaidNo, fleet, party, signed
@@ -107,18 +108,19 @@ def calls_with_an_old_offer() -> str | None:
 @attack
 def asks_for_two_vectors() -> str | None:
     """Masked twice, for two sets of members: their difference has other noise and the same vector."""
-    led = Round.called(fleet(8)).join().mask([1, 2, 3, 4, 5, 6, 7])
-    parties, members = led.parties, led.members
-    parties[0].ask(led.mask_for(0), steps.Vector)
-    fewer = led.mask_for(0, members[:-1])
-    return _got(lambda: parties[0].ask(fewer, steps.Vector), "a second masked vector for one offer")
+    led = Round.called(fleet(8)).join().mask()
+    one, members = led.parties[0], led.members
+    fewer = led.agree_for(0, members[:-1])
+    return _got(lambda: one.ask(led.go, steps.Vector), "a second masked vector") or _got(
+        lambda: one.ask(fewer, Ready), "a second round for one offer"
+    )
 
 
 @attack
 def names_too_few_members() -> str | None:
     led = Round.called(fleet(8)).join()
-    fewer = led.mask_for(0, (0, 1, 2))
-    return _got(lambda: led.parties[0].ask(fewer, steps.Vector), "a vector for three members of eight")
+    fewer = led.agree_for(0, (0, 1, 2))
+    return _got(lambda: led.parties[0].ask(fewer, Ready), "ready for three members of eight")
 
 
 @attack
@@ -127,18 +129,54 @@ def keeps_a_member_without_shares() -> str | None:
     led = Round.called(fleet(8)).join()
     garbage = tuple(b"" if place == 7 else bytes(82) for place in range(8))
     led.sealed[7] = garbage
-    return _got(lambda: led.mask([0]), "a vector, although a member sealed no shares")
+    return _got(lambda: led.agree([0]), "ready, although a member sealed no shares")
+
+
+@attack
+def deals_other_shares_than_it_commits_to() -> str | None:
+    """A member commits to one set of shares, and seals another: nobody could open its part."""
+    led = Round.called(fleet(8)).join()
+    led.trees[7] = ShareTree([bytes([place]) * 32 for place in range(16)])
+    return _got(lambda: led.agree([0]), "ready, although a share does not fit its commitment")
+
+
+@attack
+def lets_few_begin() -> str | None:
+    """A vector, and so a charge, before enough members are ready for the same round."""
+    led = Round.called(fleet(8)).join().agree()
+    one, readies = led.parties[0], led.go.readies
+    other = Ready(led.roster.digest, sha256(b"other").digest())
+    for few in (
+        readies[:5],
+        readies[:3] * 2,
+        (readies[0], *(replace(ready, signature=b"forged") for ready in readies[1:6])),
+        tuple(signed(owner, other) for owner in led.roster.owners[:6]),
+    ):
+        if (got := _got(lambda few=few: one.ask(steps.Mask(few), steps.Vector), "a vector for a few")) is not None:  # type: ignore[misc]
+            return got
+    return None
+
+
+@attack
+def finds_secrets_after_the_round() -> str | None:
+    """What a vault still holds: keys once its part is masked, and shares once the round is finished."""
+    led = Round.called(fleet(8)).join().mask()
+    one = led.parties[0]
+    member = one.vault._cell.member  # type: ignore[union-attr]
+    if member._secrets is None or member._secrets.keys is not None:
+        return "the keys are there after the part is masked"
+    led.finish()
+    one.ask(steps.End(0), steps.Ended)
+    return None if member._secrets is None else "shares are there after the round is finished"
 
 
 @attack
 def turns_the_bundles() -> str | None:
     """The leader gives another's shares for this device to a third one."""
     led = Round.called(fleet(8)).join()
-    said = led.mask_for(0)
-    sealed = list(said.sealed)
-    sealed[1], sealed[2] = sealed[2], sealed[1]
-    turned = steps.Mask(said.members, tuple(sealed), said.digests)
-    return _got(lambda: led.parties[0].ask(turned, steps.Vector), "shares of one member passed for another's")
+    led.sealed[1], led.sealed[2] = led.sealed[2], led.sealed[1]
+    led.trees[1], led.trees[2] = led.trees[2], led.trees[1]
+    return _got(lambda: led.agree([0]), "shares of one member passed for another's")
 
 
 @attack
@@ -166,7 +204,7 @@ def opens_two_sets() -> str | None:
         more = [led.reveal(place, lied) for place in range(6)]
     except SaidNo:
         return None
-    keys = Combiner(tuple(range(6))).secret({place: said.mask_keys[0] for place, said in enumerate(more)})
+    keys = Combiner(tuple(range(6))).secret({place: said.mask_keys[0].share for place, said in enumerate(more)})
     return f"two sets opened: both secrets of a member ({len(revealed)} seeds, {keys[:4].hex()})"
 
 
@@ -179,7 +217,8 @@ def takes_both_shares() -> str | None:
     if len(said.seeds) + len(said.mask_keys) != 8:
         return "more shares than members"
     held = led.parties[0].vault._cell.member._secrets.held  # type: ignore[union-attr]
-    both = [place for place in range(8) if held[place].seed in said.seeds and held[place].mask_key in said.mask_keys]
+    seeds, keys = ({one.share for one in shares} for shares in (said.seeds, said.mask_keys))
+    both = [place for place in range(8) if held[place].shares.seed in seeds and held[place].shares.mask_key in keys]
     return f"both shares of members {both}" if both else None
 
 
@@ -226,7 +265,7 @@ def unmasks_the_late() -> str | None:
     parts, late = led.parties, 7
     stands = [led.stand(place, range(7)) for place in range(7)]
     revealed = {place: led.reveal(place, stands[:6]) for place in range(6)}
-    key = Combiner(tuple(range(6))).secret({place: said.mask_keys[0] for place, said in revealed.items()})
+    key = Combiner(tuple(range(6))).secret({place: said.mask_keys[0].share for place, said in revealed.items()})
     private, size = X25519PrivateKey.from_private_bytes(key), led.size
     width = len(led.vectors[late]) // size
     vector = unpacked(led.vectors[late], width)
@@ -247,8 +286,7 @@ def copies_a_key() -> str | None:
     victim = _body(offers[3])
     copied = Offer(0, NOWHERE, victim.mask_key, _body(offers[5]).share_key, _body(offers[5]).commitment)
     roster = roster_of([*offers[:5], signed(parties[5].name, copied), *offers[6:]])
-    digests = [bundle_digest([b""])] * 8
-    h = round_digest(roster, range(8), digests)
+    h = round_digest(roster.digest, range(8), [bytes(32)] * 8)
     own = X25519PrivateKey.generate()
     with_one, with_other = (pair_mask(own, victim.mask_key, h, (4, other), 16, 4) for other in (3, 5))
     return "masks with two members are alike" if np.array_equal(with_one, with_other) else None
@@ -275,9 +313,9 @@ def subtracts_two_rounds() -> str | None:
 def starts_it_anew() -> str | None:
     """A vault that was started anew in the midst of a round is silent, and offers other keys."""
     parties = fleet(8)
-    led = Round.called(parties).join()
+    led = Round.called(parties).join().agree()
     again = party(0, [1.0, 0, 0, 0], seed=1, ledger=parties[0].ledger)
-    if (got := _got(lambda: again.ask(led.mask_for(0), steps.Vector), "a vector after a restart")) is not None:
+    if (got := _got(lambda: again.ask(led.go, steps.Vector), "a vector after a restart")) is not None:
         return got
     offer, before = _body(again.offer()), led.roster.offers[0]
     same = {offer.mask_key, offer.share_key, offer.commitment} & {before.mask_key, before.share_key, before.commitment}
@@ -287,7 +325,7 @@ def starts_it_anew() -> str | None:
 @attack
 def takes_a_vector_unpaid() -> str | None:
     """The ledger's disk fails at the charge: nothing may leave."""
-    led = Round.called(fleet(8)).join()
+    led = Round.called(fleet(8)).join().agree()
     one = led.parties[0]
 
     def fails(*_: object) -> bool:
@@ -295,7 +333,7 @@ def takes_a_vector_unpaid() -> str | None:
 
     with patch.object(Ledger, "charge", fails):
         try:
-            one.ask(led.mask_for(0), steps.Vector)
+            one.ask(led.go, steps.Vector)
         except (LedgerError, SaidNo):
             return None
     return "a masked vector, and no charge"
@@ -315,18 +353,20 @@ def finds_secrets_on_the_disk() -> str | None:
     """What the ledger holds after a round, against what the vault had in memory."""
     parties = fleet(8)
     parts = Parts(parties[0])
-    led = Round.called(parties).join().mask()
-    led.finish()
-    kept = _dumped(parties[0])
+    led = Round.called(parties).join().agree()
     room = parties[0].vault._cell
     assert room is not None
     secrets = room.member._secrets
     assert secrets is not None
+    keys = secrets.keys
+    assert keys is not None
+    led.mask().finish()
+    kept = _dumped(parties[0])
     looked_for = {
-        "the seed": secrets.seed,
-        "the mask key": secrets.mask_key.private_bytes_raw(),
-        "the share key": secrets.share_key.private_bytes_raw(),
-        "a share": secrets.held[1].seed,
+        "the seed": keys.seed,
+        "the mask key": keys.mask_key.private_bytes_raw(),
+        "the share key": keys.share_key.private_bytes_raw(),
+        "a share": secrets.held[1].shares.seed,
         "the part before it was masked": parts.seen[0].astype("<i8").tobytes(),
     }
     return next((f"{name} is in the ledger" for name, raw in looked_for.items() if raw in kept), None)
@@ -361,7 +401,8 @@ def hides_a_wrong_seed() -> str | None:
     led = Round.called(parties)
     secrets = room.member._secrets
     assert secrets is not None
-    secrets.seed = bytes(32)
+    assert secrets.keys is not None
+    secrets.keys = replace(secrets.keys, seed=bytes(32))
     found = led.join().mask().finish()
     return None if found.cheated == (2,) else f"a sum, and {found.cheated} named"
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.cell import Cell
 from sottovoce.secure_sum import masks, opening, shares, steps
-from sottovoce.secure_sum.statements import Offer, Roster, Stand, body_of, roster_of
+from sottovoce.secure_sum.statements import Offer, Ready, Roster, Stand, body_of, roster_of
 from sottovoce.vault import cell_member, cell_room, cell_sum
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.cell_member import Member
@@ -50,7 +50,9 @@ def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
     def generous(self: Member, said: steps.Reveal) -> steps.Revealed:
         honest = reveal(self, said)
         assert self._secrets is not None
-        return steps.Revealed(honest.seeds, tuple(self._secrets.held[one].mask_key for one in self._secrets.members))
+        return steps.Revealed(
+            honest.seeds, tuple(self._secrets.held[one].of_mask_key(one, 0) for one in self._secrets.members)
+        )
 
     patch.setattr(Member, "reveal", generous)
 
@@ -156,6 +158,31 @@ def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
             return shares.Shares(bytes(33), bytes(33))
 
     patch.setattr(cell_member, "opened", lenient)
+    patch.setattr(cell_member._Held, "fits", lambda *_: True)
+
+
+@found_by("deals_other_shares_than_it_commits_to", "deals_worthless_shares")
+def commitments_to_shares_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cell_member._Held, "fits", lambda *_: True)
+
+
+@found_by("lets_few_begin")
+def begun_by_few(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Member, "begun", _without_threshold(Member.begun))
+
+
+@found_by("lets_few_begin")
+def readies_not_verified(patch: pytest.MonkeyPatch) -> None:
+    def trusting(self: Member, said: steps.Mask) -> tuple[int, bytes]:
+        secrets, roster = self._with_roster()
+        return len(roster), secrets.h
+
+    patch.setattr(Member, "begun", trusting)
+
+
+@found_by("finds_secrets_after_the_round")
+def secrets_kept_after_the_round(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Member, "end", lambda *_: None)
 
 
 @found_by("turns_the_bundles")
@@ -278,18 +305,19 @@ def masks_added_by_both(patch: pytest.MonkeyPatch) -> None:
 def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
     agree = Member.agree
 
-    def forgetful(self: Member, said: steps.Mask) -> tuple[int, bytes]:
+    def forgetful(self: Member, said: steps.Agree) -> Ready | steps.Unfit:
         assert self._secrets is not None
-        self._secrets.h, self._secrets.masked = b"", False
+        self._secrets.h = b""
         return agree(self, said)
 
     patch.setattr(Member, "agree", forgetful)
+    patch.setattr(Member, "_keys", lambda self, secrets: self.__dict__.setdefault("kept", secrets.keys) or secrets.keys)
 
 
 @found_by("takes_a_vector_unpaid")
 def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
     def backwards(self: CellRoom, said: steps.Mask) -> steps.Vector | None:
-        members, h = self.member.agree(said)
+        members, h = self.member.begun(said)
         part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         masked = self.member.mask(part, self.mechanism.width(members))
         try:
@@ -304,7 +332,7 @@ def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
 @found_by("takes_more_than_is_paid_for")
 def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
     def careless(self: CellRoom, said: steps.Mask) -> steps.Vector:
-        members, h = self.member.agree(said)
+        members, h = self.member.begun(said)
         self.ledger.charge(h, self.mechanism.event(members))
         part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         return self.member.mask(part, self.mechanism.width(members))

@@ -15,14 +15,15 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.learners.published import Signed
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import recovered, total_of
+from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
     Body,
     Offer,
+    Ready,
     Roster,
     Stand,
     Statement,
     body_bytes,
-    bundle_digest,
     roster_of,
     round_digest,
 )
@@ -38,7 +39,7 @@ class Opened:
     cheated: tuple[int, ...] = ()
 
 
-A = TypeVar("A", Offer, steps.Sealed, steps.Vector, Stand, steps.Revealed)
+A = TypeVar("A", Offer, steps.Sealed, Ready, steps.Unfit, steps.Vector, Stand, steps.Revealed, steps.Ended)
 Floats = NDArray[np.float64]
 
 LEARNER = "average"
@@ -101,6 +102,8 @@ class Party:
         if isinstance(answer, Refused):
             raise SaidNo(f"{answer.reason}: {answer.explanation}")
         said = steps.answer(answer.said)
+        if isinstance(said, steps.Unfit) and kind is not steps.Unfit:
+            raise SaidNo(f"shares of {said.dealers} do not fit")
         assert isinstance(said, kind)
         return said
 
@@ -145,6 +148,8 @@ class Round:
     parties: Sequence[Party]
     roster: Roster
     sealed: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    trees: dict[int, ShareTree] = field(default_factory=dict)
+    readies: dict[int, Statement] = field(default_factory=dict)
     members: tuple[int, ...] = ()
     h: bytes = b""
     vectors: dict[int, bytes] = field(default_factory=dict)
@@ -157,23 +162,35 @@ class Round:
     def join(self, places: Sequence[int] | None = None) -> "Round":
         for place in range(len(self.parties)) if places is None else places:
             said = self.parties[place].ask(steps.Join(self.roster.statements), steps.Sealed)
-            self.sealed[place] = said.sealed
+            self.sealed[place], self.trees[place] = said.sealed, ShareTree(said.leaves)
         return self
 
-    def mask_for(self, place: int, members: Sequence[int] | None = None) -> steps.Mask:
+    def agree_for(self, place: int, members: Sequence[int] | None = None) -> steps.Agree:
         """What the leader tells one member of who takes part."""
         chosen = tuple(sorted(self.sealed)) if members is None else tuple(members)
-        empty = ("",) * len(self.roster)
-        bundles = [self.sealed.get(one, tuple(part.encode() for part in empty)) for one in chosen]
-        digests = tuple(bundle_digest(bundle) for bundle in bundles)
-        return steps.Mask(chosen, tuple(bundle[place] for bundle in bundles), digests)
+        paths = tuple(self.trees[one].path(place) for one in chosen)
+        roots = tuple(self.trees[one].root for one in chosen)
+        return steps.Agree(chosen, tuple(self.sealed[one][place] for one in chosen), paths, roots)
+
+    def agree(self, places: Sequence[int] | None = None) -> "Round":
+        self.members = tuple(sorted(self.sealed))
+        self.h = round_digest(self.roster.digest, self.members, [self.trees[one].root for one in self.members])
+        for place in self.members if places is None else places:
+            ready = self.parties[place].ask(self.agree_for(place), Ready)
+            assert ready == Ready(self.roster.digest, self.h)
+            self.readies[place] = signed(self.roster.owners[place], ready)
+        return self
+
+    @property
+    def go(self) -> steps.Mask:
+        """What the leader tells all of who is ready."""
+        return steps.Mask(tuple(self.readies[place] for place in sorted(self.readies)))
 
     def mask(self, places: Sequence[int] | None = None) -> "Round":
-        self.members = tuple(sorted(self.sealed))
-        digests = [bundle_digest(self.sealed[member]) for member in self.members]
-        self.h = round_digest(self.roster, self.members, digests)
+        if not self.readies:
+            self.agree()
         for place in self.members if places is None else places:
-            said = self.parties[place].ask(self.mask_for(place), steps.Vector)
+            said = self.parties[place].ask(self.go, steps.Vector)
             assert said.said.round == self.h
             self.vectors[place] = said.vector
         return self

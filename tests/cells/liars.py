@@ -1,55 +1,295 @@
 """Members that lie, and what they make up."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
-from sottovoce.algorithms.cell.public.messages import Known, Result
+from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.cell.public.messages import (
+    Agreed,
+    CellMessage,
+    Doubted,
+    Given,
+    Known,
+    Result,
+    Said,
+    Shared,
+    Survived,
+    Told,
+    Vectors,
+)
+from sottovoce.algorithms.cell.public.post import posted
+from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.door import CellAnswer, Refused
+from sottovoce.learners.events import Effect, Event, Reply, Send, Timer
+from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import Opening
-from sottovoce.secure_sum.statements import Knows, Offer, Stand, roster_of, round_digest
+from sottovoce.secure_sum.proofs import digest_of
+from sottovoce.secure_sum.statements import (
+    Deal,
+    Doubt,
+    Knows,
+    Lead,
+    Named,
+    Offer,
+    Shown,
+    Stand,
+    body_bytes,
+    body_of,
+    roster_of,
+    round_digest,
+)
+from sottovoce.vault import Vault
 
 from tests.cells.fleet import NOWHERE, signed
-from tests.cells.world import World
 
 
 class Forger:
     """One member that sends results and answers of its own making, and signs with its own key.
 
     Args:
-        world: the fleet.
         name: the member's.
+        names: of all members.
+        size: numbers of a sum.
         seed: of what it makes up.
     """
 
-    def __init__(self, world: World, name: str, seed: int) -> None:
-        self._world, self._name, self._random = world, name, random.Random(seed)
+    def __init__(self, name: str, names: Sequence[str], size: int, seed: int) -> None:
+        self._name, self._names, self._size, self._random = name, sorted(names), size, random.Random(seed)
 
     def forged(self, kind: str) -> Result | Known:
         """A result or an answer that no honest device could send."""
-        numbers = np.array([self._random.randint(-(2**40), 2**40) for _ in range(self._world.size)])
-        if kind == "known":
-            return self.known(numbers)
-        return self._result()
+        numbers = np.array([self._random.randint(-(2**40), 2**40) for _ in range(self._size)])
+        return self.known(numbers) if kind == "known" else self._result()
 
     def known(self, numerator: NDArray[np.int64]) -> Known:
         """An answer signed by this member alone."""
         raw = numerator.astype("<i8").tobytes()
-        members = self._random.randint(1, len(self._world.names))
+        members = self._random.randint(1, len(self._names))
         return Known(signed(self._name, Knows(1, members, sha256(raw).digest())), raw)
 
     def _result(self) -> Result:
         """An opening with offers and signatures that are partly real: the forger's own, and copies of its stand."""
-        names = self._world.names
+        names = self._names
         bodies = {name: Offer(0, NOWHERE, *(self._random.randbytes(32) for _ in range(3))) for name in names}
         offers = [signed(name if self._random.random() < 0.9 else self._name, bodies[name]) for name in names]
         statements = tuple(replace(one, owner=name) for one, name in zip(offers, names, strict=True))
         roster, members = roster_of(statements), tuple(range(len(names)))
         digests = tuple(self._random.randbytes(32) for _ in members)
-        stand = Stand(round_digest(roster, members, digests), members)
+        stand = Stand(round_digest(roster.digest, members, digests), members)
         mine = signed(self._name, stand)
         owners = [self._name] + [name for name in names if name != self._name]
         stands = tuple(replace(mine, owner=owner) for owner in owners[: self._random.randint(1, len(owners))])
         seeds = tuple(self._random.randbytes(32) for _ in members)
         return Result(Opening(statements, members, digests, stands, seeds, ()))
+
+
+class Liar(Cells):
+    """A member whose messages are others than the code as it ships would send."""
+
+    def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
+        """As it ships, and then what it lies."""
+        return self._lied(*super().on(state, event, now))
+
+    def stepped(self, state: CellState, said: CellAnswer | Refused, now: float) -> tuple[CellState, list[Effect]]:
+        """As it ships, and then what it lies."""
+        return self._lied(*super().stepped(state, said, now))
+
+    def _lied(self, state: CellState, effects: list[Effect]) -> tuple[CellState, list[Effect]]:
+        lied: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Send | Reply) and isinstance(effect.message, CellMessage):
+                recipient = effect.recipient if isinstance(effect, Send) else ""
+                said = self.lie(state, effect.message.said, recipient)
+                if said is None:
+                    continue
+                effect = replace(effect, message=CellMessage(said))
+            lied.append(effect)
+        return state, lied
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
+        """What it says in place of this."""
+        raise NotImplementedError
+
+
+class ForgesResults(Liar):
+    """Sends everybody an opened sum, and an answer, of its own making, on every beat."""
+
+    def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
+        """Also sends them."""
+        state, effects = super().on(state, event, now)
+        if isinstance(event, Timer) and state.cycle <= 12:
+            forger = Forger(self._owner, [*state.peers, self._owner], self.course.size, seed=state.cycle)
+            said = forger.forged("result" if state.cycle % 2 else "known")
+            state = replace(state, queued=dict.fromkeys(state.peers, ()))
+            effects = [*effects, *(Send(peer, CellMessage(said)) for peer in state.peers)]
+        return state, effects
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """All else is as it ships."""
+        return said
+
+
+class DealsWorthlessShares(Liar):
+    """Seals noise for everybody."""
+
+    few = 20
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """Not the shares that it committed to."""
+        if not isinstance(said, Shared):
+            return said
+        sealed = tuple(one and (bytes(len(one)) if at < self.few else one) for at, one in enumerate(said.sealed))
+        return structs.replace(said, sealed=sealed)
+
+
+class DealsTwoWorthlessShares(DealsWorthlessShares):
+    """Seals noise for two members."""
+
+    few = 2
+
+
+class ProposesManyRounds(Liar):
+    """As a leader, it proposes another round to each member."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """Leaves a member out, another one for each."""
+        if not isinstance(said, Agreed):
+            return said
+        leading = state.leading[state.slot]
+        assert leading.roster is not None
+        own = leading.roster.owners.index(recipient)
+        gone = (own + 1) % len(said.members)
+        kept = [at for at in range(len(said.members)) if at != gone]
+        members, deals = tuple(said.members[at] for at in kept), tuple(said.deals[at] for at in kept)
+        h = round_digest(leading.roster.digest, members, [body_of(deal, Deal).root for deal in deals])
+        sealed, paths = (tuple(all_of_them[at] for at in kept) for all_of_them in (said.sealed, said.paths))
+        return Agreed(members, sealed, paths, deals, self._bare(Lead(leading.roster.digest, h)))
+
+
+class RevealsFalseShares(Liar):
+    """Reveals other shares than were dealt to it."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """One share is another."""
+        if not isinstance(said, Told):
+            return said
+        first = structs.replace(said.revealed.seeds[0], share=bytes(33))
+        revealed = steps.Revealed((first, *said.revealed.seeds[1:]), said.revealed.mask_keys)
+        return Told(revealed, self._bare(Shown(state.round, self._place(state), digest_of(revealed))))
+
+
+class SendsAnotherVector(Liar):
+    """Sends a masked vector that does not hash to what it signed."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """Other numbers."""
+        return structs.replace(said, vector=bytes(len(said.vector))) if isinstance(said, Given) else said
+
+
+class ReportsAnotherSum(Liar):
+    """As a leader, it opens the sum with another seed than a member's, which would give another sum."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """Another seed."""
+        if not isinstance(said, Result):
+            return said
+        return Result(structs.replace(said.opening, seeds=(bytes(32), *said.opening.seeds[1:])))
+
+
+class PassesOnOtherVectors(Liar):
+    """As a leader, it opens the sum, and passes on other vectors than the members signed."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """Zeros."""
+        if not isinstance(said, Vectors):
+            return said
+        given = tuple(structs.replace(one, vector=bytes(len(one.vector))) for one in said.given)
+        return structs.replace(said, given=given)
+
+
+class NamesTwoSets(Liar):
+    """As a leader, it names other survivors to each half of the members."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """Without the last of them."""
+        if not isinstance(said, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
+            return said
+        named = body_of(said.said, Named)
+        return Survived(self._bare(Named(named.round, named.survivors[:-1])))
+
+
+class TellsFew(Liar):
+    """As a leader, it tells no member but one that the sum is open."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
+        """Nothing."""
+        return None if isinstance(said, Result) and recipient != "member-00" else said
+
+
+class AccusesEverybody(Liar):
+    """Says of everybody that they have lied."""
+
+    def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
+        """Also says so."""
+        state, effects = super().on(state, event, now)
+        if isinstance(event, Timer) and state.cycle <= len(state.peers):
+            accused = state.peers[state.cycle - 1]
+            said = CellMessage(Doubted(self._signed(body_bytes(Doubt(accused, "lied")))))
+            state, more = posted((state, [Send(peer, said) for peer in state.peers if peer != accused]))
+            effects = [*effects, *more]
+        return state, effects
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """All else is as it ships."""
+        return said
+
+
+class DealsAnotherSeed(Liar):
+    """Deals shares of another seed than it offered, and commits to them: nobody can tell until the sum is opened."""
+
+    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+        """The world has changed its vault."""
+        return said
+
+
+LIARS: dict[str, type[Liar]] = {
+    kind.__name__: kind
+    for kind in (
+        ForgesResults,
+        DealsWorthlessShares,
+        DealsTwoWorthlessShares,
+        DealsAnotherSeed,
+        ProposesManyRounds,
+        RevealsFalseShares,
+        SendsAnotherVector,
+        ReportsAnotherSum,
+        PassesOnOtherVectors,
+        NamesTwoSets,
+        TellsFew,
+        AccusesEverybody,
+    )
+}
+SILENT = ("TellsFew",)
+"""Of which nobody can tell that they lie."""
+
+
+def with_another_seed(vault: Vault) -> Vault:
+    """A vault that deals shares of zeros for its seed."""
+    assert vault._cell is not None
+    member = vault._cell.member
+    join = member.join
+
+    def joined(said: steps.Join) -> steps.Sealed:
+        secrets = member._secrets
+        assert secrets is not None
+        assert secrets.keys is not None
+        secrets.keys = replace(secrets.keys, seed=bytes(32))
+        return join(said)
+
+    member.join = joined  # type: ignore[method-assign]
+    return vault

@@ -18,6 +18,7 @@ from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 
 from tests.cells.fleet import CLIP, LEARNER, Pretended, belongs
+from tests.cells.liars import DealsAnotherSeed, with_another_seed
 
 Learners = Callable[..., Cells]
 
@@ -90,12 +91,36 @@ class World:
         """The most that an honest device has paid for."""
         return max(device.vault.spending().charges for device in self.honest)
 
+    def naming(self, liar: str) -> list[str]:
+        """Honest devices whose status names a device."""
+        named = []
+        for device in self.honest:
+            learner = device.learner
+            assert isinstance(learner, Cells)
+            details = learner.progress(self.state(device.id)).details
+            if any(liar in str(details.get(key, "")) for key in ("dishonest", "doubted")):
+                named.append(device.id)
+        return named
+
+    def slandered(self) -> set[str]:
+        """Honest devices that an honest one has struck."""
+        return {node for device in self.honest for node in self.state(device.id).dishonest if node not in self.liars}
+
     def _right(self, state: CellState) -> bool:
-        """Whether its mean is of all devices, or of all but the liars."""
+        """Whether its mean is of those whose sum was opened."""
         return state.numerator is not None and any(
             np.allclose(state.numerator / UNIT, np.mean([self.values[name] for name in names], axis=0), atol=1e-4)
-            for names in (self.names, [name for name in self.names if name not in self.liars])
+            for names in self._opened()
         )
+
+    def _opened(self) -> set[tuple[str, ...]]:
+        """Survivors of each round that an honest device knows to be open."""
+        found = set()
+        for device in self.honest:
+            if (opened := self.state(device.id).opened) is not None:
+                owners = opened.verified.roster.owners
+                found.add(tuple(owners[place] for place in opened.verified.survivors))
+        return found
 
     def _device(self, name: str, budget: Budget, seed: int) -> Device:
         learner = self.liars.get(name, Cells)(
@@ -111,7 +136,7 @@ class World:
 
     def _vault(self, name: str, budget: Budget, seed: int) -> Vault:
         rows: NDArray[np.float64] = self.values[name][np.newaxis]
-        return build(
+        vault = build(
             records=Records(rows, np.zeros(1, dtype=np.int64)),
             kernel=None,
             terms=self.terms,
@@ -119,3 +144,4 @@ class World:
             noise=SeededNoise(1000 * seed + self.names.index(name)),
             belongs=belongs,
         )
+        return with_another_seed(vault) if self.liars.get(name) is DealsAnotherSeed else vault

@@ -17,6 +17,7 @@ from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import (
     MOST_MEMBERS,
     Digest,
+    Offer,
     Places,
     Roster,
     Stand,
@@ -26,7 +27,7 @@ from sottovoce.secure_sum.statements import (
     roster_of,
     round_digest,
 )
-from sottovoce.secure_sum.steps import Revealed
+from sottovoce.secure_sum.steps import Revealed, Roots
 
 _COMMITMENT = b"sottovoce/secure-sum/commitment/v1"
 
@@ -66,24 +67,31 @@ def recovered(
     """
     gone = [place for place in members if place not in survivors]
     combiner = Combiner(tuple(sorted(revealed)))
-    seeds = [combiner.secret({one: said.seeds[i] for one, said in revealed.items()}) for i in range(len(survivors))]
-    keys = [combiner.secret({one: said.mask_keys[i] for one, said in revealed.items()}) for i in range(len(gone))]
+    seeds = [
+        combiner.secret({one: said.seeds[i].share for one, said in revealed.items()}) for i in range(len(survivors))
+    ]
+    keys = [combiner.secret({one: said.mask_keys[i].share for one, said in revealed.items()}) for i in range(len(gone))]
     return Secrets(tuple(seeds), tuple(keys), _cheated(roster, survivors, gone, seeds, keys))
+
+
+def is_seed(seed: bytes, offer: Offer) -> bool:
+    """Whether it is the one that was offered."""
+    return commitment(seed) == offer.commitment
+
+
+def is_mask_key(key: bytes, offer: Offer) -> bool:
+    """Whether it is the one that was offered."""
+    return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() == offer.mask_key
 
 
 def _cheated(
     roster: Roster, survivors: Sequence[int], gone: Sequence[int], seeds: Sequence[bytes], keys: Sequence[bytes]
 ) -> tuple[int, ...]:
-    wrong = [
-        place
-        for place, seed in zip(survivors, seeds, strict=True)
-        if commitment(seed) != roster.offers[place].commitment
+    wrong_seeds = [
+        place for place, seed in zip(survivors, seeds, strict=True) if not is_seed(seed, roster.offers[place])
     ]
-    for place, key in zip(gone, keys, strict=True):
-        public = X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
-        if public != roster.offers[place].mask_key:
-            wrong.append(place)
-    return tuple(wrong)
+    wrong_keys = [place for place, key in zip(gone, keys, strict=True) if not is_mask_key(key, roster.offers[place])]
+    return (*wrong_seeds, *wrong_keys)
 
 
 def total_of(
@@ -118,13 +126,17 @@ def total_of(
     return centred(total, width)
 
 
+class Lie(MessageRefused):
+    """What a device says does not hold, and no honest device could say it."""
+
+
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """What anybody needs, beside the masked vectors, to compute the sum of a round and to see that it is one.
 
     Attributes:
         roster: signed offers, ordered by owner.
         members: places of those that gave shares to all.
-        digests: what each of them promised about its shares; see `round_digest`.
+        roots: their commitments to these shares.
         stands: as many survivors as the threshold requires, each for the same survivors.
         seeds: see Secrets.
         mask_keys: see Secrets.
@@ -132,7 +144,7 @@ class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
     roster: Statements
     members: Places
-    digests: Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
+    roots: Roots
     stands: Statements
     seeds: _Secrets
     mask_keys: _Secrets
@@ -173,7 +185,8 @@ def verified(
         refused: whether the fleet has revoked a device; its statement for survivors counts for nothing then.
 
     Raises:
-        MessageRefused: something in it does not hold.
+        Lie: something in it does not hold.
+        MessageRefused: it is of devices that this one does not know, or that the fleet has revoked.
     """
     roster = roster_of(opening.roster)
     if not cell.least <= len(roster) <= cell.most:
@@ -183,9 +196,9 @@ def verified(
     members, needed = opening.members, cell.opens_at(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
         raise _wrong("its members are not places in its roster")
-    if len(opening.digests) != len(members) or not opening.stands:
+    if len(opening.roots) != len(members) or not opening.stands:
         raise _wrong("it is incomplete")
-    h = round_digest(roster, members, opening.digests)
+    h = round_digest(roster.digest, members, opening.roots)
     stand = body_of(opening.stands[0], Stand)
     survivors = stand.survivors
     if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
@@ -197,7 +210,7 @@ def verified(
         belongs(Statement(one.owner, one.body, credentials[one.owner], one.signature))
     signers = {one.owner for one in opening.stands if not refused(one.owner)}
     if min(len(signers), len(survivors)) < needed:
-        raise _wrong("too few stand for its survivors")
+        raise MessageRefused("cell", "too few stand for the survivors of an opened sum")
     gone = [place for place in members if place not in survivors]
     if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
         raise _wrong("it is incomplete")
@@ -206,5 +219,5 @@ def verified(
     return Verified(opening, roster, h, survivors)
 
 
-def _wrong(why: str) -> MessageRefused:
-    return MessageRefused("cell", f"an opened sum does not hold: {why}")
+def _wrong(why: str) -> Lie:
+    return Lie("cell", f"an opened sum does not hold: {why}")

@@ -40,6 +40,46 @@ class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     commitment: Digest
 
 
+class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="deal"):
+    """A member deals shares of its secrets.
+
+    Attributes:
+        roster: its digest.
+        size: members of the roster.
+        offer: SHA-256 of the member's offer in it.
+        root: commits to all shares; see sottovoce.secure_sum.share_tree.
+    """
+
+    roster: Digest
+    size: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)]
+    offer: Digest
+    root: Digest
+
+
+class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="lead"):
+    """A leader proposes one round for a roster.
+
+    Attributes:
+        roster: its digest.
+        round: see `round_digest`.
+    """
+
+    roster: Digest
+    round: Digest
+
+
+class Ready(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="ready"):
+    """A member's shares fit what their dealers signed, and it will mask its part for this round and no other.
+
+    Attributes:
+        roster: its digest.
+        round: see `round_digest`.
+    """
+
+    roster: Digest
+    round: Digest
+
+
 class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="masked"):
     """A member has sent its masked vector, whose digest this is.
 
@@ -52,6 +92,18 @@ class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, t
     vector: Digest
 
 
+class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="named"):
+    """A leader names the survivors of a round.
+
+    Attributes:
+        round: see `round_digest`.
+        survivors: places in the roster, ascending.
+    """
+
+    round: Digest
+    survivors: Places
+
+
 class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="stand"):
     """A member stands for one set of survivors, and for no other of its round.
 
@@ -62,6 +114,32 @@ class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
     round: Digest
     survivors: Places
+
+
+class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="shown"):
+    """A member reveals its shares of others' secrets.
+
+    Attributes:
+        round: see `round_digest`.
+        place: the member's.
+        revealed: SHA-256 of the shares, encoded.
+    """
+
+    round: Digest
+    place: Place
+    revealed: Digest
+
+
+class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="doubt"):
+    """A device has seen another one lie.
+
+    Attributes:
+        accused: node id.
+        why: what it did.
+    """
+
+    accused: Annotated[str, Meta(max_length=64)]
+    why: Annotated[str, Meta(max_length=80)]
 
 
 class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
@@ -78,8 +156,8 @@ class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     numerator: Digest
 
 
-Body = Offer | Masked | Stand | Knows
-B = TypeVar("B", Offer, Masked, Stand, Knows)
+Body = Offer | Deal | Lead | Ready | Masked | Named | Stand | Shown | Doubt | Knows
+B = TypeVar("B", Offer, Deal, Lead, Ready, Masked, Named, Stand, Shown, Doubt, Knows)
 _BODIES: msgpack.Decoder[Body] = msgpack.Decoder(Body)
 
 
@@ -112,17 +190,29 @@ def body_bytes(body: Body) -> bytes:
     return msgpack.encode(body)
 
 
+def any_body_of(statement: Statement) -> Body:
+    """What a statement says, whatever that is.
+
+    Raises:
+        MessageRefused: for `malformed`: nothing of this protocol, or not in its one form.
+    """
+    try:
+        body = _BODIES.decode(statement.body)
+    except (DecodeError, UnicodeError) as error:
+        raise MessageRefused("malformed", "a member of the cell signed no statement of this protocol") from error
+    if msgpack.encode(body) != statement.body:
+        raise MessageRefused("malformed", "a member of the cell signed a statement in another form than the one")
+    return body
+
+
 def body_of(statement: Statement, kind: type[B]) -> B:
     """What a statement says.
 
     Raises:
         MessageRefused: for `malformed`: something else, or not in its one form.
     """
-    try:
-        body = _BODIES.decode(statement.body)
-    except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "a member of the cell signed no statement of this protocol") from error
-    if not isinstance(body, kind) or msgpack.encode(body) != statement.body:
+    body = any_body_of(statement)
+    if not isinstance(body, kind):
         raise MessageRefused("malformed", "a member of the cell signed another statement than was expected")
     return body
 
@@ -169,18 +259,13 @@ def roster_of(statements: Sequence[Statement]) -> Roster:
     return Roster(tuple(statements), offers)
 
 
-def bundle_digest(sealed: Sequence[bytes]) -> bytes:
-    """SHA-256 of all sealed shares of one member, in the roster's order, its own place empty."""
-    return sha256(framed(b"sottovoce/secure-sum/bundle/v1", sealed)).digest()
-
-
-def round_digest(roster: Roster, members: Sequence[int], digests: Sequence[bytes]) -> bytes:
+def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) -> bytes:
     """h: what members must mean alike before one masks anything.
 
     Args:
-        roster: the roster.
-        members: places of those that have given shares to all others.
-        digests: of their bundles, in the same order.
+        roster: its digest.
+        members: places of those that have dealt shares to all others.
+        roots: their commitments to these shares, in the same order.
     """
     places = b"".join(place.to_bytes(2, "big") for place in members)
-    return sha256(framed(b"sottovoce/secure-sum/round/v1", (roster.digest, places, *digests))).digest()
+    return sha256(framed(b"sottovoce/secure-sum/round/v1", (roster, places, *roots))).digest()

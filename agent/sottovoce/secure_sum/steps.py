@@ -1,7 +1,7 @@
 """What a member's vault is asked in the course of a round, and what it answers. All of it is public.
 
-Each question goes with one answer: Begin with Offer, Join with Sealed, Mask with Vector, Survive with Stand, and Reveal
-with Revealed.
+Each question goes with one answer: Begin with Offer, Join with Sealed, Agree with Ready or Unfit, Mask with Vector,
+Survive with Stand, Reveal with Revealed, and End with Ended.
 """
 
 from typing import Annotated, TypeVar
@@ -9,13 +9,28 @@ from typing import Annotated, TypeVar
 from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
+from sottovoce.secure_sum.share_tree import HASH_BYTES, MOST_LEVELS
 from sottovoce.secure_sum.shares import SEALED_BYTES, SHARE_BYTES
-from sottovoce.secure_sum.statements import MOST_MEMBERS, Digest, Masked, Offer, Places, Slot, Stand, Statements
+from sottovoce.secure_sum.statements import (
+    MOST_MEMBERS,
+    Digest,
+    Masked,
+    Offer,
+    Place,
+    Places,
+    Ready,
+    Slot,
+    Stand,
+    Statements,
+)
 
 _Sealed = Annotated[bytes, Meta(max_length=SEALED_BYTES)]
 _Share = Annotated[bytes, Meta(min_length=SHARE_BYTES, max_length=SHARE_BYTES)]
 SealedShares = Annotated[tuple[_Sealed, ...], Meta(max_length=MOST_MEMBERS)]
-_Shares = Annotated[tuple[_Share, ...], Meta(max_length=MOST_MEMBERS)]
+Path = Annotated[bytes, Meta(max_length=HASH_BYTES * MOST_LEVELS)]
+Paths = Annotated[tuple[Path, ...], Meta(max_length=MOST_MEMBERS)]
+Roots = Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
+Leaves = Annotated[tuple[Digest, ...], Meta(max_length=2 * MOST_MEMBERS)]
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
@@ -36,17 +51,34 @@ class Join(Step, frozen=True):
 
 
 class Sealed(Step, frozen=True):
-    """Shares of both secrets for each member of the roster, in its order; the own place is empty."""
+    """Shares of both secrets for each member of the roster, in its order; the own place is empty.
+
+    The leaves commit to all of these shares; see sottovoce.secure_sum.share_tree.
+    """
 
     sealed: SealedShares
+    leaves: Leaves
 
 
-class Mask(Step, frozen=True):
-    """These members gave shares to all others; this is what each sealed for this one, and the digest of its bundle."""
+class Agree(Step, frozen=True):
+    """These members dealt shares to all others: what each sealed for this one, its path, and the root it signed."""
 
     members: Places
     sealed: SealedShares
-    digests: Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
+    paths: Paths
+    roots: Roots
+
+
+class Unfit(Step, frozen=True):
+    """What these members dealt does not fit the roots that they signed; this device does not go on with them."""
+
+    dealers: Places
+
+
+class Mask(Step, frozen=True):
+    """So many members are ready for the same round."""
+
+    readies: Statements
 
 
 class Vector(Step, frozen=True):
@@ -68,17 +100,46 @@ class Reveal(Step, frozen=True):
     stands: Statements
 
 
+class RevealedShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """A share of one secret of one member, and what shows that it is the one that was dealt.
+
+    Attributes:
+        dealer: place of the member.
+        share: of its seed, or of its mask key.
+        other: the leaf of the share of its other secret.
+        path: see ShareTree.path.
+    """
+
+    dealer: Place
+    share: _Share
+    other: Digest
+    path: Path
+
+
+RevealedShares = Annotated[tuple[RevealedShare, ...], Meta(max_length=MOST_MEMBERS)]
+
+
 class Revealed(Step, frozen=True):
     """Shares of the seed of each survivor, and of the mask key of each member that is none; never both of anybody."""
 
-    seeds: _Shares
-    mask_keys: _Shares
+    seeds: RevealedShares
+    mask_keys: RevealedShares
 
 
-Question = Begin | Join | Mask | Survive | Reveal
-Answer = Offer | Sealed | Vector | Stand | Revealed
+class End(Step, frozen=True):
+    """The round is finished: drop its secrets, if they are of this sum or an earlier one."""
 
-A = TypeVar("A", Offer, Sealed, Vector, Stand, Revealed)
+    slot: Slot
+
+
+class Ended(Step, frozen=True):
+    """They are dropped."""
+
+
+Question = Begin | Join | Agree | Mask | Survive | Reveal | End
+Answer = Offer | Sealed | Ready | Unfit | Vector | Stand | Revealed | Ended
+
+A = TypeVar("A", Offer, Sealed, Ready, Unfit, Vector, Stand, Revealed, Ended)
 _QUESTIONS: msgpack.Decoder[Question] = msgpack.Decoder(Question)
 _ANSWERS: msgpack.Decoder[Answer] = msgpack.Decoder(Answer)
 

@@ -5,9 +5,10 @@ The secrets are for one offer, which is good for one roster, one masked vector a
 memory alone. A vault that starts anew has none, and so is silent for the rest of the round.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -17,23 +18,66 @@ from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.masks import check_keys, own_mask, packed, pair_mask
 from sottovoce.secure_sum.opening import commitment
+from sottovoce.secure_sum.share_tree import ShareTree, leaves_of, mask_key_leaf, path_bytes, root_at, seed_leaf
 from sottovoce.secure_sum.shares import Shares, opened, sealed, shared
 from sottovoce.secure_sum.statements import (
     Masked,
     Offer,
+    Ready,
     Roster,
     Stand,
     Statement,
     body_of,
-    bundle_digest,
     roster_of,
     round_digest,
 )
-from sottovoce.secure_sum.steps import Join, Mask, Reveal, Revealed, Sealed, Survive, Vector
+from sottovoce.secure_sum.steps import (
+    Agree,
+    Join,
+    Mask,
+    Reveal,
+    Revealed,
+    RevealedShare,
+    Sealed,
+    Survive,
+    Unfit,
+    Vector,
+)
 from sottovoce.vault.noise import NoiseSource
 
+B = TypeVar("B", Ready, Stand)
 Belongs = Callable[[Statement], None]
 """Raises MessageRefused where a statement was not signed, for this task, by the device of this fleet that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What a member masks and shares with; gone once it has masked its part."""
+
+    seed: bytes
+    mask_key: X25519PrivateKey
+    share_key: X25519PrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A member's shares for this device, and their path to the root that it signed."""
+
+    shares: Shares
+    path: bytes
+
+    def fits(self, recipient: int, root: bytes, size: int) -> bool:
+        """Whether they are what was committed to, in a roster of that size."""
+        seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
+        return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
+
+    def of_seed(self, dealer: int, recipient: int) -> RevealedShare:
+        """The share of the seed, to be revealed."""
+        return RevealedShare(dealer, self.shares.seed, mask_key_leaf(recipient, self.shares.mask_key), self.path)
+
+    def of_mask_key(self, dealer: int, recipient: int) -> RevealedShare:
+        """The share of the mask key, to be revealed."""
+        return RevealedShare(dealer, self.shares.mask_key, seed_leaf(recipient, self.shares.seed), self.path)
 
 
 @dataclass(slots=True)
@@ -42,14 +86,12 @@ class _Secrets:
 
     offer: Offer
     point: bytes
-    seed: bytes
-    mask_key: X25519PrivateKey
-    share_key: X25519PrivateKey
+    keys: _Keys | None
     roster: Roster | None = None
     place: int = -1
-    own: Shares | None = None
-    bundle: bytes = b""
-    held: dict[int, Shares] = field(default_factory=dict)
+    own: _Held | None = None
+    root: bytes = b""
+    held: dict[int, _Held] = field(default_factory=dict)
     members: tuple[int, ...] = ()
     h: bytes = b""
     masked: bool = False
@@ -80,8 +122,13 @@ class Member:
         seed, mask_key, share_key = self._drawn(), self._key(), self._key()
         publics = (mask_key.public_key().public_bytes_raw(), share_key.public_key().public_bytes_raw())
         offer = Offer(slot, sha256(point).digest(), *publics, commitment(seed))
-        self._secrets = _Secrets(offer, point, seed, mask_key, share_key)
+        self._secrets = _Secrets(offer, point, _Keys(seed, mask_key, share_key))
         return offer
+
+    def end(self, slot: int) -> None:
+        """Drop the secrets of a round that is finished: of this sum, or an earlier one."""
+        if self._secrets is not None and self._secrets.offer.slot <= slot:
+            self._secrets = None
 
     def join(self, said: Join) -> Sealed:
         """Shares of the secrets, for a roster with this device's offer in it: for one roster only.
@@ -103,24 +150,25 @@ class Member:
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._belongs(statement)
             check_keys(offer.mask_key, offer.share_key)
-        threshold = self._cell.opens_at(len(roster))
-        seeds = shared(secrets.seed, len(roster), threshold)
-        keys = shared(secrets.mask_key.private_bytes_raw(), len(roster), threshold)
+        threshold, keys = self._cell.opens_at(len(roster)), self._keys(secrets)
+        seeds = shared(keys.seed, len(roster), threshold)
+        mask_keys = shared(keys.mask_key.private_bytes_raw(), len(roster), threshold)
+        dealt = [Shares(*both) for both in zip(seeds, mask_keys, strict=True)]
         bundle = tuple(
-            b""
-            if one == place
-            else sealed(secrets.share_key, offer.share_key, roster.digest, place, one, Shares(seeds[one], keys[one]))
+            b"" if one == place else sealed(keys.share_key, offer.share_key, roster.digest, place, one, dealt[one])
             for one, offer in enumerate(roster.offers)
         )
+        leaves = leaves_of(dealt)
+        tree = ShareTree(leaves)
         secrets.roster, secrets.place = roster, place
-        secrets.own, secrets.bundle = Shares(seeds[place], keys[place]), bundle_digest(bundle)
-        return Sealed(bundle)
+        secrets.own, secrets.root = _Held(dealt[place], tree.path(place)), tree.root
+        return Sealed(bundle, leaves)
 
-    def agree(self, said: Mask) -> tuple[int, bytes]:
+    def agree(self, said: Agree) -> Ready | Unfit:
         """Take it that these members take part: before anything is charged, and once.
 
         Returns:
-            how many the roster has, and h.
+            the dealers whose shares do not fit what they signed, if there are any; nothing changed then.
 
         Raises:
             MessageRefused: some gave no shares, or too few are left; nothing changed.
@@ -133,20 +181,47 @@ class Member:
             raise _refused("the members of a round are not places in its roster")
         if secrets.place not in members or len(members) < self._cell.opens_at(len(roster)):
             raise _refused("the members of a round are too few, or without this device")
-        if not len(members) == len(said.sealed) == len(said.digests):
+        if not len(members) == len(said.sealed) == len(said.paths) == len(said.roots):
             raise _refused("not each member of a round gave its shares")
-        if said.digests[members.index(secrets.place)] != secrets.bundle:
+        if said.roots[members.index(secrets.place)] != secrets.root:
             raise _refused("the shares that this device gave are not those that went to the others")
-        held = {
-            member: opened(
-                secrets.share_key, roster.offers[member].share_key, roster.digest, member, secrets.place, raw
-            )
-            for member, raw in zip(members, said.sealed, strict=True)
-            if member != secrets.place
-        }
         assert secrets.own is not None  # noqa: S101 - it came with the roster
-        secrets.held, secrets.members = {**held, secrets.place: secrets.own}, members
-        secrets.h = round_digest(roster, members, said.digests)
+        held, unfit = {secrets.place: secrets.own}, []
+        for member, raw, path, root in zip(members, said.sealed, said.paths, said.roots, strict=True):
+            if member != secrets.place:
+                found = self._unsealed(secrets, roster, member, raw, path)
+                if found is None or not found.fits(secrets.place, root, len(roster)):
+                    unfit.append(member)
+                else:
+                    held[member] = found
+        if unfit:
+            return Unfit(tuple(unfit))
+        secrets.held, secrets.members = held, members
+        secrets.h = round_digest(roster.digest, members, said.roots)
+        return Ready(roster.digest, secrets.h)
+
+    def _unsealed(self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes) -> _Held | None:
+        """What a member sealed for this device; None where that is nothing."""
+        key, other = self._keys(secrets).share_key, roster.offers[member].share_key
+        try:
+            return _Held(opened(key, other, roster.digest, member, secrets.place, raw), path)
+        except MessageRefused:
+            return None
+
+    def begun(self, said: Mask) -> tuple[int, bytes]:
+        """Enough members are ready for the round that this device agreed on: it may be charged now.
+
+        Returns:
+            how many the roster has, and h.
+
+        Raises:
+            MessageRefused: they are not, or this device has masked its part already; nothing changed.
+        """
+        secrets, roster = self._with_roster()
+        if not secrets.h or secrets.masked:
+            raise _refused("a part is masked once, after its members have agreed")
+        ready = Ready(roster.digest, secrets.h)
+        self._check_signed(said.readies, Ready, ready, {roster.owners[place] for place in secrets.members})
         return len(roster), secrets.h
 
     def mask(self, part: NDArray[np.int64], width: int) -> Vector:
@@ -159,12 +234,13 @@ class Member:
         secrets, roster = self._with_roster()
         if not secrets.h or secrets.masked:
             raise _refused("a part is masked once, after its members have agreed")
-        secrets.masked = True
-        vector = part.astype(np.uint64) + own_mask(secrets.seed, secrets.h, len(part), width)
+        keys = self._keys(secrets)
+        secrets.masked, secrets.keys = True, None
+        vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
         for other in secrets.members:
             if other != secrets.place:
                 pair, key = (secrets.place, other), roster.offers[other].mask_key
-                mask = pair_mask(secrets.mask_key, key, secrets.h, pair, len(part), width)
+                mask = pair_mask(keys.mask_key, key, secrets.h, pair, len(part), width)
                 vector = vector + mask if secrets.place < other else vector - mask
         raw = packed(vector, width)
         return Vector(raw, Masked(secrets.h, sha256(raw).digest()))
@@ -197,22 +273,36 @@ class Member:
         stand = secrets.stand
         if stand is None:
             raise _refused("this device stands for no survivors")
-        survivors = {roster.owners[place] for place in stand.survivors}
-        owners = [statement.owner for statement in said.stands]
-        if len(set(owners)) != len(owners) or not {*owners} <= survivors:
-            raise _refused("others than survivors stand for them, or one does twice")
-        if len(owners) < self._cell.opens_at(len(roster)):
-            raise _refused("too few stand for these survivors")
-        credentials = {statement.owner: statement.credential for statement in roster.statements}
-        for statement in said.stands:
-            if body_of(statement, Stand) != stand:
-                raise _refused("a survivor stands for others")
-            self._belongs(Statement(statement.owner, statement.body, credentials[statement.owner], statement.signature))
+        self._check_signed(said.stands, Stand, stand, {roster.owners[place] for place in stand.survivors})
         gone = [place for place in secrets.members if place not in stand.survivors]
         return Revealed(
-            tuple(secrets.held[place].seed for place in stand.survivors),
-            tuple(secrets.held[place].mask_key for place in gone),
+            tuple(secrets.held[place].of_seed(place, secrets.place) for place in stand.survivors),
+            tuple(secrets.held[place].of_mask_key(place, secrets.place) for place in gone),
         )
+
+    def _check_signed(self, statements: Sequence[Statement], kind: type[B], body: B, allowed: Collection[str]) -> None:
+        """Check that as many of these members as the threshold requires have signed this body.
+
+        Raises:
+            MessageRefused: they have not.
+        """
+        _, roster = self._with_roster()
+        owners: list[str] = [statement.owner for statement in statements]
+        if len(set(owners)) != len(owners) or not {*owners} <= {*allowed}:
+            raise _refused("a member signed twice, or one that may not")
+        if len(owners) < self._cell.opens_at(len(roster)):
+            raise _refused("too few members have signed")
+        credentials = {statement.owner: statement.credential for statement in roster.statements}
+        for statement in statements:
+            if body_of(statement, kind) != body:
+                raise _refused("a member signed something else")
+            self._belongs(Statement(statement.owner, statement.body, credentials[statement.owner], statement.signature))
+
+    @staticmethod
+    def _keys(secrets: _Secrets) -> _Keys:
+        if secrets.keys is None:
+            raise _refused("this device has masked its part of the round")
+        return secrets.keys
 
     def _now(self) -> _Secrets:
         if self._secrets is None:

@@ -12,7 +12,21 @@ from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused, TaskRefused
 from sottovoce.secure_sum.masks import unpacked
-from sottovoce.secure_sum.steps import Answer, Begin, Join, Mask, Reveal, Survive, Vector, encoded, question
+from sottovoce.secure_sum.steps import (
+    Agree,
+    Answer,
+    Begin,
+    End,
+    Ended,
+    Join,
+    Mask,
+    Question,
+    Reveal,
+    Survive,
+    Vector,
+    encoded,
+    question,
+)
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.cell_member import Member
 from sottovoce.vault.cell_sum import CellMechanism
@@ -67,7 +81,7 @@ class CellRoom:
             return Refused(query.id, "task", str(refused))
         return None if answer is None else CellAnswer(query.id, encoded(answer), self.noise.simulated)
 
-    def _answered(self, said: Begin | Join | Mask | Survive | Reveal) -> Answer | None:
+    def _answered(self, said: Question) -> Answer | None:
         match said:
             case Begin(slot=slot, point=point):
                 self._read(point)
@@ -75,12 +89,17 @@ class CellRoom:
                 return None if self.ledger.payable(least) != EVERY else self.member.begin(slot, point)
             case Join():
                 return self.member.join(said)
+            case Agree():
+                return self.member.agree(said)
             case Mask():
                 return self._masked(said)
             case Survive():
                 return self.member.survive(said)
             case Reveal():
                 return self.member.reveal(said)
+            case End(slot=slot):
+                self.member.end(slot)
+                return Ended()
 
     def _read(self, raw: bytes) -> NDArray[np.float64]:
         point = np.frombuffer(raw, dtype="<f8").astype(np.float64) if len(raw) == 8 * self.points else None
@@ -89,7 +108,7 @@ class CellRoom:
         return point
 
     def _masked(self, said: Mask) -> Vector | None:
-        members, h = self.member.agree(said)
+        members, h = self.member.begun(said)
         charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
         if not self.ledger.charge(charge, mechanism.event(members)):
             return None

@@ -27,7 +27,7 @@ def test_no_forged_result_is_believed() -> None:
     world = World(count=20)
     cells = world.devices[0].learner
     assert isinstance(cells, Cells)
-    forger, rng = Forger(world, "member-07", seed=1), random.Random(1)
+    forger, rng = Forger("member-07", world.names, world.size, seed=1), random.Random(1)
     waiting = world.state_in_a_round("member-00")
     for _ in range(10_000):
         said = forger.forged(rng.choice(("result", "known")))
@@ -39,7 +39,7 @@ def test_no_forged_result_is_believed() -> None:
 
 def test_one_member_s_answers_count_once_however_many_it_sends() -> None:
     world = World(count=20)
-    cells, forger = world.devices[0].learner, Forger(world, "member-07", seed=2)
+    cells, forger = world.devices[0].learner, Forger("member-07", world.names, world.size, seed=2)
     assert isinstance(cells, Cells)
     state = replace(cells.fresh(), exhausted=True)
     state, _ = cells.on(state, PeersChanged(tuple(world.names[1:])), 0.0)
@@ -51,7 +51,7 @@ def test_one_member_s_answers_count_once_however_many_it_sends() -> None:
 
 def test_an_answer_under_another_member_s_name_is_refused() -> None:
     world = World(count=20)
-    cells, forger = world.devices[0].learner, Forger(world, "member-07", seed=3)
+    cells, forger = world.devices[0].learner, Forger("member-07", world.names, world.size, seed=3)
     answer = forger.known(np.zeros(world.size, dtype=np.int64))
     with pytest.raises(MessageRefused):
         cells.on(cells.fresh(), Received("member-08", CellMessage(answer)), 0.0)

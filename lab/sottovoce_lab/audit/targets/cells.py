@@ -20,8 +20,9 @@ from sottovoce.errors import PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.masks import centred, own_mask, pair_mask, unpacked
+from sottovoce.secure_sum.share_tree import ShareTree, leaves_of
 from sottovoce.secure_sum.shares import Combiner, Shares, opened, sealed
-from sottovoce.secure_sum.statements import Offer, Statement, body_bytes, bundle_digest, roster_of
+from sottovoce.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_of
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
@@ -101,8 +102,13 @@ class Others:
             sealed(shares, own.share_key, roster.digest, place, 0, nothing)
             for place, (_, shares) in enumerate(self.keys, 1)
         ]
-        digests = (bundle_digest(said.sealed), *(bytes([place]) * 32 for place in theirs))
-        masked = self._ask(vault, steps.Mask(tuple(range(len(roster))), (b"", *given), digests))
+        own_tree, tree = ShareTree(said.leaves), ShareTree(leaves_of([nothing] * len(roster)))
+        paths = (own_tree.path(0), *(tree.path(0) for _ in theirs))
+        roots = (own_tree.root, *(tree.root for _ in theirs))
+        ready = self._ask(vault, steps.Agree(tuple(range(len(roster))), (b"", *given), paths, roots))
+        assert isinstance(ready, Ready)  # noqa: S101
+        readies = tuple(Statement(owner, body_bytes(ready)) for owner in roster.owners)
+        masked = self._ask(vault, steps.Mask(readies))
         assert isinstance(masked, steps.Vector)  # noqa: S101
         size, h = self.mechanism.size, masked.said.round
         width = len(masked.vector) // size

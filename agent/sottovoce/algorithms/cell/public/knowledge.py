@@ -13,7 +13,7 @@ from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.messages import of_another_model
 from sottovoce.learners.published import Provenance
-from sottovoce.secure_sum.opening import Opening, Verified, verified
+from sottovoce.secure_sum.opening import Lie, Opening, Verified, verified
 from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
 
 _MOST_BYTES = 2**21  # of the vectors in one message
@@ -92,7 +92,7 @@ class Knowledge:
         """The same with more vectors.
 
         Raises:
-            MessageRefused: one is not what its owner signed for this round.
+            Lie: one is not what its owner signed for this round.
         """
         return replace(opened, vectors={**opened.vectors, **self._checked(opened.verified, given)})
 
@@ -100,11 +100,14 @@ class Knowledge:
         roster, found = verified.roster, {}
         for one in given:
             if one.said.owner not in roster.owners:
-                raise MessageRefused("cell", "a masked vector is of no member of the round")
+                raise Lie("cell", "a masked vector is of no member of the round")
             place = roster.owners.index(one.said.owner)
             if place in verified.survivors:
                 check_vector(one, verified.round, self._course.size * self._course.width(len(roster)))
-                self._provenance.verify(replace(one.said, credential=roster.statements[place].credential))
+                try:
+                    self._provenance.verify(replace(one.said, credential=roster.statements[place].credential))
+                except MessageRefused as error:
+                    raise Lie("provenance", str(error)) from error
                 found[place] = one
         return found
 
@@ -117,9 +120,8 @@ class Knowledge:
 
     def known(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
         """What this device knows, signed."""
-        raw = numerator.astype("<i8").tobytes()
-        body = Knows(slot, max(1, members), sha256(raw).digest())
-        return Known(self._provenance.signed(Statement(owner, body_bytes(body))), raw)
+        body = body_bytes(knows(slot, members, numerator))
+        return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
     def heard(self, sender: str, known: Known) -> Knows:
         """What another device knows, as it has signed it.
@@ -157,12 +159,17 @@ class Knowledge:
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
 
+def knows(slot: int, members: int, numerator: Numerator) -> Knows:
+    """What a device says that it knows after so many sums."""
+    return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
+
+
 def check_vector(given: Given, h: bytes, size: int) -> None:
     """Check that a masked vector is of this round and what its owner signed; the signature is not looked at.
 
     Raises:
-        MessageRefused: it is not.
+        Lie: it is not.
     """
     said = body_of(given.said, Masked)
     if said.round != h or said.vector != sha256(given.vector).digest() or len(given.vector) != size:
-        raise MessageRefused("cell", "a masked vector is not what its owner signed for this round")
+        raise Lie("cell", "a masked vector is not what its owner signed for this round")

@@ -1,128 +1,77 @@
-"""The leader of a round: it gathers, passes on and opens. It has no privileges, and everything it says is checked."""
+"""The leader of a round: it passes on and opens. It has no privileges, and everything it says is checked."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from sottovoce.algorithms.cell.public.knowledge import OpenedRound, check_vector
-from sottovoce.algorithms.cell.public.messages import (
-    Agreed,
-    Called,
-    Given,
-    Offered,
-    Quorum,
-    Result,
-    Said,
-    Shared,
-    Stood,
-    Survived,
-    Told,
-)
+from sottovoce.algorithms.cell.public.gathering import Led
+from sottovoce.algorithms.cell.public.knowledge import OpenedRound
+from sottovoce.algorithms.cell.public.messages import Agreed, Called, Go, Over, Quorum, Result, Said, Survived
 from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published import Provenance
-from sottovoce.secure_sum.masks import check_keys
-from sottovoce.secure_sum.opening import Opening, Verified, recovered
+from sottovoce.secure_sum.opening import Opening, Secrets, Verified, recovered
+from sottovoce.secure_sum.proofs import WorthlessShares
+from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
+    Body,
+    Deal,
+    Lead,
+    Named,
     Offer,
     Roster,
-    Stand,
     Statement,
+    body_bytes,
     body_of,
-    bundle_digest,
     roster_of,
     round_digest,
 )
-from sottovoce.secure_sum.steps import Mask
+from sottovoce.secure_sum.steps import Revealed
 
 _GATHERING_BEATS = 12
 _PATIENCE_BEATS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Led:
-    """What comes of something that a leader has heard.
-
-    Attributes:
-        leading: what it has now; None when the round is over.
-        said: to whom, what.
-        opened: the sum, when it is open.
-        cheated: owners of shares that were none.
-    """
-
-    leading: Leading | None
-    said: tuple[tuple[str, Said], ...] = ()
-    opened: OpenedRound | None = None
-    cheated: tuple[str, ...] = ()
 
 
 class Leader:
     """Leads rounds.
 
     Args:
+        owner: this device's id.
         cell: the rule.
         size: numbers of a vector.
-        width: bytes of a number, in a roster of so many.
-        provenance: checks who signed.
+        provenance: signs.
     """
 
-    def __init__(self, cell: Cell, size: int, width: Callable[[int], int], provenance: Provenance) -> None:
-        self._cell, self._size, self._provenance = cell, size, provenance
-        self._width = width
+    def __init__(self, owner: str, cell: Cell, size: int, provenance: Provenance) -> None:
+        self._owner, self._cell, self._size, self._provenance = owner, cell, size, provenance
 
-    def hear(self, leading: Leading | None, sender: str, said: Said, beat: int) -> Led:
-        """A member has said something.
-
-        Raises:
-            MessageRefused: it does not fit; nothing changed.
-        """
-        if isinstance(said, Offered):
-            slot = body_of(said.offer, Offer).slot
-            return Led(self._offered(leading or Leading(slot, "offers", beat), sender, said.offer))
-        if leading is None or leading.roster is None or sender not in leading.roster.owners:
-            return Led(leading)
-        roster, place = leading.roster, leading.roster.owners.index(sender)
-        match said:
-            case Shared(digest, sealed) if leading.stage == "shares" and digest == roster.digest:
-                if len(sealed) == len(roster):
-                    leading = replace(leading, sealed={**leading.sealed, place: sealed})
-            case Given(_, statement) if leading.stage == "vectors" and place in leading.members:
-                check_vector(said, leading.round, self._size * self._width(len(roster)))
-                self._check(roster, place, statement)
-                leading = replace(leading, vectors={**leading.vectors, place: said})
-            case Stood(statement) if leading.deputy and place in leading.members:
-                self._check(roster, place, statement)
-                if (stand := body_of(statement, Stand)).round == leading.round:
-                    leading = replace(leading, named=stand)
-            case Stood(statement) if leading.stage == "stands" and place in leading.survivors:
-                self._check(roster, place, statement)
-                if body_of(statement, Stand) == Stand(leading.round, leading.survivors):
-                    leading = replace(leading, stands={**leading.stands, place: statement})
-            case Told(digest, revealed) if leading.stage == "reveals" and digest == leading.round:
-                gone = len(leading.members) - len(leading.survivors)
-                if len(revealed.seeds) == len(leading.survivors) and len(revealed.mask_keys) == gone:
-                    leading = replace(leading, revealed={**leading.revealed, place: revealed})
-        return Led(leading)
-
-    def go_on(self, leading: Leading, expected: frozenset[str], beat: int) -> Led:
+    def go_on(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
         """To the next stage, if all that is waited for is there, or enough of it after a while.
 
         What members have said cannot be made to fail here: it was checked when it came. If it does, the round is over.
+
+        Args:
+            leading: what there is.
+            expected: devices whose offers are waited for.
+            struck: devices that are in no roster.
+            beat: now.
         """
         try:
-            return self._gone_on(leading, expected, beat)
+            return self._gone_on(leading, expected, struck, beat)
         except MessageRefused:
             return Led(None)
 
-    def _gone_on(self, leading: Leading, expected: frozenset[str], beat: int) -> Led:
+    def _gone_on(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
         if leading.deputy:
             return Led(leading)
         late = beat - leading.since >= (_GATHERING_BEATS if leading.stage == "offers" else _PATIENCE_BEATS)
         match leading.stage:
             case "offers":
-                return self._call(leading, expected, beat, late=late)
+                return self._call(leading, expected - struck, struck, beat, late=late)
             case "shares":
                 return self._agree(leading, beat, late=late)
+            case "readies":
+                return self._begin(leading, beat, late=late)
             case "vectors":
                 return self._survive(leading, beat, late=late)
             case "stands":
@@ -131,46 +80,38 @@ class Leader:
                 return self._open(leading, late=late)
 
     @staticmethod
-    def deputy(roster: Roster, said: Mask, beat: int) -> Leading:
+    def deputy(roster: Roster, said: Agreed, beat: int) -> Leading:
         """What a deputy has, which is sent what the leader is, from here on."""
-        h = round_digest(roster, said.members, said.digests)
-        slot = roster.offers[0].slot
+        deals = dict(zip(said.members, said.deals, strict=True))
         return Leading(
-            slot, "vectors", beat, roster=roster, members=said.members, digests=said.digests, round=h, deputy=True
+            roster.offers[0].slot,
+            "vectors",
+            beat,
+            roster=roster,
+            members=said.members,
+            deals=deals,
+            round=body_of(said.said, Lead).round,
+            lead=said.said,
+            deputy=True,
         )
 
-    @staticmethod
-    def take_over(leading: Leading, stand: Stand | None, beat: int) -> Led:
+    def take_over(self, leading: Leading, named: Statement | None, beat: int) -> Led:
         """A deputy goes on, with the survivors for whom it or others stand; nothing comes of it where it cannot."""
-        stand = stand or leading.named
-        leading = replace(leading, deputy=False, since=beat)
-        if stand is None:
-            return Led(leading)
-        if not leading.vectors.keys() >= {*stand.survivors}:
+        named = named or leading.named
+        leading = replace(leading, deputy=False, since=beat, named=None)
+        if named is None:
+            return Led(leading, () if leading.go is None else _to(_those(leading, leading.members), leading.go))
+        survivors = body_of(named, Named).survivors
+        if not leading.vectors.keys() >= {*survivors}:
             return Led(None)
-        vectors = {place: leading.vectors[place] for place in stand.survivors}
-        leading = replace(leading, stage="stands", vectors=vectors, survivors=stand.survivors)
-        return Led(leading, _to(_those(leading, stand.survivors), Survived(stand.round, stand.survivors)))
+        return self._named(leading, survivors, beat)
 
-    def _offered(self, leading: Leading, sender: str, offer: Statement) -> Leading:
-        if leading.stage != "offers":
-            return leading
-        if offer.owner != sender:
-            raise MessageRefused("cell", "a device hands in another's offer")
-        found = body_of(offer, Offer)
-        check_keys(found.mask_key, found.share_key)
-        self._provenance.verify(offer)
-        return replace(leading, offers={**leading.offers, sender: offer})
-
-    def _check(self, roster: Roster, place: int, statement: Statement) -> None:
-        known = roster.statements[place]
-        if statement.owner != known.owner:
-            raise MessageRefused("cell", "a device hands in another's statement")
-        self._provenance.verify(replace(statement, credential=known.credential))
-
-    def _call(self, leading: Leading, expected: frozenset[str], beat: int, *, late: bool) -> Led:
-        complete = len(leading.offers) >= self._cell.most or expected <= leading.offers.keys()
-        offers = _at_one_point(leading.offers)
+    def _call(
+        self, leading: Leading, expected: frozenset[str], struck: Collection[str], beat: int, *, late: bool
+    ) -> Led:
+        here = {owner: one for owner, one in leading.offers.items() if owner not in struck}
+        complete = len(here) >= self._cell.most or expected <= here.keys()
+        offers = _at_one_point(here)
         if not late and not complete:
             return Led(leading)
         if len(offers) < self._cell.least:
@@ -180,34 +121,60 @@ class Leader:
         return Led(Leading(leading.slot, "shares", beat, roster=roster), _to(roster.owners, called))
 
     def _agree(self, leading: Leading, beat: int, *, late: bool) -> Led:
-        roster = _roster(leading)
-        members = tuple(sorted(leading.sealed))
+        roster, dealt = _roster(leading), leading.dealt
+        members = tuple(sorted(dealt))
         if len(members) < len(roster) and not late:
             return Led(leading)
         if len(members) < self._cell.opens_at(len(roster)):
-            return Led(None)
-        digests = tuple(bundle_digest(leading.sealed[member]) for member in members)
+            return _over(roster)
+        deals = {member: dealt[member].said for member in members}
+        h = round_digest(roster.digest, members, [body_of(deal, Deal).root for deal in deals.values()])
+        lead = self._signed(Lead(roster.digest, h))
+        trees = [ShareTree(dealt[member].leaves) for member in members]
         said = tuple(
             (
                 roster.owners[member],
                 Agreed(
-                    roster.digest, Mask(members, tuple(leading.sealed[other][member] for other in members), digests)
+                    members,
+                    tuple(dealt[other].sealed[member] for other in members),
+                    tuple(tree.path(member) for tree in trees),
+                    tuple(deals.values()),
+                    lead,
                 ),
             )
             for member in members
         )
-        h = round_digest(roster, members, digests)
-        leading = replace(leading, stage="vectors", since=beat, members=members, digests=digests, round=h, sealed={})
-        return Led(leading, said)
+        stage = Leading(leading.slot, "readies", beat, roster=roster, members=members, deals=deals, round=h, lead=lead)
+        return Led(stage, said)
+
+    def _begin(self, leading: Leading, beat: int, *, late: bool) -> Led:
+        """Enough members are ready: only now anybody is charged."""
+        roster = _roster(leading)
+        if leading.readies.keys() | leading.unready < {*leading.members} and not late:
+            return Led(leading)
+        if len(leading.readies) < (needed := self._cell.opens_at(len(roster))):
+            return _over(roster)
+        ready = sorted(leading.readies)
+        go = Go(leading.round, tuple(leading.readies[place] for place in ready[:needed]))
+        unready = frozenset(leading.members) - {*ready}
+        leading = replace(leading, stage="vectors", since=beat, readies={}, unready=unready)
+        return Led(leading, _to(_those(leading, ready), go))
 
     def _survive(self, leading: Leading, beat: int, *, late: bool) -> Led:
         survivors = tuple(sorted(leading.vectors))
-        if len(survivors) < len(leading.members) and not late:
+        if not {*survivors} >= {*leading.members} - leading.unready and not late:
             return Led(leading)
         if len(survivors) < self._cell.opens_at(len(_roster(leading))):
-            return Led(None)
-        said = _to(_those(leading, survivors), Survived(leading.round, survivors))
-        return Led(replace(leading, stage="stands", since=beat, survivors=survivors), said)
+            return Led(None if late else leading)
+        return self._named(leading, survivors, beat)
+
+    def _named(self, leading: Leading, survivors: tuple[int, ...], beat: int) -> Led:
+        named = self._signed(Named(leading.round, survivors))
+        vectors = {place: leading.vectors[place] for place in survivors}
+        leading = replace(
+            leading, stage="stands", since=beat, vectors=vectors, survivors=survivors, stands={}, named=named
+        )
+        return Led(leading, _to(_those(leading, survivors), Survived(named)))
 
     def _stood(self, leading: Leading, beat: int, *, late: bool) -> Led:
         needed = self._cell.opens_at(len(_roster(leading)))
@@ -225,12 +192,33 @@ class Leader:
         chosen = {place: leading.revealed[place] for place in sorted(leading.revealed)[:needed]}
         found = recovered(roster, leading.members, leading.survivors, chosen)
         if found.cheated:
-            return Led(None, cheated=tuple(roster.owners[place] for place in found.cheated))
+            return Led(None, proofs=tuple(_worthless(leading, roster, place, chosen) for place in found.cheated))
+        return self._opened(leading, roster, found, needed)
+
+    @staticmethod
+    def _opened(leading: Leading, roster: Roster, found: Secrets, needed: int) -> Led:
         stands = tuple(leading.stands[place] for place in sorted(leading.stands)[:needed])
-        opening = Opening(roster.statements, leading.members, leading.digests, stands, found.seeds, found.mask_keys)
-        vectors = {place: leading.vectors[place] for place in leading.survivors}
-        opened = OpenedRound(Verified(opening, roster, leading.round, leading.survivors), vectors)
-        return Led(None, _to(_those(leading, leading.members), Result(opening)), opened)
+        opening = Opening(roster.statements, leading.members, leading.roots, stands, found.seeds, found.mask_keys)
+        opened = OpenedRound(Verified(opening, roster, leading.round, leading.survivors), leading.vectors)
+        return Led(None, _to(roster.owners, Result(opening)), opened)
+
+    def _signed(self, body: Body) -> Statement:
+        return replace(self._provenance.signed(Statement(self._owner, body_bytes(body))), credential=b"")
+
+
+def _worthless(leading: Leading, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]) -> WorthlessShares:
+    """The proof that a member dealt shares of another secret than it offered."""
+    of_mask_key = dealer not in leading.survivors
+    at = leading.gone.index(dealer) if of_mask_key else leading.survivors.index(dealer)
+    offer = roster.statements[dealer]
+    deal = replace(leading.deals[dealer], credential=offer.credential)
+    recipients = tuple(sorted(revealed))
+    shares = tuple((revealed[one].mask_keys if of_mask_key else revealed[one].seeds)[at] for one in recipients)
+    return WorthlessShares(offer, deal, of_mask_key, recipients, shares)
+
+
+def _over(roster: Roster) -> Led:
+    return Led(None, _to(roster.owners, Over(roster.digest)))
 
 
 def _roster(leading: Leading) -> Roster:

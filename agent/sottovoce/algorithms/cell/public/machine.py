@@ -10,7 +10,7 @@ took.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import ClassVar
@@ -19,16 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.course import Course
-from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound
-from sottovoce.algorithms.cell.public.leader import Leader, Led
+from sottovoce.algorithms.cell.public.dishonesty import Dishonesty, named
+from sottovoce.algorithms.cell.public.gathering import Gathering, Led
+from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound, knows
+from sottovoce.algorithms.cell.public.leader import Leader
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
     Called,
     CellMessage,
+    Doubted,
+    Exposed,
+    FromLeader,
     Given,
+    Go,
     Known,
     Offered,
+    Over,
     Quorum,
+    Readied,
     Result,
     Said,
     Seek,
@@ -36,6 +44,8 @@ from sottovoce.algorithms.cell.public.messages import (
     Stood,
     Survived,
     Told,
+    ToLeader,
+    Unready,
     Vectors,
     Want,
 )
@@ -62,16 +72,40 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.published import Provenance
-from sottovoce.secure_sum.opening import Opening
-from sottovoce.secure_sum.statements import Offer, Stand, Statement, body_bytes, body_of, roster_of
+from sottovoce.secure_sum.opening import Lie, Opening
+from sottovoce.secure_sum.proofs import WorthlessShares, digest_of
+from sottovoce.secure_sum.share_tree import ShareTree
+from sottovoce.secure_sum.statements import (
+    B,
+    Body,
+    Deal,
+    Knows,
+    Lead,
+    Named,
+    Offer,
+    Ready,
+    Roster,
+    Shown,
+    Stand,
+    Statement,
+    body_bytes,
+    body_of,
+    roster_of,
+    round_digest,
+)
 from sottovoce.secure_sum.steps import (
+    Agree,
     Begin,
+    End,
+    Ended,
     Join,
+    Mask,
     Question,
     Reveal,
     Revealed,
     Sealed,
     Survive,
+    Unfit,
     Vector,
     answer,
     encoded,
@@ -86,6 +120,7 @@ _FETCHING_BEATS = 3  # of a device that has asked another for masked vectors, be
 _MOST_FETCHES = 12
 _SEEKING_BEATS = 4  # between two questions to all peers
 _GIVEN = ("given", "stood", "told")
+_CHARGED = ("ready", "held", *_GIVEN)
 
 
 class Cells:
@@ -108,8 +143,10 @@ class Cells:
     ) -> None:
         self._learner, self._owner, self.course, self._period = learner, owner, course, period
         self._provenance = provenance
-        self._leader = Leader(cell, course.size, course.width, provenance)
+        self._gathering = Gathering(cell, course.size, course.width, provenance)
+        self._leader = Leader(owner, cell, course.size, provenance)
         self._knowledge = Knowledge(cell, course, provenance)
+        self._dishonesty = Dishonesty(owner, cell, provenance)
 
     def fresh(self) -> CellState:
         """The state of a device that joins."""
@@ -127,7 +164,7 @@ class Cells:
 
     def progress(self, state: CellState) -> Progress:
         """See Learner.progress."""
-        details: dict[str, float | int | str] = {"stage": state.stage, "rounds_failed": state.failed}
+        details: dict[str, float | int | str] = {"stage": state.stage, "rounds_failed": state.failed, **named(state)}
         if state.members:
             details["members"] = state.members
         phase = "learning" if self._ahead(state) else "mixing"
@@ -179,26 +216,64 @@ class Cells:
             return state, []
         state = replace(state, asked=None)
         if isinstance(said, Refused):
+            if state.stage in _CHARGED and said.reason == "query":
+                return state, []  # whoever asked for this step lied; the round may still be opened
             exhausted = state.exhausted or said.reason == "budget"
-            return replace(self._idle(state), exhausted=exhausted), []
+            return self._ended(replace(state, exhausted=exhausted))
         state = replace(state, simulated=state.simulated or said.simulated)
         match answer(said.said):
             case Offer() as offered:
                 offer = self._signed(body_bytes(offered))
                 state, leader = self._present_leader(state)
                 return self._say(self._at(state, "offered", offer=offer, leader=leader), leader, Offered(offer))
-            case Sealed(sealed=sealed):
-                digest = b"" if state.roster is None else state.roster.digest
-                return self._say(self._at(state, "joined"), state.leader, Shared(digest, sealed))
+            case Sealed(sealed=sealed, leaves=leaves):
+                return self._joined(state, sealed, leaves)
+            case Ready(round=h) as ready:
+                return self._ready(self._at(state, "ready", round=h), ready)
+            case Unfit(dealers=dealers):
+                return self._unready(state, dealers)
             case Vector(vector=vector, said=masked):
-                statement = replace(self._signed(body_bytes(masked)), credential=b"")
-                return self._at(state, "held", round=masked.round, given=Given(vector, statement)), []
+                return self._at(state, "held", given=Given(vector, self._bare(masked))), []
             case Stand() as stand:
-                statement = replace(self._signed(body_bytes(stand)), credential=b"")
-                stood = Stood(statement)
+                if state.named is None:
+                    return state, []
+                stood = Stood(self._bare(stand), state.named)
                 return self._say(self._at(state, "stood", stood=stood), state.leader, stood)
             case Revealed() as revealed:
-                return self._say(self._at(state, "told"), state.leader, Told(state.round, revealed))
+                shown = Shown(state.round, self._place(state), digest_of(revealed))
+                return self._say(self._at(state, "told"), state.leader, Told(revealed, self._bare(shown)))
+            case Ended():
+                return state, []
+
+    def _joined(self, state: CellState, sealed: tuple[bytes, ...], leaves: tuple[bytes, ...]) -> Step:
+        if state.roster is None:
+            return state, []
+        roster = state.roster
+        offer = sha256(roster.statements[self._place(state)].body).digest()
+        deal = Deal(roster.digest, len(roster), offer, ShareTree(leaves).root)
+        return self._say(self._at(state, "joined"), state.leader, Shared(sealed, leaves, self._bare(deal)))
+
+    def _ready(self, state: CellState, ready: Ready) -> Step:
+        """To the leader, and to the deputies, who compare what the leader signed for each."""
+        if state.lead is None:
+            return state, []
+        said = Readied(self._bare(ready), state.lead)
+        effects: list[Effect] = []
+        for node in (state.leader, *state.deputies):
+            state, more = self._say(state, node, said)
+            effects += more
+        return state, effects
+
+    def _unready(self, state: CellState, dealers: tuple[int, ...]) -> Step:
+        """Some members dealt worthless shares: this device says so, and waits for what others open."""
+        if state.roster is None:
+            return state, []
+        roster, effects = state.roster, list[Effect]()
+        for dealer in dealers:
+            state, more = self._dishonesty.seen(state, roster.owners[dealer], "dealt shares other than it committed to")
+            effects += more
+        state, more = self._say(state, state.leader, Unready(roster.digest, dealers))
+        return state, [*effects, *more]
 
     def _tick(self, state: CellState, now: float) -> Step:
         state = replace(state, cycle=state.cycle + 1)
@@ -220,13 +295,13 @@ class Cells:
     def _urged(self, state: CellState) -> Step:
         """What a device without all sums does on a beat: an offer, or, where its vault pays for none, a question."""
         if state.stage != "idle":
-            beats = state.cycle - state.since
+            beats = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
             waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
             if state.deputies and state.given is not None and state.stage in _GIVEN and beats >= waits:
                 return self._handed_over(state, state.given)
             if beats < _PATIENCE_BEATS:
                 return state, []
-            return self._idle(replace(state, silent=state.silent | {state.leader}, failed=state.failed + 1)), []
+            return self._failed(replace(state, silent=state.silent | {state.leader}))
         if not state.peers or state.opening is not None:
             return state, []
         if not state.exhausted:
@@ -237,15 +312,18 @@ class Cells:
 
     def _handed_over(self, state: CellState, given: Given) -> Step:
         """To the next deputy, who is told again what the leader was, as far as it goes on from there."""
-        leader, stood, stand = state.deputies[0], state.stood, None
+        leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
-        if stood is not None:
-            stand = body_of(stood.said, Stand)
         state = self._at(state, "given" if stood is None else "stood")
         state, effects = self._say(state, leader, given)
+        if state.go is not None:
+            state, more = self._say(state, leader, state.go)
+            effects = [*effects, *more]
         leading = state.leading.get(state.slot)
         if leader == self._owner and leading is not None and leading.deputy:
-            state, more = self._passed_on(state, self._leader.take_over(leading, stand, state.cycle))
+            named = None if stood is None else stood.named
+            led = self._leader.take_over(leading, named, state.cycle)
+            state, more = self._passed_on(self._leads_on(state, state.slot, led), led)
             return state, [*effects, *more]
         if stood is not None:
             state, more = self._say(state, leader, stood)
@@ -256,12 +334,23 @@ class Cells:
         said = message.said
         state = replace(state, simulated=state.simulated or message.simulated)
         match said:
-            case Result(opening):
-                return self._shown(state, sender, opening)
-            case Vectors():
-                return self._filled(state, sender, said)
-            case Known():
-                return self._vouched(state, sender, said)
+            case Result() | Vectors() | Known():
+                try:
+                    return self._informed(state, sender, said)
+                except Lie as lie:
+                    return self._dishonesty.seen(
+                        state, sender, f"sent a false {type(said).__name__.lower()}: {lie}"[:80]
+                    )
+            case Exposed(proof):
+                state = self._dishonesty.exposed(state, proof)
+                ours = state.roster is not None and state.stage in _GIVEN
+                if ours and isinstance(proof, WorthlessShares):
+                    deal = body_of(proof.deal, Deal)
+                    if state.roster is not None and deal.roster == state.roster.digest:
+                        return self._failed(state)
+                return state, []
+            case Doubted(statement):
+                return self._dishonesty.doubted(state, sender, statement), []
             case Want(round=h):
                 opened = state.opened
                 if opened is None or opened.verified.round != h:
@@ -277,6 +366,20 @@ class Cells:
             if slot != state.slot:
                 return state, []
         return self._heard(state, sender, said)
+
+    def _informed(self, state: CellState, sender: str, said: Result | Vectors | Known) -> Step:
+        """Another device says what comes of a sum.
+
+        Raises:
+            Lie: it does not hold.
+        """
+        match said:
+            case Result(opening):
+                return self._shown(state, sender, opening)
+            case Vectors():
+                return self._filled(state, sender, said)
+            case Known():
+                return self._vouched(state, sender, said)
 
     def _word(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
         """For a device that knows so many sums: the next of them, which it can verify, or what this device knows."""
@@ -337,8 +440,10 @@ class Cells:
     def _vouched(self, state: CellState, sender: str, said: Known) -> Step:
         """Another has come farther; it is believed once enough say the same, and the others are asked."""
         known = self._knowledge.heard(sender, said)
-        if not state.slot < known.slot <= self.course.rounds:
-            return state, []
+        if known.slot > self.course.rounds:
+            raise Lie("cell", "it knows more sums than there are")
+        if known.slot <= state.slot:
+            return self._compared(state, {sender: said}), []
         votes = {**state.votes, sender: said}
         agreed = self._knowledge.agreed(votes)
         if agreed is not None:
@@ -354,41 +459,117 @@ class Cells:
     def _at_sum(
         self, state: CellState, slot: int, numerator: NDArray[np.int64], members: int, regulars: frozenset[str]
     ) -> Step:
-        leading = {of: one for of, one in state.leading.items() if of >= slot}
-        state = replace(self._idle(state), slot=slot, numerator=numerator, members=members, regulars=regulars)
-        state = replace(state, leading=leading, opening=None, votes={})
-        return state, self._published(state)
+        leading, votes = {of: one for of, one in state.leading.items() if of >= slot}, state.votes
+        state, effects = self._ended(state)
+        state = replace(state, slot=slot, numerator=numerator, members=members, regulars=regulars)
+        state = self._compared(replace(state, leading=leading, opening=None, votes={}), votes)
+        return state, [*effects, *self._published(state)]
+
+    def _compared(self, state: CellState, votes: Mapping[str, Known]) -> CellState:
+        """Notes who says otherwise of the last sum: it may have lied, or know another round of that sum."""
+        if state.numerator is None:
+            return state
+        own, doubts = body_bytes(knows(state.slot, state.members, state.numerator)), dict(state.doubts)
+        for sender, known in votes.items():
+            if body_of(known.said, Knows).slot == state.slot and known.said.body != own:
+                why = f"says otherwise of sum {state.slot}"
+                doubts[sender] = {**doubts.get(sender, {}), self._owner: why}
+        return replace(state, doubts=doubts)
+
+    def _failed(self, state: CellState) -> Step:
+        """A round came to nothing here."""
+        return self._ended(replace(state, failed=state.failed + 1))
+
+    def _ended(self, state: CellState) -> Step:
+        """No round is under way here: the vault drops its secrets, and a deputy is one no more."""
+        leading = {of: one for of, one in state.leading.items() if not one.deputy}
+        state = replace(state, leading=leading)
+        end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
+        return self._idle(state), [end]
 
     def _ahead(self, state: CellState) -> bool:
         return state.slot < self.course.rounds
 
     def _heard(self, state: CellState, sender: str, said: Said) -> Step:
         """As a leader, what members say; as a member, what the leader says."""
-        if isinstance(said, Offered | Shared | Given | Stood | Told):
+        effects: list[Effect] = []
+        if isinstance(said, ToLeader) or (isinstance(said, Go) and sender != self._owner):
             slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
-            led = self._leader.hear(state.leading.get(slot), sender, said, state.cycle)
-            return self._led(self._leads_on(state, slot, led))
-        if state.asked is not None:
-            return state, []
+            led = self._gathering.hear(state.leading.get(slot), sender, said, state.cycle)
+            state, effects = self._passed_on(self._leads_on(state, slot, led), led)
+            state, more = self._led(state)
+            effects = [*effects, *more]
+        if isinstance(said, FromLeader) and state.asked is None:
+            state, more = self._followed(state, sender, said)
+            effects = [*effects, *more]
+        return state, effects
+
+    def _followed(self, state: CellState, sender: str, said: FromLeader) -> Step:
+        """What the leader of a round, or a deputy, asks for."""
         match said:
-            case Called(roster) if state.stage == "offered" and state.offer in roster:
+            case Called(roster) if state.stage == "offered" and state.offer in roster and sender not in state.struck:
                 found = roster_of(roster)
-                deputies = tuple(node for node in _ranked(found.owners, state.slot) if node != sender)[:_DEPUTIES]
-                state = replace(state, leader=sender, deputies=deputies, roster=found)
+                ranked = [node for node in _ranked(found.owners, state.slot) if node not in (sender, *state.struck)]
+                state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=found)
                 return self._take_part(state, Join(roster))
-            case Agreed(digest, mask) if state.stage == "joined" and sender == state.leader:
-                if state.roster is None or digest != state.roster.digest:
+            case Agreed() if state.stage == "joined" and sender == state.leader and state.roster is not None:
+                return self._agreed(state, sender, state.roster, said)
+            case Go(h, readies) if state.stage == "ready" and self._leads(state, sender, h):
+                return self._take_part(replace(state, leader=sender, go=said), Mask(readies))
+            case Survived(statement) if state.stage in _GIVEN and sender == state.leader and state.roster is not None:
+                named = self._by(state.roster, sender, statement, Named)
+                if named.round != state.round:
                     return state, []
-                leading = state.leading.get(state.slot)
-                if self._owner in state.deputies and (leading is None or leading.stage == "offers"):
-                    deputy = self._leader.deputy(state.roster, mask, state.cycle)
-                    state = replace(state, leading={**state.leading, state.slot: deputy})
-                return self._take_part(state, mask)
-            case Survived(h, survivors) if state.stage in _GIVEN and self._leads(state, sender, h):
-                return self._take_part(replace(state, leader=sender), Survive(survivors))
+                return self._take_part(replace(state, named=statement), Survive(named.survivors))
             case Quorum(h, stands) if state.stage == "stood" and self._leads(state, sender, h):
                 return self._take_part(replace(state, leader=sender), Reveal(stands))
+            case Over(digest) if state.stage in ("joined", "ready") and sender == state.leader:
+                if state.roster is not None and state.roster.digest == digest:
+                    return self._failed(state)
         return state, []
+
+    def _agreed(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
+        """What every member signed is checked before the vault is asked: so it is the leader who lies, or a dealer."""
+        try:
+            roots = self._roots(roster, said)
+            lead = self._by(roster, sender, said.said, Lead)
+        except (MessageRefused, IndexError):
+            lead, roots = None, ()
+        if lead is None or lead != Lead(roster.digest, round_digest(roster.digest, said.members, roots)):
+            state, effects = self._dishonesty.seen(state, sender, "proposed a round that does not hold")
+            return state, effects
+        state, leading = replace(state, lead=said.said), state.leading.get(state.slot)
+        if self._owner in state.deputies and (leading is None or leading.deputy or leading.stage == "offers"):
+            deputy = self._leader.deputy(roster, said, state.cycle)
+            state = replace(state, leading={**state.leading, state.slot: deputy})
+        return self._take_part(state, Agree(said.members, said.sealed, said.paths, roots))
+
+    def _roots(self, roster: Roster, said: Agreed) -> tuple[bytes, ...]:
+        """What the dealers committed to.
+
+        Raises:
+            MessageRefused: they did not.
+        """
+        roots = []
+        for member, deal in zip(said.members, said.deals, strict=False):
+            found = self._by(roster, roster.owners[member], deal, Deal)
+            offer = sha256(roster.statements[member].body).digest()
+            if found != Deal(roster.digest, len(roster), offer, found.root):
+                raise MessageRefused("cell", "a member committed to shares for another roster")
+            roots.append(found.root)
+        return tuple(roots)
+
+    def _by(self, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
+        """What a member of the roster has signed.
+
+        Raises:
+            MessageRefused: it has not.
+        """
+        if statement.owner != owner or owner not in roster.owners:
+            raise MessageRefused("cell", "a device hands in another's statement")
+        credential = roster.statements[roster.owners.index(owner)].credential
+        self._provenance.verify(replace(statement, credential=credential))
+        return body_of(statement, kind)
 
     @staticmethod
     def _leads(state: CellState, sender: str, h: bytes) -> bool:
@@ -400,7 +581,12 @@ class Cells:
         if leading is None:
             return state, []
         expected = state.regulars or frozenset({*state.peers, self._owner})
-        return self._passed_on(state, self._leader.go_on(leading, expected, state.cycle))
+        led = self._leader.go_on(leading, expected, state.struck | self._refused(expected), state.cycle)
+        return self._passed_on(self._leads_on(state, state.slot, led), led)
+
+    def _refused(self, nodes: Iterable[str]) -> frozenset[str]:
+        """Those that the fleet has revoked."""
+        return frozenset(node for node in nodes if self._provenance.refuses(node))
 
     @staticmethod
     def _leads_on(state: CellState, slot: int, led: Led) -> CellState:
@@ -408,9 +594,8 @@ class Cells:
         return replace(state, leading=others if led.leading is None else {**others, slot: led.leading})
 
     def _passed_on(self, state: CellState, led: Led) -> Step:
-        """What a leader says, to the others and to this device itself."""
+        """What a leader says, to the others and to this device itself; and which lies it has seen."""
         effects: list[Effect] = []
-        state = self._leads_on(replace(state, silent=state.silent | {*led.cheated}), state.slot, led)
         if led.opened is not None and led.opened.slot == state.slot:
             state, effects = self._believed(state, led.opened)
         own: deque[Said] = deque()
@@ -422,6 +607,15 @@ class Cells:
         for said in own:
             if not isinstance(said, Result):
                 state, more = self._heard(state, self._owner, said)
+                effects += more
+        for liar, why in led.lies:
+            state, more = self._dishonesty.seen(state, liar, why)
+            effects += more
+        for proof in led.proofs:
+            state, more = self._dishonesty.proved(state, proof)
+            effects += more
+            if isinstance(proof, WorthlessShares) and state.stage in _GIVEN:
+                state, more = self._failed(state)
                 effects += more
         return state, effects
 
@@ -439,18 +633,26 @@ class Cells:
         return replace(state, stage=stage, since=state.cycle, **facts)  # type: ignore[arg-type]
 
     def _idle(self, state: CellState) -> CellState:
-        nothing = {"asked": None, "offer": None, "roster": None, "round": b"", "given": None, "stood": None}
-        return self._at(state, "idle", deputies=(), **nothing)
+        nothing = dict.fromkeys(("asked", "offer", "roster", "lead", "go", "named", "given", "stood"))
+        return self._at(state, "idle", deputies=(), round=b"", **nothing)
+
+    def _place(self, state: CellState) -> int:
+        return 0 if state.roster is None else state.roster.owners.index(self._owner)
 
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
         """The first of all that are known and led nowhere yet; when all have, they all begin anew."""
-        ranked = _ranked((*state.peers, self._owner), state.slot)
+        nodes = {*state.peers, self._owner} - state.struck
+        ranked = _ranked(nodes - self._refused(nodes), state.slot)
         if state.silent.issuperset(ranked):
             state = replace(state, silent=frozenset())
         return state, next(node for node in ranked if node not in state.silent)
 
     def _signed(self, body: bytes) -> Statement:
         return self._provenance.signed(Statement(self._owner, body))
+
+    def _bare(self, body: Body) -> Statement:
+        """Signed, without the certificate that the roster has."""
+        return replace(self._signed(body_bytes(body)), credential=b"")
 
     def _published(self, state: CellState) -> list[Effect]:
         return [] if state.numerator is None else [PublishModel(self.course.model(state.numerator), state.cycle)]

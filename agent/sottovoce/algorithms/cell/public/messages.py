@@ -7,8 +7,9 @@ from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.opening import Opening
+from sottovoce.secure_sum.proofs import Proof
 from sottovoce.secure_sum.statements import MOST_MEMBERS, Digest, Places, Slot, Statement, Statements
-from sottovoce.secure_sum.steps import Mask, Revealed, SealedShares
+from sottovoce.secure_sum.steps import Leaves, Paths, Revealed, SealedShares
 
 _NUMBER_BYTES = 8
 
@@ -30,17 +31,48 @@ class Called(Content, frozen=True):
 
 
 class Shared(Content, frozen=True):
-    """To the leader: sealed shares for each member of this roster."""
+    """To the leader: sealed shares for each member of a roster, and what commits to them, signed."""
 
-    roster: Digest
     sealed: SealedShares
+    leaves: Leaves
+    said: Statement
 
 
 class Agreed(Content, frozen=True):
-    """From the leader: these members of this roster gave shares to all."""
+    """From the leader: these members of its roster dealt shares to all; the leader signs the round."""
+
+    members: Places
+    sealed: SealedShares
+    paths: Paths
+    deals: Statements
+    said: Statement
+
+
+class Readied(Content, frozen=True):
+    """To the leader and its deputies: this device is ready for the round that the leader signed."""
+
+    said: Statement
+    lead: Statement
+
+
+class Unready(Content, frozen=True):
+    """To the leader: what these members dealt does not fit what they signed."""
 
     roster: Digest
-    mask: Mask
+    dealers: Places
+
+
+class Go(Content, frozen=True):
+    """From the leader: enough members are ready for the same round."""
+
+    round: Digest
+    readies: Statements
+
+
+class Over(Content, frozen=True):
+    """From the leader: nothing comes of this roster, and nothing was charged."""
+
+    roster: Digest
 
 
 class Given(Content, frozen=True):
@@ -53,14 +85,14 @@ class Given(Content, frozen=True):
 class Survived(Content, frozen=True):
     """From the leader: the vectors of these arrived."""
 
-    round: Digest
-    survivors: Places
+    said: Statement
 
 
 class Stood(Content, frozen=True):
-    """To the leader: this device stands for these survivors."""
+    """To the leader: this device stands for the survivors that the leader named."""
 
     said: Statement
+    named: Statement
 
 
 class Quorum(Content, frozen=True):
@@ -71,10 +103,10 @@ class Quorum(Content, frozen=True):
 
 
 class Told(Content, frozen=True):
-    """To the leader: what opens the sum."""
+    """To the leader: what opens the sum; its digest, signed."""
 
-    round: Digest
     revealed: Revealed
+    said: Statement
 
 
 class Result(Content, frozen=True):
@@ -104,14 +136,27 @@ class Known(Content, frozen=True):
     numerator: bytes
 
 
+class Exposed(Content, frozen=True):
+    """To all: a member has lied, and this proves it."""
+
+    proof: Proof
+
+
+class Doubted(Content, frozen=True):
+    """To all: the sender has seen another device lie, and signs that."""
+
+    said: Statement
+
+
 class Seek(Content, frozen=True):
     """Whoever has come farther than so many sums is asked for what it knows."""
 
     slot: Slot
 
 
-Asked = Offered | Shared | Given | Stood | Told | Want | Seek
-Said = Asked | Called | Agreed | Survived | Quorum | Result | Vectors | Known
+ToLeader = Offered | Shared | Readied | Unready | Given | Stood | Told
+FromLeader = Called | Agreed | Go | Survived | Quorum | Over
+Said = ToLeader | FromLeader | Result | Want | Vectors | Known | Seek | Exposed | Doubted
 _SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound
-from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Known, Stood
-from sottovoce.secure_sum.statements import Roster, Stand, Statement
+from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Go, Known, Shared, Stood
+from sottovoce.secure_sum.statements import Deal, Roster, Statement, body_of
 from sottovoce.secure_sum.steps import Revealed
 
 
@@ -19,20 +19,24 @@ class Leading:
 
     Attributes:
         slot: which sum.
-        stage: `offers`, `shares`, `vectors`, `stands` or `reveals`, whichever it waits for.
+        stage: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`, whichever it waits for.
         since: the beat on which the stage began.
         offers: by owner.
         roster: who takes part.
-        sealed: each one's shares for the others, by place.
+        dealt: each one's shares for the others, by place.
         members: places of those who gave shares.
-        digests: what they promised about their shares.
+        deals: their commitments to these shares, signed, by place.
         round: h.
+        lead: what the leader signed of this round.
+        readies: signed, by place.
+        unready: places of those to whom others dealt worthless shares.
+        go: the same, enough of them, as a deputy has heard.
         vectors: masked and signed, by place.
         survivors: places.
         stands: signed, by place.
         revealed: by place.
         deputy: it only listens, until the leader is silent.
-        named: the survivors for whom others stand already, as a deputy has heard.
+        named: the survivors that the leader named, as a deputy has heard.
     """
 
     slot: int
@@ -40,16 +44,45 @@ class Leading:
     since: int
     offers: Mapping[str, Statement] = field(default_factory=dict)
     roster: Roster | None = None
-    sealed: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
+    dealt: Mapping[int, Shared] = field(default_factory=dict)
     members: tuple[int, ...] = ()
-    digests: tuple[bytes, ...] = ()
+    deals: Mapping[int, Statement] = field(default_factory=dict)
     round: bytes = b""
+    lead: Statement | None = None
+    readies: Mapping[int, Statement] = field(default_factory=dict)
+    unready: frozenset[int] = frozenset()
+    go: Go | None = None
     vectors: Mapping[int, Given] = field(default_factory=dict)
     survivors: tuple[int, ...] = ()
     stands: Mapping[int, Statement] = field(default_factory=dict)
     revealed: Mapping[int, Revealed] = field(default_factory=dict)
     deputy: bool = False
-    named: Stand | None = None
+    named: Statement | None = None
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Places of the members that dropped out."""
+        return tuple(place for place in self.members if place not in self.survivors)
+
+    @property
+    def roots(self) -> tuple[bytes, ...]:
+        """What the members committed to, in their order."""
+        return tuple(body_of(self.deals[member], Deal).root for member in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A device that has lied.
+
+    Attributes:
+        why: what it did.
+        how: how this device knows that.
+        until: the beat on which it may be in a roster again.
+    """
+
+    why: str
+    how: str
+    until: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +97,22 @@ class CellState:
         regulars: ids of these, where this device was one of them.
         exhausted: the vault pays for no more rounds.
         peers: who may be sent to.
-        stage: `idle`; `offered`, `joined`, `given`, `stood` or `told`, whichever it did last; `held` while a masked
-            vector waits for the next beat.
+        stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, whichever it did last; `held` while a
+            masked vector waits for the next beat.
         since: the beat on which the stage began.
         leader: of the round.
         deputies: who go on, one after the other, where the leader falls silent.
         asked: id of the step that the vault is answering.
         offer: this device's, signed.
         roster: who takes part; None before there is one.
+        lead: what the leader signed of the round; None before there is one.
         round: h; empty before there is one.
+        go: enough members that are ready for it.
+        named: the survivors that a leader named, signed.
         given: the masked vector, which is sent on the beat after it was made.
         stood: what this device stands for, as it has said it.
+        dishonest: by device, what this one knows of its lies.
+        doubts: by device, and by who says so, what others say of its lies.
         silent: devices that led nowhere, and are passed over.
         turn: whom to ask next for a sum.
         opening: the present sum, which others have opened, while its masked vectors are fetched.
@@ -101,9 +139,14 @@ class CellState:
     asked: bytes | None = None
     offer: Statement | None = None
     roster: Roster | None = None
+    lead: Statement | None = None
     round: bytes = b""
+    go: Go | None = None
+    named: Statement | None = None
     given: Given | None = None
     stood: Stood | None = None
+    dishonest: Mapping[str, Finding] = field(default_factory=dict)
+    doubts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     silent: frozenset[str] = frozenset()
     turn: int = 0
     opening: OpenedRound | None = None
@@ -119,6 +162,11 @@ class CellState:
     def pending(self) -> frozenset[str]:
         """Peers to which a message is on its way."""
         return frozenset(self.queued)
+
+    @property
+    def struck(self) -> frozenset[str]:
+        """Devices that are in no roster now, because they have lied."""
+        return frozenset(node for node, found in self.dishonest.items() if found.until > self.cycle)
 
     def traced(self) -> dict[str, Any]:
         """See State.traced."""

@@ -1,0 +1,100 @@
+"""Who has lied in secure sums: struck from the rosters for a while, and named in the status."""
+
+from dataclasses import replace
+
+from sottovoce.algorithms.cell.public.messages import CellMessage, Doubted, Exposed, Said
+from sottovoce.algorithms.cell.public.post import Step
+from sottovoce.algorithms.cell.public.state import CellState, Finding
+from sottovoce.cell import Cell
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.events import Send
+from sottovoce.learners.published import Provenance
+from sottovoce.secure_sum.proofs import Proof, accused
+from sottovoce.secure_sum.statements import Doubt, Statement, body_bytes, body_of
+
+_STRUCK_BEATS = 1_000
+
+
+class Dishonesty:
+    """Notes lies, and tells the others.
+
+    A device is struck where this one has seen it lie, where a proof shows it, or where more devices say so than may be
+    dishonest.
+
+    Args:
+        owner: this device's id.
+        cell: the rule of the cell.
+        provenance: signs, and checks who signed.
+    """
+
+    def __init__(self, owner: str, cell: Cell, provenance: Provenance) -> None:
+        self._owner, self._cell, self._provenance = owner, cell, provenance
+
+    def seen(self, state: CellState, liar: str, why: str) -> Step:
+        """This device has seen another one lie."""
+        if liar == self._owner or liar in state.struck:
+            return state, []
+        statement = self._provenance.signed(Statement(self._owner, body_bytes(Doubt(liar, why))))
+        return self._told(self._struck(state, liar, why, "seen here"), Doubted(statement))
+
+    def proved(self, state: CellState, proof: Proof) -> Step:
+        """This device can prove a lie, if it was signed by who seems to have lied."""
+        before = state.struck
+        try:
+            state = self.exposed(state, proof)
+        except MessageRefused:
+            return state, []
+        return (state, []) if state.struck == before else self._told(state, Exposed(proof))
+
+    def exposed(self, state: CellState, proof: Proof) -> CellState:
+        """Somebody can prove a lie.
+
+        Raises:
+            MessageRefused: it proves nothing.
+        """
+        liar, why = accused(proof, self._cell, self._provenance.verify)
+        if liar in state.struck and state.dishonest[liar].how == "proved":
+            return state
+        return self._struck(state, liar, why, "proved")
+
+    def doubted(self, state: CellState, sender: str, statement: Statement) -> CellState:
+        """Another device says that it has seen a lie.
+
+        Raises:
+            MessageRefused: it has not signed that.
+        """
+        if statement.owner != sender:
+            raise MessageRefused("cell", "a device hands in another's statement")
+        said = body_of(statement, Doubt)
+        self._provenance.verify(statement)
+        if said.accused not in state.peers or said.accused == sender or self._provenance.refuses(sender):
+            return state
+        by_device = {**state.doubts.get(said.accused, {}), sender: said.why}
+        state = replace(state, doubts={**state.doubts, said.accused: by_device})
+        if len(by_device) <= max(1, self._cell.colluding) or said.accused in state.struck:
+            return state
+        return self._struck(state, said.accused, said.why, f"said by {', '.join(sorted(by_device))}")
+
+    def _struck(self, state: CellState, liar: str, why: str, how: str) -> CellState:
+        if liar == self._owner:
+            return state
+        finding = Finding(why, how, state.cycle + _STRUCK_BEATS)
+        return replace(state, dishonest={**state.dishonest, liar: finding})
+
+    def _told(self, state: CellState, said: Said) -> Step:
+        """To all peers."""
+        return state, [Send(peer, CellMessage(said, state.simulated)) for peer in state.peers]
+
+
+def named(state: CellState) -> dict[str, str]:
+    """What the status says of dishonest devices."""
+    found = {
+        "dishonest": "; ".join(f"{node} {one.why} ({one.how})" for node, one in sorted(state.dishonest.items())),
+        "doubted": "; ".join(
+            f"{node} {why} (said by {sender})"
+            for node, by_device in sorted(state.doubts.items())
+            if node not in state.dishonest
+            for sender, why in sorted(by_device.items())
+        ),
+    }
+    return {key: words for key, words in found.items() if words}

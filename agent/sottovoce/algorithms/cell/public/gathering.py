@@ -1,0 +1,187 @@
+"""What a leader and its deputies hear from the members of a round; each statement is checked when it comes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from sottovoce.algorithms.cell.public.knowledge import OpenedRound, check_vector
+from sottovoce.algorithms.cell.public.messages import (
+    Given,
+    Go,
+    Offered,
+    Readied,
+    Said,
+    Shared,
+    Stood,
+    Survived,
+    Told,
+    Unready,
+)
+from sottovoce.algorithms.cell.public.state import Leading
+from sottovoce.cell import Cell
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.published import Provenance
+from sottovoce.secure_sum.masks import check_keys
+from sottovoce.secure_sum.opening import Lie
+from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, digest_of, false_share
+from sottovoce.secure_sum.share_tree import ShareTree
+from sottovoce.secure_sum.statements import (
+    Deal,
+    Lead,
+    Masked,
+    Named,
+    Offer,
+    Ready,
+    Roster,
+    Shown,
+    Stand,
+    Statement,
+    body_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """What comes of something that a leader has heard.
+
+    Attributes:
+        leading: what it has now; None when the round is finished.
+        said: to whom, what.
+        opened: the sum, when it is open.
+        lies: which member did what, as this device has seen it.
+        proofs: of lies.
+    """
+
+    leading: Leading | None
+    said: tuple[tuple[str, Said], ...] = ()
+    opened: OpenedRound | None = None
+    lies: tuple[tuple[str, str], ...] = ()
+    proofs: tuple[Proof, ...] = ()
+
+
+class Gathering:
+    """Takes in what members say.
+
+    Args:
+        cell: the rule.
+        size: numbers of a vector.
+        width: bytes of a number, in a roster of so many.
+        provenance: checks who signed.
+    """
+
+    def __init__(self, cell: Cell, size: int, width: Callable[[int], int], provenance: Provenance) -> None:
+        self._cell, self._size, self._provenance = cell, size, provenance
+        self._width = width
+
+    def hear(self, leading: Leading | None, sender: str, said: Said, beat: int) -> Led:
+        """A member has said something.
+
+        Raises:
+            MessageRefused: it does not fit; nothing changed.
+        """
+        if isinstance(said, Offered):
+            slot = body_of(said.offer, Offer).slot
+            return Led(self._offered(leading or Leading(slot, "offers", beat), sender, said.offer))
+        if leading is None or leading.roster is None or sender not in leading.roster.owners:
+            return Led(leading)
+        roster, place = leading.roster, leading.roster.owners.index(sender)
+        match said:
+            case Shared() if leading.stage == "shares":
+                return Led(self._dealt(leading, roster, place, said))
+            case Readied(_, lead) if leading.deputy:
+                if body_of(lead, Lead).roster == roster.digest:
+                    return self._compared(leading, roster, leading.lead, lead)
+            case Readied(statement) if leading.stage == "readies" and place in leading.members:
+                self._check(roster, place, statement)
+                if body_of(statement, Ready) == Ready(roster.digest, leading.round):
+                    return Led(replace(leading, readies={**leading.readies, place: statement}))
+            case Unready(roster=of) if leading.stage == "readies" and of == roster.digest:
+                return Led(replace(leading, unready=leading.unready | {place}))
+            case Go(round=h) if leading.deputy and h == leading.round:
+                return Led(replace(leading, go=said))
+            case Given() if leading.stage == "vectors" and place in leading.members:
+                return self._given(leading, roster, place, said)
+            case Given() if leading.stage == "stands" and place in leading.survivors and leading.named is not None:
+                return Led(leading, ((sender, Survived(leading.named)),))  # it has turned to this deputy only now
+            case Stood(_, named) if leading.deputy and place in leading.members:
+                if body_of(named, Named).round == leading.round and named.owner in roster.owners:
+                    return self._compared(replace(leading, named=leading.named or named), roster, leading.named, named)
+            case Stood(statement) if leading.stage == "stands" and place in leading.survivors:
+                self._check(roster, place, statement)
+                if body_of(statement, Stand) == Stand(leading.round, leading.survivors):
+                    return Led(replace(leading, stands={**leading.stands, place: statement}))
+            case Told() if leading.stage == "reveals" and place in leading.survivors:
+                return self._revealed(leading, roster, place, said)
+        return Led(leading)
+
+    def _offered(self, leading: Leading, sender: str, offer: Statement) -> Leading:
+        if leading.stage != "offers":
+            return leading
+        if offer.owner != sender:
+            raise MessageRefused("cell", "a device hands in another's offer")
+        if self._provenance.refuses(sender):
+            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
+        found = body_of(offer, Offer)
+        check_keys(found.mask_key, found.share_key)
+        self._provenance.verify(offer)
+        return replace(leading, offers={**leading.offers, sender: offer})
+
+    def _dealt(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:
+        """Shares of a member, whose commitment fits them."""
+        if (len(said.sealed), len(said.leaves)) != (len(roster), 2 * len(roster)):
+            return leading
+        offer = sha256(roster.statements[place].body).digest()
+        if body_of(said.said, Deal) != Deal(roster.digest, len(roster), offer, ShareTree(said.leaves).root):
+            raise MessageRefused("cell", "a member signed other shares than it hands in")
+        self._check(roster, place, said.said)
+        return replace(leading, dealt={**leading.dealt, place: said})
+
+    def _given(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
+        """A masked vector; a member that signed another is passed over, and named."""
+        self._check(roster, place, said.said)
+        if body_of(said.said, Masked).round != leading.round:
+            return Led(leading)
+        before = leading.vectors.get(place)
+        if before is not None and before.said.body != said.said.body:
+            both = (_with_credential(roster, before.said), _with_credential(roster, said.said))
+            return Led(leading, proofs=(Equivocation(*both),))
+        try:
+            check_vector(said, leading.round, self._size * self._width(len(roster)))
+        except Lie:
+            passed_over = replace(leading, unready=leading.unready | {place})
+            return Led(passed_over, lies=((roster.owners[place], "sent a masked vector that it did not sign"),))
+        return Led(replace(leading, vectors={**leading.vectors, place: said}))
+
+    def _revealed(self, leading: Leading, roster: Roster, place: int, said: Told) -> Led:
+        """Shares that fit what their dealers committed to; whoever reveals another is left out, and named."""
+        self._check(roster, place, said.said)
+        revealed, gone = said.revealed, leading.gone
+        shown = body_of(said.said, Shown)
+        if shown.round != leading.round:
+            return Led(leading)
+        dealers = (tuple(one.dealer for one in revealed.seeds), tuple(one.dealer for one in revealed.mask_keys))
+        if shown != Shown(leading.round, place, digest_of(revealed)) or dealers != (leading.survivors, gone):
+            return Led(leading, lies=((roster.owners[place], "revealed other shares than it was asked for"),))
+        if false_share(place, revealed, leading.members, leading.roots) is not None:
+            statement = _with_credential(roster, said.said)
+            proof = FalseShare(statement, revealed, roster.digest, leading.members, leading.roots)
+            return Led(leading, proofs=(proof,))
+        return Led(replace(leading, revealed={**leading.revealed, place: revealed}))
+
+    @staticmethod
+    def _compared(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
+        """What a leader signed for this device, or for the first member heard of, and for another member."""
+        if first is None or second.owner != first.owner or second.body == first.body:
+            return Led(leading)
+        proof = Equivocation(_with_credential(roster, first), _with_credential(roster, second))
+        return Led(leading, proofs=(proof,))
+
+    def _check(self, roster: Roster, place: int, statement: Statement) -> None:
+        known = roster.statements[place]
+        if statement.owner != known.owner:
+            raise MessageRefused("cell", "a device hands in another's statement")
+        self._provenance.verify(replace(statement, credential=known.credential))
+
+
+def _with_credential(roster: Roster, statement: Statement) -> Statement:
+    return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)

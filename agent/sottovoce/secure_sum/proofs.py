@@ -1,0 +1,195 @@
+"""Proofs that a member has lied, which every device of the fleet can verify."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Annotated
+
+from msgspec import Meta, Struct, msgpack
+
+from sottovoce.cell import Cell
+from sottovoce.errors import MessageRefused
+from sottovoce.secure_sum.opening import is_mask_key, is_seed
+from sottovoce.secure_sum.share_tree import mask_key_leaf, path_bytes, root_at, seed_leaf
+from sottovoce.secure_sum.shares import Combiner
+from sottovoce.secure_sum.statements import (
+    MOST_MEMBERS,
+    Body,
+    Deal,
+    Digest,
+    Lead,
+    Masked,
+    Named,
+    Offer,
+    Place,
+    Places,
+    Ready,
+    Shown,
+    Stand,
+    Statement,
+    any_body_of,
+    body_of,
+    round_digest,
+)
+from sottovoce.secure_sum.steps import Revealed, RevealedShare, Roots
+
+Belongs = Callable[[Statement], None]
+
+
+class Equivocation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="equivocation"):
+    """A device signed two statements of which it may sign one."""
+
+    first: Statement
+    second: Statement
+
+
+class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="worthless-shares"):
+    """Shares that a member committed to give another secret than it offered.
+
+    Attributes:
+        offer: the member's.
+        deal: the member's, for a roster with this offer.
+        of_mask_key: which secret: the mask key, or the seed.
+        recipients: places, as many as the threshold requires.
+        shares: theirs.
+    """
+
+    offer: Statement
+    deal: Statement
+    of_mask_key: bool
+    recipients: Places
+    shares: Annotated[tuple[RevealedShare, ...], Meta(max_length=MOST_MEMBERS)]
+
+
+class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="false-share"):
+    """A member revealed a share that its dealer had not committed to.
+
+    Attributes:
+        shown: the member's.
+        revealed: all that it revealed.
+        roster: digest.
+        members: of the round.
+        roots: of the round.
+    """
+
+    shown: Statement
+    revealed: Revealed
+    roster: Digest
+    members: Places
+    roots: Roots
+
+
+Proof = Equivocation | WorthlessShares | FalseShare
+
+
+def false_share(place: Place, revealed: Revealed, members: Places, roots: Roots) -> int | None:
+    """The dealer of the first share that does not fit its root; None where all do.
+
+    Args:
+        place: of the member that revealed them.
+        revealed: the shares.
+        members: of the round.
+        roots: of the round.
+    """
+    by_dealer = dict(zip(members, roots, strict=True))
+    for one, of_mask_key in _each(revealed):
+        if root_of(one, place, of_mask_key=of_mask_key) != by_dealer.get(one.dealer):
+            return one.dealer
+    return None
+
+
+def root_of(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> bytes:
+    """The root that its dealer must have signed."""
+    own = mask_key_leaf(recipient, share.share) if of_mask_key else seed_leaf(recipient, share.share)
+    seed, mask_key = (share.other, own) if of_mask_key else (own, share.other)
+    return root_at(recipient, seed, mask_key, share.path)
+
+
+def digest_of(revealed: Revealed) -> bytes:
+    """What a member signs of the shares that it reveals."""
+    return sha256(msgpack.encode(revealed)).digest()
+
+
+def accused(proof: Proof, cell: Cell, belongs: Belongs) -> tuple[str, str]:
+    """Who has lied, and how.
+
+    Args:
+        proof: from anybody.
+        cell: the rule.
+        belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
+
+    Raises:
+        MessageRefused: it proves nothing.
+    """
+    match proof:
+        case Equivocation():
+            return _equivocated(proof, belongs)
+        case WorthlessShares():
+            return _dealt_nothing(proof, cell, belongs)
+        case FalseShare():
+            return _revealed_another(proof, belongs)
+
+
+def _equivocated(proof: Equivocation, belongs: Belongs) -> tuple[str, str]:
+    first, second = proof.first, proof.second
+    bodies = any_body_of(first), any_body_of(second)
+    if first.owner != second.owner or bodies[0] == bodies[1] or _once(bodies[0]) != _once(bodies[1]):
+        raise _nothing()
+    belongs(first)
+    belongs(second)
+    return first.owner, f"signed two statements of the kind {type(bodies[0]).__name__.lower()} in one round"
+
+
+def _once(body: Body) -> tuple[type, bytes]:
+    """Of what a device may sign one."""
+    match body:
+        case Deal(roster=of) | Lead(roster=of) | Ready(roster=of):
+            return type(body), of
+        case Masked(round=of) | Named(round=of) | Stand(round=of):
+            return type(body), of
+        case _:
+            raise _nothing()
+
+
+def _dealt_nothing(proof: WorthlessShares, cell: Cell, belongs: Belongs) -> tuple[str, str]:
+    offer, deal = body_of(proof.offer, Offer), body_of(proof.deal, Deal)
+    recipients = proof.recipients
+    right = (
+        proof.offer.owner == proof.deal.owner
+        and deal.offer == sha256(proof.offer.body).digest()
+        and len(recipients) == len(proof.shares) == cell.opens_at(deal.size)
+        and list(recipients) == sorted(set(recipients))
+        and recipients[-1] < deal.size
+        and all(
+            len(one.path) == path_bytes(deal.size) and root_of(one, at, of_mask_key=proof.of_mask_key) == deal.root
+            for at, one in zip(recipients, proof.shares, strict=True)
+        )
+    )
+    if not right:
+        raise _nothing()
+    secret = Combiner(recipients).secret(dict(zip(recipients, (one.share for one in proof.shares), strict=True)))
+    if is_mask_key(secret, offer) if proof.of_mask_key else is_seed(secret, offer):
+        raise _nothing()
+    belongs(proof.offer)
+    belongs(proof.deal)
+    return proof.deal.owner, "dealt shares of another secret than it offered"
+
+
+def _revealed_another(proof: FalseShare, belongs: Belongs) -> tuple[str, str]:
+    shown, members = body_of(proof.shown, Shown), proof.members
+    right = (
+        len(members) == len(proof.roots)
+        and shown.revealed == digest_of(proof.revealed)
+        and shown.round == round_digest(proof.roster, members, proof.roots)
+    )
+    if not right or false_share(shown.place, proof.revealed, members, proof.roots) is None:
+        raise _nothing()
+    belongs(proof.shown)
+    return proof.shown.owner, "revealed a share that nobody had dealt to it"
+
+
+def _each(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:
+    return [*((one, False) for one in revealed.seeds), *((one, True) for one in revealed.mask_keys)]
+
+
+def _nothing() -> MessageRefused:
+    return MessageRefused("cell", "a proof that a member has lied proves nothing")

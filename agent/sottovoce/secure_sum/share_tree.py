@@ -1,0 +1,96 @@
+"""Commitments to shares: the root of a hash tree over all shares that one member deals.
+
+The tree is built as in RFC 6962: leaves and nodes are hashed in domains of their own. Each leaf names the recipient and
+which of the two secrets its share is of. The two leaves of a recipient are neighbours.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from sottovoce.secure_sum.shares import Shares
+
+HASH_BYTES = 32
+MOST_LEVELS = 10
+"""Of the path of a recipient, in the largest roster."""
+
+_SEED, _MASK_KEY = b"\x00", b"\x01"
+_LEAF, _NODE = b"\x00sottovoce/secure-sum/share/v1", b"\x01"
+
+
+def seed_leaf(recipient: int, share: bytes) -> bytes:
+    """Of a share of the seed."""
+    return _leaf(_SEED, recipient, share)
+
+
+def mask_key_leaf(recipient: int, share: bytes) -> bytes:
+    """Of a share of the mask key."""
+    return _leaf(_MASK_KEY, recipient, share)
+
+
+def leaves_of(dealt: Sequence[Shares]) -> tuple[bytes, ...]:
+    """The leaves of all shares that one member deals, in the roster's order; two for each recipient."""
+    return tuple(
+        leaf
+        for recipient, shares in enumerate(dealt)
+        for leaf in (seed_leaf(recipient, shares.seed), mask_key_leaf(recipient, shares.mask_key))
+    )
+
+
+class ShareTree:
+    """The tree over these leaves.
+
+    Args:
+        leaves: two for each member of the roster.
+    """
+
+    def __init__(self, leaves: Sequence[bytes]) -> None:
+        pairs = [_node(leaves[at], leaves[at + 1]) for at in range(0, len(leaves), 2)]
+        self._levels = [pairs]
+        while len(self._levels[-1]) > 1:
+            level = self._levels[-1]
+            padded = level if len(level) % 2 == 0 else [*level, bytes(HASH_BYTES)]
+            self._levels.append([_node(padded[at], padded[at + 1]) for at in range(0, len(padded), 2)])
+
+    @property
+    def root(self) -> bytes:
+        """What the dealer commits to."""
+        return self._levels[-1][0]
+
+    def path(self, recipient: int) -> bytes:
+        """The hashes beside the way from a recipient's two leaves to the root."""
+        found, at = [], recipient
+        for level in self._levels[:-1]:
+            beside = at ^ 1
+            found.append(level[beside] if beside < len(level) else bytes(HASH_BYTES))
+            at //= 2
+        return b"".join(found)
+
+
+def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
+    """The root to which two leaves and a path lead.
+
+    Args:
+        recipient: its place.
+        seed: its leaf of the seed.
+        mask_key: its leaf of the mask key.
+        path: see ShareTree.path.
+    """
+    found = _node(seed, mask_key)
+    for at in range(0, len(path), HASH_BYTES):
+        beside = path[at : at + HASH_BYTES]
+        found = _node(beside, found) if recipient & 1 else _node(found, beside)
+        recipient //= 2
+    return found
+
+
+def path_bytes(members: int) -> int:
+    """Length of a path in a roster of so many."""
+    return HASH_BYTES * (members - 1).bit_length()
+
+
+def _leaf(kind: bytes, recipient: int, share: bytes) -> bytes:
+    return sha256(_LEAF + kind + recipient.to_bytes(2, "big") + share).digest()
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return sha256(_NODE + left + right).digest()
