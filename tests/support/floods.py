@@ -1,4 +1,7 @@
-"""Strangers without a certificate, in a process of their own: python -m tests.support.floods KIND HOST:PORT SECONDS."""
+"""Strangers without a certificate, in a process of their own: python -m tests.support.floods KIND ADDRESS SECONDS.
+
+The address is HOST:PORT, or the path of a Unix socket.
+"""
 
 import selectors
 import socket
@@ -12,8 +15,12 @@ from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 IDLE, HALF_OPEN, GARBAGE_A_SECOND = 2_000, 5_000, 500
+SILENT, FEW = 1_024, 20
 _SLOW = 500
 _TRICKLE_SECONDS = 0.5
+_AGAIN_SECONDS = 0.01
+
+Address = tuple[str, int] | str
 
 
 @contextmanager
@@ -28,17 +35,27 @@ def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
             strangers.kill()
 
 
-def idle(address: tuple[str, int], until: float) -> None:
+def idle(address: Address, until: float) -> None:
     """Connections that say nothing, each made anew when it is cut off."""
     _held(address, until, IDLE, lambda: b"")
 
 
-def half_open(address: tuple[str, int], until: float) -> None:
+def silent(address: Address, until: float) -> None:
+    """The same, fewer: as many as an ordinary user of the machine may have open."""
+    _held(address, until, SILENT, lambda: b"")
+
+
+def few(address: Address, until: float) -> None:
+    """The same, very few."""
+    _held(address, until, FEW, lambda: b"")
+
+
+def half_open(address: Address, until: float) -> None:
     """Handshakes that stop after the first word."""
     _held(address, until, HALF_OPEN, _client_hello)
 
 
-def slow(address: tuple[str, int], until: float) -> None:
+def slow(address: Address, until: float) -> None:
     """The first word of a handshake, a byte at a time."""
     hello, senders = _client_hello(), [_knocking(address) for _ in range(_SLOW)]
     for i in range(len(hello)):
@@ -49,7 +66,7 @@ def slow(address: tuple[str, int], until: float) -> None:
         time.sleep(_TRICKLE_SECONDS)
 
 
-def garbage(address: tuple[str, int], until: float) -> None:
+def garbage(address: Address, until: float) -> None:
     """What begins as TLS and is none, so many a second."""
     words = b"\x16\x03\x01\x02\x00" + b"\xff" * 512
     begin, sent = time.monotonic(), 0
@@ -64,7 +81,7 @@ def garbage(address: tuple[str, int], until: float) -> None:
                     _told(stranger, words)
 
 
-def _held(address: tuple[str, int], until: float, count: int, word: Callable[[], bytes]) -> None:
+def _held(address: Address, until: float, count: int, word: Callable[[], bytes]) -> None:
     """So many connections at once: all knock, then say their word, then wait to be cut off."""
     with selectors.DefaultSelector() as selector:
         for _ in range(count):
@@ -79,11 +96,13 @@ def _held(address: tuple[str, int], until: float, count: int, word: Callable[[],
                     selector.unregister(stranger)
                     stranger.close()
                     selector.register(_knocking(address), selectors.EVENT_WRITE)
+            if isinstance(address, str):  # where the kernel's queue is full, the next connection is refused at once
+                time.sleep(_AGAIN_SECONDS)
 
 
-def _knocking(address: tuple[str, int]) -> socket.socket:
+def _knocking(address: Address) -> socket.socket:
     """A socket that may be written to once the connection is there, or is refused."""
-    stranger = socket.socket()
+    stranger = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
     stranger.setblocking(False)
     with suppress(OSError):  # under way, or turned away: both are allowed
         stranger.connect(address)
@@ -118,6 +137,9 @@ def _client_hello() -> bytes:
 
 
 KINDS = {"idle": idle, "half-open": half_open, "slow": slow, "garbage": garbage}
+"""Those against the port of the peers."""
+
+_ALL = {**KINDS, "silent": silent, "few": few}
 
 
 def main(kind: str, address: str, seconds: str) -> None:
@@ -125,7 +147,8 @@ def main(kind: str, address: str, seconds: str) -> None:
     _, hard = getrlimit(RLIMIT_NOFILE)
     setrlimit(RLIMIT_NOFILE, (hard, hard))
     host, _, port = address.rpartition(":")
-    KINDS[kind]((host, int(port)), time.monotonic() + float(seconds))
+    place: Address = address if address.startswith("/") else (host, int(port))
+    _ALL[kind](place, time.monotonic() + float(seconds))
 
 
 if __name__ == "__main__":

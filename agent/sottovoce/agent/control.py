@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from sottovoce.agent.faults import Fault
 from sottovoce.config import AgentConfig
 from sottovoce.durable import read_only
 from sottovoce.errors import NetworkError
+from sottovoce.observe.request_server import RequestServer
 
 if TYPE_CHECKING:
     from sottovoce.agent.predictions import Predictor
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 LONGEST_QUESTION = 2**20
 """Bytes of a question."""
 
+_LONGEST_READERS_QUESTION = 1024
 _QUESTION_SECONDS = 5.0
 _PREDICTION_SECONDS = 30.0
+_QUEUE_PAUSE_SECONDS = 0.01
 
 
 Answer = Callable[[bytes | None], Awaitable[dict[str, Any]]]
@@ -68,45 +72,32 @@ class ControlServer:
 
     def __init__(self, path: Path, agent: Controlled, readers: Path | None = None) -> None:
         self._agent = agent
-        self._places = [(path, 0o177, self._answer)]
+        self._places = [(path, 0o177, self._answer, LONGEST_QUESTION)]
         if readers is not None:
-            self._places.append((readers, 0o117, self._told))
-        self._servers: list[tuple[asyncio.Server, Path]] = []
+            self._places.append((readers, 0o117, self._told, _LONGEST_READERS_QUESTION))
+        self._servers: list[tuple[RequestServer, Path]] = []
         self._predictor: Predictor | None = None
         self._predicting = asyncio.Lock()
 
     async def start(self) -> None:
         """Listen, readable and writable for the owner alone; for readers, for the group too."""
-        for path, forbidden, answer in self._places:
-            path.unlink(missing_ok=True)
-            mask = os.umask(forbidden)
-            try:
-                server = await asyncio.start_unix_server(partial(self._serve, answer), path, limit=LONGEST_QUESTION)
-            finally:
-                os.umask(mask)
+        for path, forbidden, answer, longest in self._places:
+            server = RequestServer(
+                str(path),
+                complete=lambda question: b"\n" in question,
+                answer=partial(_encoded, answer),
+                longest=longest,
+                seconds=_QUESTION_SECONDS,
+            )
+            server.start(_bound(path, forbidden))
             self._servers.append((server, path))
 
     async def stop(self) -> None:
         """Stop listening and remove the sockets."""
         for server, path in self._servers:
-            server.close()
+            await server.stop()
             with contextlib.suppress(OSError):  # on a read-only disk it stays, and the next start removes it
                 path.unlink(missing_ok=True)
-
-    async def _serve(self, answered: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(_QUESTION_SECONDS):
-                question = await _line(reader)
-            answer = await answered(question)
-            async with asyncio.timeout(_QUESTION_SECONDS):
-                writer.write(json.dumps(answer).encode() + b"\n")
-                await writer.drain()
-                while question is None and await reader.read(LONGEST_QUESTION):
-                    pass  # or the answer would be lost with what is not read
-        except (TimeoutError, ConnectionError):
-            pass  # whoever asked has gone; there is nobody to tell
-        finally:
-            writer.close()
 
     async def _told(self, question: bytes | None) -> dict[str, Any]:
         """To a reader: what is public in the fleet, and no more of a fault than its kind allows."""
@@ -180,12 +171,24 @@ def public(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "fault": {**fault, "reason": Fault.told(fault).public_reason}}
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes | None:
-    """What is asked; None if it is too long."""
+async def _encoded(answer: Answer, question: bytes | None) -> bytes:
+    """The answer to a question, as a line."""
+    return json.dumps(await answer(None if question is None else question.partition(b"\n")[0].strip())).encode() + b"\n"
+
+
+def _bound(path: Path, forbidden: int) -> socket.socket:
+    """A socket at this path, which nobody listens at yet."""
+    path.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(forbidden)
     try:
-        return (await reader.readline()).strip()
-    except ValueError:
-        return None
+        listening.bind(str(path))
+    except BaseException:
+        listening.close()
+        raise
+    finally:
+        os.umask(mask)
+    return listening
 
 
 def ask(
@@ -211,7 +214,7 @@ def ask(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
         try:
-            connection.connect(str(readers or state / "agent.sock"))
+            _connect(connection, str(readers or state / "agent.sock"), timeout)
             connection.sendall(question.encode() + b"\n")
             with connection.makefile("rb") as lines:
                 answer: dict[str, Any] = json.loads(lines.readline())
@@ -224,6 +227,18 @@ def ask(
         fault = Fault.told(answer["fault"])
         raise NetworkError(f"{state}: the agent {fault.doing}: {fault.reason}")
     return answer
+
+
+def _connect(connection: socket.socket, path: str, seconds: float) -> None:
+    """Connect, also where so many others do that the kernel's queue is full for a moment."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return connection.connect(path)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_QUEUE_PAUSE_SECONDS)
 
 
 def parameters(answer: dict[str, Any]) -> NDArray[np.float64] | None:

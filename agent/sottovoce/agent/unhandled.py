@@ -13,11 +13,12 @@ _seldom = RateLimitedLog(_log)
 def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Take an error that no task waits for; see asyncio.loop.set_exception_handler.
 
-    What the system refuses, such as a descriptor for a connection that comes, is tried again by asyncio each second: it
-    is said once a minute. Everything else is a defect, and is told with its traceback.
+    The system may refuse something that is tried again, such as a descriptor or memory: one line a minute. Everything
+    else is a defect, told with its traceback, once a minute for each kind.
     """
-    error = context.get("exception")
-    if isinstance(error, OSError):
-        _seldom.say(logging.WARNING, error.errno, "event-loop-fault %s: %s", context["message"], error)
-        return
-    loop.default_exception_handler(context)
+    error, message = context.get("exception"), context["message"]
+    if isinstance(error, OSError | MemoryError):
+        cause = error.errno if isinstance(error, OSError) else "memory"
+        _seldom.say(logging.WARNING, cause, "event-loop-fault %s: %s", message, str(error) or "no memory")
+    elif _seldom.due((message, type(error))):
+        loop.default_exception_handler(context)

@@ -1,22 +1,23 @@
 """A few pages over HTTP/1.0, for monitoring: GET and HEAD, one request a connection, and little patience.
 
-Whoever sends what is too long, too slow or no request is answered shortly, if at all, and cut off; so is whoever comes
-when there are enough. Nothing of a request is used but its method and its path.
+A request that is too long, too slow or malformed is answered shortly, if at all, and its connection is closed. Nothing
+of a request is used but its method and its path.
 """
 
 import asyncio
 import logging
 import re
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from sottovoce.errors import NetworkError
 from sottovoce.observe.rate_limited_log import RateLimitedLog
+from sottovoce.observe.request_server import RequestServer
 
 _log = logging.getLogger(__name__)
-_MOST_CONNECTIONS = 16
 _MOST_BYTES = 8192  # of a request
-_SECONDS = 10.0  # from the first byte of a connection to its end
+_SECONDS = 10.0  # for the request, for the page, and for the answer to be read
 _END = b"\r\n\r\n"
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,256}) HTTP/1\.[0-9]\r\n")
 _REASONS = {
@@ -70,9 +71,13 @@ class Answerer:
 
     def __init__(self, pages: Mapping[str, Callable[[], Awaitable[Page]]]) -> None:
         self.pages = pages
-        self.connections: set[_Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._server: RequestServer | None = None
         self._seldom = RateLimitedLog(_log)
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return 0 if self._server is None else self._server.connections
 
     async def start(self, host: str, port: int) -> None:
         """Listen there.
@@ -80,22 +85,27 @@ class Answerer:
         Raises:
             NetworkError: the address cannot be used.
         """
-        loop = asyncio.get_running_loop()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._server = await loop.create_server(lambda: _Connection(self), host, port)
+            listening = socket.create_server((host, port), family=family)
         except OSError as error:
             raise NetworkError(
                 f"cannot listen on {host}, port {port} ({error.strerror or error}): change observe.metrics or stop "
                 "what uses it"
             ) from error
+        self._server = RequestServer(
+            f"{host}:{port}",
+            complete=lambda request: _END in request,
+            answer=self._answer,
+            longest=_MOST_BYTES,
+            seconds=_SECONDS,
+        )
+        self._server.start(listening)
 
     async def stop(self) -> None:
-        """Listen no more, and cut off whoever is there."""
+        """Stop listening, and close every connection."""
         if self._server is not None:
-            self._server.close()
-            for connection in tuple(self.connections):
-                connection.cut()
-            await asyncio.sleep(0)  # for the connections to end
+            await self._server.stop(grace=0.0)
 
     async def page(self, request: bytes) -> tuple[Page, bool]:
         """The answer to a request, and whether only its head is wanted."""
@@ -107,51 +117,16 @@ class Answerer:
         if method not in (b"GET", b"HEAD"):
             return plain(405, "GET or HEAD"), False
         try:
-            return await self.pages[path](), method == b"HEAD"
+            async with asyncio.timeout(_SECONDS):
+                return await self.pages[path](), method == b"HEAD"
+        except TimeoutError:
+            return plain(503, f"this page was not made within {_SECONDS:g} s"), False
         except Exception as defect:  # noqa: BLE001 - a page that cannot be made must not end the device's work
             self._seldom.say(logging.ERROR, path, "page-failed path=%s report this defect: %r", path, defect)
             return plain(500, "this page could not be made: the log says why"), False
 
-
-class _Connection(asyncio.Protocol):
-    """One connection, from its first byte to its end."""
-
-    def __init__(self, answerer: Answerer) -> None:
-        self._answerer = answerer
-        self._request = b""
-        self._answering: asyncio.Task[None] | None = None
-        self._transport: asyncio.Transport
-        self._deadline: asyncio.TimerHandle
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - it is one of TCP
-        self._transport = transport
-        self._deadline = asyncio.get_running_loop().call_later(_SECONDS, self.cut)
-        if len(self._answerer.connections) >= _MOST_CONNECTIONS:
-            transport.abort()
-            return
-        self._answerer.connections.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._request += data
-        if _END in self._request or len(self._request) > _MOST_BYTES:
-            self._transport.pause_reading()
-            self._answering = asyncio.get_running_loop().create_task(self._answer())
-
-    async def _answer(self) -> None:
-        if len(self._request) > _MOST_BYTES:
-            page, head_only = plain(431, f"a request has {_MOST_BYTES} bytes at most"), False
-        else:
-            page, head_only = await self._answerer.page(self._request)
-        self._transport.write(page.encoded(head_only=head_only))
-        self._transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
-        self._answerer.connections.discard(self)
-        if self._answering is not None:
-            self._answering.cancel()
-
-    def cut(self) -> None:
-        """End it now."""
-        self._transport.abort()
+    async def _answer(self, request: bytes | None) -> bytes:
+        if request is None:
+            return plain(431, f"a request has {_MOST_BYTES} bytes at most").encoded()
+        page, head_only = await self.page(request)
+        return page.encoded(head_only=head_only)

@@ -27,9 +27,14 @@ class RateLimitedLog:
             text: as for logging.
             values: the same.
         """
+        if said := self.due(cause):
+            self._log.log(level, text, *values)
+        return said
+
+    def due(self, cause: Hashable) -> bool:
+        """Whether this was not said within the last minute; it counts as said from now on."""
         now = time.monotonic()
         if now - self._said.get(cause, float("-inf")) < _EVERY_SECONDS:
             return False
         self._said[cause] = now
-        self._log.log(level, text, *values)
         return True

@@ -1,0 +1,77 @@
+"""Accepting connections for as long as a process runs, also while it has no descriptors or no memory left."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the system refuses
+
+
+class Acceptor:
+    """Accepts the connections of one listening socket in the running event loop.
+
+    Args:
+        listening: a bound socket that listens; closed by `stop`.
+        opened: called with each connection and its address. It owns the connection unless it raises, and returns the
+            seconds to wait before the next one.
+        failed: called with what the system refuses. That is tried again, after pauses of up to a second.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        opened: Callable[[socket.socket, Any], float],
+        failed: Callable[[OSError | MemoryError], None],
+    ) -> None:
+        self._listening = listening
+        self._opened = opened
+        self._failed = failed
+        self._refused = 0.0
+        self._pause: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        listening.setblocking(False)
+        self._resume()
+
+    def stop(self) -> None:
+        """Accept no more connections."""
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._listening.fileno())
+        self._listening.close()
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        """Accept one connection, and pause if need be."""
+        try:
+            pause = self._next()
+            self._refused = 0.0
+        except (OSError, MemoryError) as error:
+            pause = self._refused = min(_LONGEST_PAUSE, 2 * self._refused or _FIRST_PAUSE)
+            if not isinstance(error, ConnectionError):  # the caller has gone
+                self._failed(error)
+        if pause:
+            self._rest(pause)
+
+    def _next(self) -> float:
+        try:
+            caller, address = self._listening.accept()
+        except BlockingIOError:
+            return 0.0
+        try:
+            return self._opened(caller, address)
+        except BaseException:
+            caller.close()
+            raise
+
+    def _rest(self, seconds: float) -> None:
+        """Look again after so many seconds; the loop goes on meanwhile."""
+        try:
+            self._pause = self._loop.call_later(seconds, self._resume)
+        except MemoryError:
+            time.sleep(_FIRST_PAUSE)  # needs none, and does not spin
+        else:
+            self._loop.remove_reader(self._listening.fileno())

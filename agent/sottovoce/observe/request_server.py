@@ -1,0 +1,220 @@
+"""A server of short requests: each connection sends one, reads one answer, and is closed.
+
+The number of connections is bounded. Beyond the bound the oldest connection that has not sent its whole request gives
+way, of the origin (user or address) that has most of them: a client that sends its request at once is answered however
+many connections are silent. Where most connections do not read their answers, the oldest of those gives way instead.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sottovoce.accepting import Acceptor
+from sottovoce.observe.rate_limited_log import RateLimitedLog
+
+_log = logging.getLogger(__name__)
+MOST_CONNECTIONS = 32
+"""Connections at once."""
+
+_BACKLOG = 1024  # connections that the kernel holds until they are accepted
+_BURST, _PAUSE_SECONDS = 8, 0.004  # where each new connection displaces another: so many, then a pause
+_CHUNK = 2**16
+_GOODBYE_SECONDS = 1.0
+_CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One client.
+
+    Attributes:
+        socket: to it.
+        origin: its address, or its user on this machine.
+        request: what it has sent so far.
+        deadline: closes the connection unless the whole request is there by then.
+        answering: makes the answer and sends it; None before the request is complete.
+        sending: the answer is made.
+    """
+
+    socket: socket.socket
+    origin: str
+    request: bytearray = field(default_factory=bytearray)
+    deadline: asyncio.TimerHandle | None = None
+    answering: "asyncio.Task[None] | None" = None
+    sending: bool = False
+
+
+class RequestServer:
+    """Serves requests on one listening socket.
+
+    Args:
+        place: the address that it listens at, for the log.
+        complete: whether these bytes are a whole request.
+        answer: makes the answer; gets None for a request that is too long.
+        longest: bytes of a request.
+        seconds: for the whole request to arrive, and again for the answer to be read.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        *,
+        complete: Callable[[bytearray], bool],
+        answer: Callable[[bytes | None], Awaitable[bytes]],
+        longest: int,
+        seconds: float,
+    ) -> None:
+        self._place = place
+        self._complete = complete
+        self._answer = answer
+        self._longest = longest
+        self._seconds = seconds
+        self._connections: dict[_Connection, None] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._displaced = 0
+        self._acceptor: Acceptor | None = None
+        self._seldom = RateLimitedLog(_log)
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._connections)
+
+    def start(self, listening: socket.socket) -> None:
+        """Serve on a bound socket, which this server closes."""
+        listening.listen(_BACKLOG)
+        self._acceptor = Acceptor(listening, self._opened, self._refused)
+
+    async def stop(self, grace: float = _GOODBYE_SECONDS) -> None:
+        """Stop listening; answers in progress have `grace` seconds."""
+        if self._acceptor is not None:
+            self._acceptor.stop()
+            self._acceptor = None
+        for connection in [one for one in self._connections if one.answering is None]:
+            self._close(connection)
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=grace)
+        for connection in list(self._connections):
+            self._close(connection)
+        if self._answering:
+            await asyncio.wait(self._answering)
+
+    def _opened(self, caller: socket.socket, address: Any) -> float:
+        """Keep a new connection; returns the pause before the next is accepted."""
+        full = len(self._connections) >= MOST_CONNECTIONS
+        if full and not self._make_room():
+            caller.close()
+            return _PAUSE_SECONDS
+        caller.setblocking(False)
+        connection = _Connection(caller, _origin(caller, address))
+        loop = asyncio.get_running_loop()
+        connection.deadline = loop.call_later(self._seconds, self._close, connection)
+        self._connections[connection] = None
+        try:
+            loop.add_reader(caller.fileno(), self._readable, connection)
+        except BaseException:
+            self._close(connection)
+            raise
+        return _PAUSE_SECONDS if full and self._displaced % _BURST == 0 else 0.0
+
+    def _refused(self, error: OSError | MemoryError) -> None:
+        self._seldom.say(
+            logging.WARNING,
+            type(error).__name__,
+            "connections-refused at=%s tries again: %s",
+            self._place,
+            str(error) or "no memory",
+        )
+
+    def _make_room(self) -> bool:
+        """Close one connection; whether there was one that may be closed."""
+        sending = [one for one in self._connections if one.sending]
+        silent = [one for one in self._connections if one.answering is None]
+        if not (sending or silent):
+            return False
+        crowd = sending if len(sending) > MOST_CONNECTIONS // 2 or not silent else silent
+        sizes = Counter(one.origin for one in crowd)
+        oldest = next(one for one in crowd if sizes[one.origin] == max(sizes.values()))
+        self._displaced += 1
+        self._seldom.say(
+            logging.WARNING,
+            "crowded",
+            "connections-crowded at=%s more than %d connections at once: the oldest silent one gives way, displaced=%d",
+            self._place,
+            MOST_CONNECTIONS,
+            self._displaced,
+        )
+        self._close(oldest)
+        return True
+
+    def _readable(self, connection: _Connection) -> None:
+        """More of a request, or the end of it."""
+        try:
+            chunk = connection.socket.recv(_CHUNK)
+            connection.request += chunk
+            long = len(connection.request) > self._longest
+            if not chunk:
+                self._close(connection)
+            elif long or self._complete(connection.request):
+                self._begin(connection, None if long else bytes(connection.request))
+        except (BlockingIOError, InterruptedError):
+            return
+        except (OSError, MemoryError):
+            self._close(connection)
+
+    def _begin(self, connection: _Connection, request: bytes | None) -> None:
+        """Answer: from now on the connection is not silent, and its task closes it."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(connection.socket.fileno())
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+        connection.answering = loop.create_task(self._serve(connection, request))
+        self._answering.add(connection.answering)
+
+        def ended(task: "asyncio.Task[None]") -> None:
+            self._answering.discard(task)
+            self._connections.pop(connection, None)
+            connection.socket.close()
+
+        connection.answering.add_done_callback(ended)
+
+    async def _serve(self, connection: _Connection, request: bytes | None) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            answer = await self._answer(request)
+            connection.sending = True
+            async with asyncio.timeout(self._seconds):
+                await loop.sock_sendall(connection.socket, answer)
+                if request is None:  # or the answer would be lost with what is not read
+                    connection.socket.shutdown(socket.SHUT_WR)
+                    while await loop.sock_recv(connection.socket, _CHUNK):
+                        pass
+        except (TimeoutError, OSError):
+            pass  # the client has gone, or does not read
+        except Exception as defect:  # noqa: BLE001 - one request must not end the device's work, nor go unsaid
+            self._seldom.say(
+                logging.ERROR, type(defect).__name__, "request-failed at=%s no answer was made: %r", self._place, defect
+            )
+
+    def _close(self, connection: _Connection) -> None:
+        """Close a silent connection; have the task of one that is answered close it."""
+        self._connections.pop(connection, None)
+        if connection.answering is not None:
+            connection.answering.cancel()
+            return
+        asyncio.get_running_loop().remove_reader(connection.socket.fileno())
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+        connection.socket.close()
+
+
+def _origin(caller: socket.socket, address: Any) -> str:
+    """The address of a client, or its user where it is on this machine."""
+    if caller.family != socket.AF_UNIX:
+        return str(address[0])
+    return str(_CREDENTIALS.unpack(caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])
