@@ -9,19 +9,27 @@ that has most of them: who comes in good faith needs a moment, and is not kept o
 
 import asyncio
 import contextlib
+import logging
+import os
 import resource
 import secrets
 import socket
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
+from sottovoce.accepting import Acceptor
+from sottovoce.observe import RateLimitedLog
+
+_log = logging.getLogger(__name__)
 _MOST = 128  # strangers, and as many whom gRPC knows
 _MOST_OF_ONE = 4  # connections of one device of the fleet
 _DESCRIPTORS_APIECE = 3  # from outside, to gRPC, and gRPC's
 _RESERVED = 256  # descriptors for ledger, state, and connections to others
 _STRANGER_SECONDS = 10.0  # a handshake takes a Raspberry Pi half a second when it has nothing else to do
 _PAUSE_SECONDS = 0.003
+_LOOK_SECONDS = 2.0
 _TLS_HANDSHAKE = b"\x16"  # what every connection of TLS begins with (RFC 8446, 5.1)
 _CHUNK = 2**16
 
@@ -48,14 +56,20 @@ class Front:
     Attributes:
         accepted: connections that came.
         turned_away: those of them that are over and led to no call.
+        trouble: why connections do not reach gRPC at the moment; empty while they do.
     """
 
     accepted: int = 0
     turned_away: int = 0
+    trouble: str = ""
     _connections: dict[str, _Connection] = field(default_factory=dict)
     _tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
-    _listening: "list[asyncio.Task[None]]" = field(default_factory=list)
+    _listening: list[Acceptor] = field(default_factory=list)
     _directory: "tempfile.TemporaryDirectory[str] | None" = None
+    _held: int = -1
+    _way_in: str = ""
+    _looking: "asyncio.Task[None] | None" = None
+    _seldom: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
     def inside(self) -> str:
         """Path of the socket that gRPC is to listen on, where nobody but this device's user can reach it.
@@ -67,12 +81,19 @@ class Front:
             self._directory = tempfile.TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True)
         return f"{self._directory.name}/grpc"
 
+    def _hold(self) -> None:
+        """Keep a way to gRPC's socket that is there also when its file was removed, as by a cleaner of old files."""
+        self._held = os.open(self.inside(), os.O_PATH)
+        held = f"/proc/self/fd/{self._held}"
+        self._way_in = held if os.path.lexists(held) else self.inside()
+
     async def start(self, host: str, port: int) -> None:
-        """Listen.
+        """Listen, once gRPC does.
 
         Raises:
             OSError: the address cannot be used.
         """
+        self._hold()
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         sockets: list[socket.socket] = []
@@ -86,7 +107,7 @@ class Front:
             for listening in sockets:
                 listening.close()
             raise
-        self._listening = [loop.create_task(self._listen(listening)) for listening in sockets]
+        self._listening = [Acceptor(listening, self._open, self._refused) for listening in sockets]
 
     def admit(self, peer: str, device: str) -> None:
         """A call of a device of the fleet came in by the connection that gRPC names so."""
@@ -102,8 +123,8 @@ class Front:
     async def stop(self, grace: float) -> None:
         """Take nobody else; calls in progress have `grace` seconds."""
         for listening in self._listening:
-            listening.cancel()
-        await asyncio.gather(*self._listening, return_exceptions=True)
+            listening.stop()
+        self._listening.clear()
         for name in [name for name, one in self._connections.items() if one.device is None]:
             self._dismiss(name)
         if self._tasks:
@@ -112,30 +133,20 @@ class Front:
             self._dismiss(name)
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait({self._looking})
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
         if self._directory is not None:
             self._directory.cleanup()
 
-    async def _listen(self, listening: socket.socket) -> None:
-        """Take whoever comes; where so many do that some must give way, not faster than a processor can bear."""
-        loop = asyncio.get_running_loop()
-        listening.setblocking(False)
-        with listening:
-            while True:
-                try:
-                    caller, address = await loop.sock_accept(listening)
-                except OSError:  # no descriptors, no memory, or who came has gone
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                    continue
-                full = self._make_room()
-                self._open(caller, str(address[0]))
-                if full:
-                    await asyncio.sleep(_PAUSE_SECONDS)
-
-    def _open(self, caller: socket.socket, address: str) -> None:
-        """A stranger's connection, with its deadline."""
-        loop, name = asyncio.get_running_loop(), f"sottovoce-{secrets.token_hex(8)}"
-        task = loop.create_task(_passed_on(self.inside(), name, caller))
-        connection = self._connections[name] = _Connection(address, task)
+    def _open(self, caller: socket.socket, address: Any) -> float:
+        """A stranger's connection, with its deadline; where one must give way, not faster than a processor can bear."""
+        loop, name, full = asyncio.get_running_loop(), f"sottovoce-{secrets.token_hex(8)}", self._make_room()
+        task = loop.create_task(self._passed_on(name, caller))
+        connection = self._connections[name] = _Connection(str(address[0]), task)
         deadline = loop.call_later(_STRANGER_SECONDS, self._expire, name)
         self._tasks.add(task)
         self.accepted += 1
@@ -148,6 +159,15 @@ class Front:
             self.turned_away += connection.device is None
 
         task.add_done_callback(over)
+        return _PAUSE_SECONDS if full else 0.0
+
+    def _refused(self, error: OSError | MemoryError) -> None:
+        self._seldom.say(
+            logging.WARNING,
+            type(error).__name__,
+            "connections-refused at=the port for peers tries again: %s",
+            str(error) or "no memory",
+        )
 
     def _make_room(self) -> bool:
         """For one more stranger; whether another had to go."""
@@ -167,27 +187,55 @@ class Front:
     def _dismiss(self, name: str) -> None:
         self._connections.pop(name).task.cancel()
 
+    async def _passed_on(self, name: str, caller: socket.socket) -> None:
+        """Both ways, by a socket of this name, from the first byte on: before that, gRPC is not troubled."""
+        loop = asyncio.get_running_loop()
+        caller.setblocking(False)
+        with contextlib.suppress(OSError, MemoryError):
+            caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            begin = await loop.sock_recv(caller, _CHUNK)
+            if not begin.startswith(_TLS_HANDSHAKE):
+                return
+            with await self._inward(name) as link:
+                await loop.sock_sendall(link, begin)
+                ways = [loop.create_task(_pump(caller, link)), loop.create_task(_pump(link, caller))]
+                try:
+                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for way in ways:
+                        way.cancel()
+                    await asyncio.gather(*ways, return_exceptions=True)
 
-async def _passed_on(inside: str, name: str, caller: socket.socket) -> None:
-    """Both ways, by a socket of this name, from the first byte on: before that, gRPC is not troubled."""
-    loop = asyncio.get_running_loop()
-    caller.setblocking(False)
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
-        caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        begin = await loop.sock_recv(caller, _CHUNK)
-        if not begin.startswith(_TLS_HANDSHAKE):
-            return
-        link.setblocking(False)
-        link.bind(f"\0{name}")
-        await loop.sock_connect(link, inside)
-        await loop.sock_sendall(link, begin)
-        ways = [loop.create_task(_pump(caller, link)), loop.create_task(_pump(link, caller))]
+    async def _inward(self, name: str) -> socket.socket:
+        """A connection to gRPC, by a socket of this name."""
+        link = None
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            link.setblocking(False)
+            link.bind(f"\0{name}")
+            await asyncio.get_running_loop().sock_connect(link, self._way_in)
+        except BaseException as error:
+            if link is not None:
+                link.close()
+            if isinstance(error, OSError | MemoryError):
+                self._cut_off(error)
+            raise
+        self.trouble = ""
+        return link
+
+    def _cut_off(self, error: OSError | MemoryError) -> None:
+        """Say that connections end here, have the health check show it, and look whether they still do."""
+        why = str(error) or "no memory"
+        self.trouble = f"connections do not reach gRPC ({why}): if that does not pass, start the agent again"
+        self._seldom.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        while self.trouble:
+            await asyncio.sleep(_LOOK_SECONDS)
+            with contextlib.suppress(OSError, MemoryError):
+                (await self._inward(f"sottovoce-{secrets.token_hex(8)}")).close()
 
 
 async def _pump(source: socket.socket, sink: socket.socket) -> None:

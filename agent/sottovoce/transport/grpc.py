@@ -152,7 +152,7 @@ class GrpcTransport:
 
     def listener(self) -> Listener:
         """Connections, and those that are over and led to no call."""
-        trouble = "" if self._server is not None else "it does not listen yet"
+        trouble = self._front.trouble if self._server is not None else "it does not listen yet"
         return Listener(self._front.accepted, self._front.turned_away, trouble)
 
     async def stop(self, grace: float) -> None:
@@ -230,6 +230,8 @@ class GrpcTransport:
             await _abort(context, grpc.StatusCode.UNAUTHENTICATED, f"certificate: {error}")
         except MessageRefused as error:
             await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, f"{error.reason}: {error}")
+        except MemoryError:
+            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "no memory at the moment")
         except SottovoceError:
             await _abort(context, grpc.StatusCode.INTERNAL, "the device failed: see what it logs")
         raise NetworkError("unreachable: abort raises")
