@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from sottovoce.agent import watch
 from sottovoce.agent.assemble import assemble
-from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
+from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew, passing
 from sottovoce.agent.heap import one_arena
 from sottovoce.agent.notify import supervised
 from sottovoce.agent.pause import Pause
@@ -55,7 +55,7 @@ def _endured(config: AgentConfig) -> ExitCode:
             if not agent.changing:
                 return ended
             patience.renewed()
-        except (SottovoceError, OSError, MemoryError) as error:
+        except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
             signal.signal(signal.SIGTERM, _stop)  # asyncio has taken its own away
             worked = worked or (agent is not None and agent.worked)
             fault = fault_of(error, worked=worked or read_only(config.agent.state))
@@ -68,10 +68,13 @@ def _endured(config: AgentConfig) -> ExitCode:
                 pause = STUCK_SECONDS
             try:
                 _enough_descriptors()
-            except OSError:  # nobody can be answered meanwhile
+                code = asyncio.run(Pause(config, fault, pause).wait())
+            except (OSError, MemoryError, RuntimeError) as further:  # nobody can be answered meanwhile
+                if passing(further, worked=True) is None:
+                    raise
                 time.sleep(pause)
                 continue
-            if (code := asyncio.run(Pause(config, fault, pause).wait())) is not None:
+            if code is not None:
                 return code
             if stuck is not None:
                 raise stuck from error

@@ -26,6 +26,8 @@ STUCK_SECONDS = 5.0
 
 _PERSON_SECONDS = 600.0  # between two looks whether somebody has been there
 _RECORDS = "data"
+_NO_MEMORY = "there is not enough memory; see what else the machine or its limits leave"
+"""Instead of numpy's words, which name the shape of what was to be made: that may be how many records there are."""
 
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: "disk",
@@ -43,6 +45,7 @@ _OF_THE_SYSTEM = {
     errno.ENOMEM: "memory",
     errno.ENOBUFS: "memory",
 }
+_NO_THREAD = "can't start new thread"  # all that Python says, whether it is memory or a limit of tasks
 _LATER_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _ADDRESS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 
@@ -103,7 +106,9 @@ def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
         worked: see `passing`.
     """
     if (kind := passing(error, worked=worked)) is not None:
-        return Fault(kind, str(error), needs_a_person=False)
+        return Fault(
+            kind, _NO_MEMORY if isinstance(error, MemoryError | RuntimeError) else str(error), needs_a_person=False
+        )
     if isinstance(error, SottovoceError) and error.exit_code in _FOR_A_PERSON:
         return Fault(_FOR_A_PERSON[error.exit_code], str(error), needs_a_person=True)
     return None
@@ -182,6 +187,8 @@ def _kind(error: BaseException, *, worked: bool) -> str | None:
         case LedgerUnwritable():
             return "disk"
         case MemoryError():
+            return "memory"
+        case RuntimeError() if str(error) == _NO_THREAD:
             return "memory"
         case sqlite3.Error():
             code = sqlite_code(error)

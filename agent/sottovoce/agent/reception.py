@@ -69,6 +69,7 @@ class Reception:
 
     async def receive(self, sender: str, raw: bytes | None) -> bytes:
         """Answer a message; see sottovoce.transport.Receive."""
+        opened = None
         try:
             opened = self._opened(sender, raw)
             if opened.payload_type == REVOCATIONS:
@@ -95,6 +96,10 @@ class Reception:
             raise
         except SottovoceError as failure:
             self._failed(failure)
+            raise
+        except MemoryError as failure:
+            if opened is not None:  # what was begun then is unknown: only the disk is certain
+                self._failed(failure)
             raise
         if receipt.refused:
             why = "its task is another than this device's: nothing of it is applied, and it keeps what it sent"

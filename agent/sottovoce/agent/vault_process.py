@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is told to whoever asks
+_WORKED_SECONDS = 60.0  # after which it has got over what ended it before
 
 
 def keep(config: AgentConfig, file: Path) -> ExitCode:
@@ -55,14 +56,17 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         )
     patience, directory = Patience(_LONGEST_PAUSE), config.vault.directory
     while True:
+        began = time.monotonic()
         try:
             if (code := _serve(config, file, user)) is not None:
                 return code
             patience.renewed()
-        except (SottovoceError, OSError, MemoryError) as error:
+        except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
             fault = fault_of(error, worked=directory is not None and read_only(directory))
             if fault is None or fault.needs_a_person:
                 raise
+            if time.monotonic() - began > _WORKED_SECONDS:
+                patience.renewed()
             pause, stuck = patience.pause(fault), None if directory is None else only_anew(directory)
             if stuck is not None:
                 pause = STUCK_SECONDS

@@ -3,6 +3,7 @@
 They are known without the parser of command lines, 2 MiB that would stay in a device's memory.
 """
 
+import faulthandler
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sottovoce.config import AgentConfig
+
+_STANDARD_ERROR = 2
 
 
 def agent(config: Path) -> int:
@@ -31,6 +34,7 @@ def _kept(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
+    faulthandler.enable(_STANDARD_ERROR)  # a library that gets no memory may abort: then the log says where
     with shown():
         settings = load(config)
         log_to_stderr(settings.agent.log_level, settings.agent.log_format)

@@ -7,13 +7,15 @@ that queue; so a thread of its own empties it, looks who is there, and keeps the
 import selectors
 import socket
 import struct
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from sottovoce.threads import Background
+
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 _MOST = 16  # connections that wait for an answer; an agent has one or two
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the system refuses
 
 
 class Admission:
@@ -24,12 +26,21 @@ class Admission:
         user: the number of the only user that is let in.
         turn_away: told of anybody else: the connection, which is closed afterwards, and the user's number. It must not
             wait.
+        refused: told when the system refuses a connection, for want of a descriptor or memory. It is tried again.
     """
 
-    def __init__(self, listener: socket.socket, user: int, turn_away: Callable[[socket.socket, int], None]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        user: int,
+        turn_away: Callable[[socket.socket, int], None],
+        refused: Callable[[OSError | MemoryError], None],
+    ) -> None:
         self._listener = listener
         self._user = user
         self._turn_away = turn_away
+        self._refused = refused
+        self._defect: BaseException | None = None
         self._waiting: deque[socket.socket] = deque()
         self._bell, self.waiting = socket.socketpair()
         """`waiting` can be read when somebody is: see `next`."""
@@ -39,39 +50,69 @@ class Admission:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Let people in until the end; who waits then is sent away."""
-        thread = threading.Thread(target=self._admit, name="admission", daemon=True)
-        thread.start()
+        """Let people in until the end; who waits then is sent away.
+
+        Raises:
+            MemoryError, RuntimeError: no thread can be started.
+        """
+        thread = None
         try:
+            thread = Background(self._admit)
             yield
         finally:
             self._stop.send(b"!")
-            thread.join()
+            if thread is not None:
+                thread.join()
             while self._waiting:
                 self._waiting.popleft().close()
             for end in (self._bell, self.waiting, self._stop, self._stopped):
                 end.close()
 
     def next(self) -> socket.socket | None:
-        """The connection that has waited longest; None where it has gone meanwhile."""
+        """The connection that has waited longest; None where it has gone meanwhile.
+
+        Raises whatever ended the thread that lets connections in: nobody else would hear of it.
+        """
         self.waiting.recv(1)
+        if self._defect is not None:
+            raise self._defect
         return self._waiting.popleft() if self._waiting else None
 
     def _admit(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._listener, selectors.EVENT_READ)
-            selector.register(self._stopped, selectors.EVENT_READ)
-            while True:
-                readable = [key.fileobj for key, _ in selector.select()]
-                if self._stopped in readable:
-                    return
-                self._let_in()
+        try:
+            with selectors.DefaultSelector() as selector:
+                self._admit_all(selector)
+        except BaseException as defect:  # noqa: BLE001 - raised by `next`
+            self._defect = defect
+            self._bell.send(b"!")
 
-    def _let_in(self) -> None:
+    def _admit_all(self, selector: selectors.BaseSelector) -> None:
+        pause = 0.0
+        selector.register(self._stopped, selectors.EVENT_READ)
+        while True:
+            if pause and selector.select(pause):
+                return
+            selector.register(self._listener, selectors.EVENT_READ)
+            readable = [key.fileobj for key, _ in selector.select()]
+            selector.unregister(self._listener)
+            if self._stopped in readable:
+                return
+            pause = self._let_in(pause)
+
+    def _let_in(self, refused: float) -> float:
+        """Let one in; returns for how long to wait where the system refuses, longer each time."""
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # it has gone again, or this process has no descriptor left for it
-            return
+            with _closed_on_failure(connection):
+                self._look_at(connection)
+        except ConnectionError:  # it has gone again
+            return 0.0
+        except (OSError, MemoryError) as error:
+            self._refused(error)
+            return min(_LONGEST_PAUSE, 2 * refused or _FIRST_PAUSE)
+        return 0.0
+
+    def _look_at(self, connection: socket.socket) -> None:
         user = peer(connection)
         if user == self._user and len(self._waiting) < _MOST:
             self._waiting.append(connection)
@@ -81,6 +122,15 @@ class Admission:
             if user != self._user:
                 connection.setblocking(False)
                 self._turn_away(connection, user)
+
+
+@contextmanager
+def _closed_on_failure(connection: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def peer(connection: socket.socket) -> int:

@@ -101,8 +101,11 @@ class VaultServer:
 
         Returns:
             Whether a task was taken up, which another vault answers for.
+
+        Raises:
+            MemoryError: there is none: the question was not answered, and is asked again by whoever asked it.
         """
-        admission = Admission(listener, self._served.user, self._turn_away)
+        admission = Admission(listener, self._served.user, self._turn_away, self._refused)
         with admission.open(), selectors.DefaultSelector() as selector:
             selector.register(admission.waiting, selectors.EVENT_READ)
             selector.register(stop, selectors.EVENT_READ)
@@ -125,7 +128,11 @@ class VaultServer:
         with suppress(OSError):  # it does not read what it is told
             connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
+    def _refused(self, error: OSError | MemoryError) -> None:
+        self._note("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
+
     def _attend(self, connection: socket.socket) -> None:
+        """Answer one question; raises MemoryError, after which only what is on the disk is certain."""
         try:
             reply = protocol.encoded(self._reply(connection))
             protocol.send(connection, reply, _PATIENCE_SECONDS)
@@ -151,7 +158,7 @@ class VaultServer:
             if kind is LedgerError and isinstance(error.__cause__, sqlite3.OperationalError | OSError):
                 kind = LedgerUnwritable  # it could be, when this began to serve
             return Failed(kind.__name__, str(error))
-        except OSError:
+        except (OSError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - a defect: one question must not end the vault, nor its words leave it
             self._note("question-failed", f"defect={type(error).__name__}")

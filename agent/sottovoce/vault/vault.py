@@ -18,6 +18,7 @@ from sottovoce.data import Records
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.secure_sum import STATEMENT_BYTES
+from sottovoce.threads import Background
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.followed import Followed
@@ -83,7 +84,7 @@ class Vault:
         self._over_for_good: str | None = None
         self._closing = threading.Event()
         if room.ledger.periods.counting:
-            threading.Thread(target=self._live, name="periods", daemon=True).start()
+            Background(self._live)
 
     @property
     def statement(self) -> PrivacyStatement:

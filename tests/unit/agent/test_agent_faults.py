@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sottovoce.agent import endurance, faults
 from sottovoce.agent.control import ask
-from sottovoce.agent.faults import KINDS, passing
+from sottovoce.agent.faults import KINDS, fault_of, passing
 from sottovoce.errors import (
     ClockError,
     ConfigError,
@@ -66,6 +66,8 @@ def of_the_system(number: int, kind: type[SottovoceError] = NetworkError) -> Sot
         (of_the_system(errno.EMFILE), "descriptors", "descriptors"),
         (of_the_system(errno.ENOMEM), "memory", "memory"),
         (MemoryError(), "memory", "memory"),
+        (RuntimeError("can't start new thread"), "memory", "memory"),
+        (RuntimeError("a defect"), None, None),
         (of_the_system(errno.EADDRNOTAVAIL), None, "address"),
         (of_the_system(errno.EACCES), None, None),
         (ClockError("it is early"), "clock", "clock"),
@@ -80,6 +82,12 @@ def of_the_system(number: int, kind: type[SottovoceError] = NetworkError) -> Sot
 def test_what_passes_by_itself(error: Exception, at_first: str | None, later: str | None) -> None:
     assert (passing(error, worked=False), passing(error, worked=True)) == (at_first, later)
     assert {at_first, later} <= {None, *KINDS}
+
+
+def test_a_lack_of_memory_is_said_without_the_shape_of_the_records() -> None:
+    fault = fault_of(MemoryError("Unable to allocate 1.2 GiB for an array with shape (71234, 5)"), worked=True)
+    assert fault is not None
+    assert "71234" not in fault.words
 
 
 class Agent:

@@ -346,6 +346,8 @@ class MqttTransport:
             return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MOST_WORDS]
         except IdentityError as error:
             return Content.KIND_REFUSED, f"certificate: {error}".encode()[:_MOST_WORDS]
+        except MemoryError:
+            return Content.KIND_BUSY, b""
         except SottovoceError:
             return Content.KIND_FAILED, b""
         finally:
