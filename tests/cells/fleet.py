@@ -1,6 +1,6 @@
 """Members with real vaults, and whatever stands between them: signatures are pretended, all else is as it ships."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
@@ -70,6 +70,9 @@ S = TypeVar("S", bound=Signed)
 class Pretended:
     """Provenance, as in the play of attacks."""
 
+    def __init__(self, revoked: Collection[str] = ()) -> None:
+        self.revoked = revoked
+
     def signed(self, own: S) -> S:
         assert isinstance(own, Statement)
         return cast(S, replace(own, signature=signature(own)))
@@ -78,9 +81,13 @@ class Pretended:
         assert isinstance(published, Statement)
         belongs(published)
 
+    def admit(self, published: Signed) -> None:
+        self.verify(published)
+        if self.refuses(published.owner):
+            raise MessageRefused("revoked", "revoked by its fleet")
+
     def refuses(self, owner: str) -> bool:
-        del owner
-        return False
+        return owner in self.revoked
 
 
 def signed(owner: str, body: Body) -> Statement:

@@ -26,8 +26,8 @@ from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.renewal import Renewal
-from sottovoce.agent.revocation_gossip import NAME as REVOKED
 from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.revoked import NAME as REVOKED
 from sottovoce.agent.roll_call import RollCall
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.runnable import check_mode, check_socket, check_state

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sottovoce.agent.fleet_tasks import kept_task
 from sottovoce.agent.own_task import task_of
-from sottovoce.agent.provenance import Witness
+from sottovoce.agent.provenance import RosterWitness
+from sottovoce.agent.revoked import RevokedHere
 from sottovoce.agent.runnable import family_here
 from sottovoce.agent.taking_up import TakingUp, closed_by, in_force
 from sottovoce.agent.vault_here import LEDGER, vault_here
@@ -65,7 +66,10 @@ def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TakingUp) -> Opened
     config, mandate, clock = in_force(own, ledger), ledger.mandate, taking_up.clock
     family, closed = family_here(config), closed_by(own, ledger, taking_up.directory, taking_up.clock)
     task = task_of(config)
-    belongs = None if config.cell is None else Witness(taking_up.authority(), task.digest).verify
+    belongs = None
+    if config.cell is not None:
+        authority = taking_up.authority()
+        belongs = RosterWitness(authority, task.digest, RevokedHere(taking_up.directory, authority), clock).verify
     vault = vault_here(config, family, ledger, clock=clock, closed=closed, belongs=belongs)
 
     def take_up(document: bytes) -> None:

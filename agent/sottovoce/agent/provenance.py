@@ -1,8 +1,10 @@
 """Who published something: signed with the device's key, believed by the certificate that the fleet gave its owner."""
 
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from cryptography.exceptions import InvalidSignature
@@ -25,7 +27,8 @@ def _nobody(node: str) -> bool:
 class Witness:
     """Verifies what devices of a fleet have signed for one task.
 
-    What is published outlives its owner's certificate: that the fleet issued it is checked, not that it still holds.
+    What is published outlives its owner's certificate: `verify` checks that the fleet issued it, not that it still
+    holds. `admit` checks that too.
 
     Args:
         authority: of the fleet.
@@ -50,6 +53,17 @@ class Witness:
         except InvalidSignature as error:
             raise MessageRefused("provenance", "something published was not signed by its owner") from error
 
+    def admit(self, published: Signed, now: float) -> None:
+        """The same, and that the certificate holds now.
+
+        Raises:
+            MessageRefused: it does not.
+        """
+        self.verify(published)
+        subject, at = self._subject(published.credential), datetime.fromtimestamp(now, UTC)
+        if not subject.not_before <= at <= subject.not_after:
+            raise MessageRefused("certificate", f"the certificate of device {published.owner} does not hold now")
+
     def _subject(self, credential: bytes) -> Subject:
         """What a certificate says; the newest few thousand are remembered."""
         subject = self._subjects.get(credential)
@@ -58,6 +72,36 @@ class Witness:
             if len(self._subjects) > _MOST_REMEMBERED:
                 self._subjects.popitem(last=False)
         return subject
+
+
+class RosterWitness:
+    """Verifies what members of a secure sum have signed: devices of this fleet, neither expired nor revoked.
+
+    Args:
+        authority: of the fleet.
+        task: digest of its task document.
+        revoked: ids of the devices that the fleet has revoked.
+        clock: seconds of Unix time.
+    """
+
+    def __init__(
+        self,
+        authority: Authority,
+        task: bytes,
+        revoked: Callable[[], Collection[str]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._witness, self._revoked, self._clock = Witness(authority, task), revoked, clock
+
+    def verify(self, published: Signed) -> None:
+        """Check who signed.
+
+        Raises:
+            MessageRefused: no member signed it.
+        """
+        self._witness.admit(published, self._clock())
+        if published.owner in self._revoked():
+            raise _revoked(published.owner)
 
 
 class FleetProvenance:
@@ -92,6 +136,16 @@ class FleetProvenance:
         """See Provenance.verify."""
         self._witness.verify(published)
 
+    def admit(self, published: Signed) -> None:
+        """See Provenance.admit."""
+        self._witness.admit(published, time.time())
+        if self._refuses(published.owner):
+            raise _revoked(published.owner)
+
+
+def _revoked(owner: str) -> MessageRefused:
+    return MessageRefused("revoked", f"device {owner} is revoked by its fleet")
+
 
 class Unsigned:
     """Implements sottovoce.learners.Provenance inside one process, where nobody lies."""
@@ -101,6 +155,9 @@ class Unsigned:
         return own
 
     def verify(self, published: Signed) -> None:
+        """Nothing to check."""
+
+    def admit(self, published: Signed) -> None:
         """Nothing to check."""
 
     def refuses(self, owner: str) -> bool:

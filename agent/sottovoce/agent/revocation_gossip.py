@@ -8,104 +8,29 @@ has revoked nobody that is a question of some 250 bytes a period.
 import asyncio
 import logging
 import random
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from pathlib import Path
 
 from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.revoked import keep_list, kept_list
 from sottovoce.agent.spread import Spread
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Fleet, Trust
-from sottovoce.identity.authority import Authority
-from sottovoce.identity.files import replace
+from sottovoce.identity import Trust
 from sottovoce.transport import Peer
 from sottovoce.wire.revocation import (
     REVOCATIONS,
     RevocationList,
     Revocations,
-    decode_list,
     decode_revocations,
-    encode_list,
     encode_revocations,
 )
 
 _log = logging.getLogger(__name__)
-NAME = "revoked"
 _WAIT = "revocations"
 _TELL_REVOKED_EVERY_SECONDS = 60.0
 _MOST_REMEMBERED = 256
-
-
-def read_list(raw: bytes, authority: Authority, source: object) -> RevocationList:
-    """A list from a file, verified; `source` names it in the error.
-
-    Raises:
-        IdentityError: it is damaged, of another fleet, or not signed by this one.
-    """
-    try:
-        revoked = decode_list(raw)
-    except MessageRefused as error:
-        raise IdentityError(
-            f"{source} is not a whole revocation list ({error}): install it again with `sottovoce fleet revoke "
-            "--state DIR --install FILE`"
-        ) from error
-    revoked.verify(authority)
-    return revoked
-
-
-def kept_list(state: Path, authority: Authority) -> RevocationList | None:
-    """The list in a state directory; None if none has come yet.
-
-    Raises:
-        IdentityError: it cannot be read, is damaged, or is not of this fleet.
-    """
-    path = state / NAME
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
-    return read_list(raw, authority, path)
-
-
-def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
-    """Puts a verified list into a state directory unless there is a newer one, or the same; whether it did.
-
-    Raises:
-        IdentityError: it cannot be written, or what is there is damaged.
-    """
-    kept = kept_list(state, authority)
-    if kept is not None and kept.version >= revoked.version:
-        return False
-    replace(state / NAME, encode_list(revoked))
-    return True
-
-
-def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> RevocationList:
-    """Signs a list with these devices and all that the fleet has revoked before, and keeps it beside the fleet's key.
-
-    Args:
-        directory: the fleet's.
-        fleet: opened with its key.
-        node_ids: who is to be refused, too.
-
-    Raises:
-        IdentityError: the list beside the key is damaged, or cannot be written.
-        MessageRefused: an id is not of its form, or there are too many.
-    """
-    kept = kept_list(directory, fleet.authority)
-    before = () if kept is None else kept.node_ids
-    revoked = RevocationList(
-        fleet=fleet.name,
-        version=1 if kept is None else kept.version + 1,
-        issued=int(time.time()),
-        node_ids=tuple(sorted({*before, *node_ids})),
-    ).signed(fleet.sign)
-    keep_list(directory, revoked, fleet.authority)
-    return revoked
 
 
 class RevocationGossip:

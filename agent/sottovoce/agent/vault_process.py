@@ -106,9 +106,11 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         family = family_of(config)
         belongs = None
         if config.cell is not None:
-            from sottovoce.agent.provenance import Witness  # memory that a vault without a cell has no use for
+            from sottovoce.agent.provenance import RosterWitness  # memory that a vault without a cell has no use for
+            from sottovoce.agent.revoked import RevokedHere
 
-            belongs = Witness(_authority(directory), task_of(config).digest).verify
+            authority = _authority(directory)
+            belongs = RosterWitness(authority, task_of(config).digest, RevokedHere(directory, authority)).verify
         vault = vault_here(config, family, ledger, closed=closed, belongs=belongs)
         stack.callback(vault.close)
         served = Served(

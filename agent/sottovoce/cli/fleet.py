@@ -72,7 +72,7 @@ def _device(state: Path) -> dict[str, Any]:
 
 def _fleet(directory: Path) -> dict[str, Any]:
     from sottovoce.agent.enroller import open_invitations
-    from sottovoce.agent.revocation_gossip import kept_list
+    from sottovoce.agent.revoked import kept_list
     from sottovoce.identity import open_fleet
 
     fleet = open_fleet(directory)

@@ -139,7 +139,7 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
         UsageError: the address is none that devices could reach.
     """
     from sottovoce.agent.enroller import Enroller
-    from sottovoce.agent.revocation_gossip import kept_list
+    from sottovoce.agent.revoked import kept_list
 
     reachable(address, "--serve", "a device can reach this machine")
 

@@ -110,7 +110,7 @@ def _serve(directory: Path, address: str, valid: str | None) -> None:
 
 
 def _signed(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
-    from sottovoce.agent.revocation_gossip import kept_list
+    from sottovoce.agent.revoked import kept_list
     from sottovoce.identity import open_fleet
     from sottovoce.identity.request import read_request
 

@@ -27,7 +27,7 @@ def revoke(
 
 
 def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
-    from sottovoce.agent.revocation_gossip import NAME, revoke
+    from sottovoce.agent.revoked import NAME, revoke
     from sottovoce.identity import open_fleet
     from sottovoce.identity.files import check_new, write_new
     from sottovoce.wire.revocation import encode_list
@@ -48,7 +48,7 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
 
 def _install(state: Path, install: Path) -> None:
     from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.revocation_gossip import keep_list, read_list
+    from sottovoce.agent.revoked import keep_list, read_list
     from sottovoce.identity import load
     from sottovoce.identity.files import read
 

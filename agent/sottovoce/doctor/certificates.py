@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from sottovoce.agent.assemble import state_files
-from sottovoce.agent.revocation_gossip import kept_list
+from sottovoce.agent.revoked import kept_list
 from sottovoce.agent.runnable import check_mode
 from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject

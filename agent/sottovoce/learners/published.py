@@ -127,6 +127,14 @@ class Provenance(Protocol):
         """
         ...
 
+    def admit(self, published: Signed) -> None:
+        """Check that its owner published it, and is a device of the fleet now: neither expired nor revoked.
+
+        Raises:
+            MessageRefused: it did not, or is not.
+        """
+        ...
+
     def refuses(self, owner: str) -> bool:
         """Whether the fleet has revoked a device."""
         ...

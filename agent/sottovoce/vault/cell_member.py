@@ -5,6 +5,7 @@ The secrets are for one offer, which is good for one roster, one masked vector a
 memory alone. A vault that starts anew has none, and so is silent for the rest of the round.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -47,7 +48,8 @@ from sottovoce.vault.noise import NoiseSource
 
 B = TypeVar("B", Ready, Stand)
 Belongs = Callable[[Statement], None]
-"""Raises MessageRefused where a statement was not signed, for this task, by the device of this fleet that it names."""
+"""Raises MessageRefused where a statement was not signed, for this task, by the device that it names, or where that
+device is none of this fleet's now: unknown, expired or revoked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +292,17 @@ class Member:
         owners: list[str] = [statement.owner for statement in statements]
         if len(set(owners)) != len(owners) or not {*owners} <= {*allowed}:
             raise _refused("a member signed twice, or one that may not")
-        if len(owners) < self._cell.opens_at(len(roster)):
-            raise _refused("too few members have signed")
         credentials = {statement.owner: statement.credential for statement in roster.statements}
+        signers = 0
         for statement in statements:
             if body_of(statement, kind) != body:
                 raise _refused("a member signed something else")
-            self._belongs(Statement(statement.owner, statement.body, credentials[statement.owner], statement.signature))
+            credential = credentials[statement.owner]
+            with contextlib.suppress(MessageRefused):  # one that is revoked meanwhile counts for nothing
+                self._belongs(Statement(statement.owner, statement.body, credential, statement.signature))
+                signers += 1
+        if signers < self._cell.opens_at(len(roster)):
+            raise _refused("too few members have signed")
 
     @staticmethod
     def _keys(secrets: _Secrets) -> _Keys:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from sottovoce.agent.ledger_head_gossip import Voice
-from sottovoce.agent.revocation_gossip import RevocationGossip, keep_list, kept_list, revoke
+from sottovoce.agent.revocation_gossip import RevocationGossip
+from sottovoce.agent.revoked import keep_list, kept_list, revoke
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.revocation_gossip import keep_list, revoke
+from sottovoce.agent.revoked import keep_list, revoke
 from sottovoce.doctor import Level
 from sottovoce.doctor.certificates import certificates
 from sottovoce.errors import ExitCode, IdentityError

@@ -26,6 +26,9 @@ class Stamp:
         if published.signature != b"mine":
             raise MessageRefused("provenance", "a published record was not signed by its owner")
 
+    def admit(self, published: Signed) -> None:
+        self.verify(published)
+
     def refuses(self, owner: str) -> bool:
         return owner == "revoked"
 

@@ -66,8 +66,8 @@ class Dishonesty:
         if statement.owner != sender:
             raise MessageRefused("cell", "a device hands in another's statement")
         said = body_of(statement, Doubt)
-        self._provenance.verify(statement)
-        if said.accused not in state.peers or said.accused == sender or self._provenance.refuses(sender):
+        self._provenance.admit(statement)
+        if said.accused not in state.peers or said.accused == sender:
             return state
         by_device = {**state.doubts.get(said.accused, {}), sender: said.why}
         state = replace(state, doubts={**state.doubts, said.accused: by_device})

@@ -119,11 +119,9 @@ class Gathering:
             return leading
         if offer.owner != sender:
             raise MessageRefused("cell", "a device hands in another's offer")
-        if self._provenance.refuses(sender):
-            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
         found = body_of(offer, Offer)
         check_keys(found.mask_key, found.share_key)
-        self._provenance.verify(offer)
+        self._provenance.admit(offer)
         return replace(leading, offers={**leading.offers, sender: offer})
 
     def _dealt(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:

@@ -127,17 +127,15 @@ class Knowledge:
         """What another device knows, as it has signed it.
 
         Raises:
-            MessageRefused: it has not, or the fleet has revoked it.
+            MessageRefused: it has not, or is no device of the fleet now.
         """
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device hands in another's statement")
-        if self._provenance.refuses(sender):
-            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
         self.numbers(known.numerator)
         said = body_of(known.said, Knows)
         if said.numerator != sha256(known.numerator).digest():
             raise MessageRefused("cell", "a device signed other numbers than it sends")
-        self._provenance.verify(known.said)
+        self._provenance.admit(known.said)
         return said
 
     def agreed(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:

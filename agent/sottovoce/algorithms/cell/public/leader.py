@@ -152,10 +152,10 @@ class Leader:
         roster = _roster(leading)
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
             return Led(leading)
-        if len(leading.readies) < (needed := self._cell.opens_at(len(roster))):
+        if len(leading.readies) < self._cell.opens_at(len(roster)):
             return _over(roster)
         ready = sorted(leading.readies)
-        go = Go(leading.round, tuple(leading.readies[place] for place in ready[:needed]))
+        go = Go(leading.round, tuple(leading.readies[place] for place in ready))
         unready = frozenset(leading.members) - {*ready}
         leading = replace(leading, stage="vectors", since=beat, readies={}, unready=unready)
         return Led(leading, _to(_those(leading, ready), go))
@@ -180,8 +180,7 @@ class Leader:
         needed = self._cell.opens_at(len(_roster(leading)))
         if len(leading.stands) < needed:
             return Led(None if late else leading)
-        chosen = sorted(leading.stands)[:needed]
-        said = Quorum(leading.round, tuple(leading.stands[place] for place in chosen))
+        said = Quorum(leading.round, tuple(leading.stands[place] for place in sorted(leading.stands)))
         return Led(replace(leading, stage="reveals", since=beat), _to(_those(leading, leading.survivors), said))
 
     def _open(self, leading: Leading, *, late: bool) -> Led:
@@ -193,11 +192,11 @@ class Leader:
         found = recovered(roster, leading.members, leading.survivors, chosen)
         if found.cheated:
             return Led(None, proofs=tuple(_worthless(leading, roster, place, chosen) for place in found.cheated))
-        return self._opened(leading, roster, found, needed)
+        return self._opened(leading, roster, found)
 
     @staticmethod
-    def _opened(leading: Leading, roster: Roster, found: Secrets, needed: int) -> Led:
-        stands = tuple(leading.stands[place] for place in sorted(leading.stands)[:needed])
+    def _opened(leading: Leading, roster: Roster, found: Secrets) -> Led:
+        stands = tuple(leading.stands[place] for place in sorted(leading.stands))
         opening = Opening(roster.statements, leading.members, leading.roots, stands, found.seeds, found.mask_keys)
         opened = OpenedRound(Verified(opening, roster, leading.round, leading.survivors), leading.vectors)
         return Led(None, _to(roster.owners, Result(opening)), opened)

@@ -509,6 +509,8 @@ class Cells:
         match said:
             case Called(roster) if state.stage == "offered" and state.offer in roster and sender not in state.struck:
                 found = roster_of(roster)
+                if self._refused(found.owners):
+                    return state, []
                 ranked = [node for node in _ranked(found.owners, state.slot) if node not in (sender, *state.struck)]
                 state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=found)
                 return self._take_part(state, Join(roster))

@@ -1,0 +1,121 @@
+"""The list of devices that a fleet has revoked, as a directory keeps it.
+
+Nothing here, nor below, imports a network: a vault in a process of its own reads it, too.
+"""
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from sottovoce.errors import IdentityError, MessageRefused
+from sottovoce.identity import Fleet
+from sottovoce.identity.authority import Authority
+from sottovoce.identity.files import replace
+from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
+
+NAME = "revoked"
+
+
+def read_list(raw: bytes, authority: Authority, source: object) -> RevocationList:
+    """A list from a file, verified; `source` names it in the error.
+
+    Raises:
+        IdentityError: it is damaged, of another fleet, or not signed by this one.
+    """
+    try:
+        revoked = decode_list(raw)
+    except MessageRefused as error:
+        raise IdentityError(
+            f"{source} is not a whole revocation list ({error}): install it again with `sottovoce fleet revoke "
+            "--state DIR --install FILE`"
+        ) from error
+    revoked.verify(authority)
+    return revoked
+
+
+def kept_list(state: Path, authority: Authority) -> RevocationList | None:
+    """The list in a state directory; None if none has come yet.
+
+    Raises:
+        IdentityError: it cannot be read, is damaged, or is not of this fleet.
+    """
+    path = state / NAME
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
+    return read_list(raw, authority, path)
+
+
+def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
+    """Puts a verified list into a state directory unless there is a newer one, or the same; whether it did.
+
+    Raises:
+        IdentityError: it cannot be written, or what is there is damaged.
+    """
+    kept = kept_list(state, authority)
+    if kept is not None and kept.version >= revoked.version:
+        return False
+    replace(state / NAME, encode_list(revoked))
+    return True
+
+
+def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> RevocationList:
+    """Signs a list with these devices and all that the fleet has revoked before, and keeps it beside the fleet's key.
+
+    Args:
+        directory: the fleet's.
+        fleet: opened with its key.
+        node_ids: who is to be refused, too.
+
+    Raises:
+        IdentityError: the list beside the key is damaged, or cannot be written.
+        MessageRefused: an id is not of its form, or there are too many.
+    """
+    kept = kept_list(directory, fleet.authority)
+    before = () if kept is None else kept.node_ids
+    revoked = RevocationList(
+        fleet=fleet.name,
+        version=1 if kept is None else kept.version + 1,
+        issued=int(time.time()),
+        node_ids=tuple(sorted({*before, *node_ids})),
+    ).signed(fleet.sign)
+    keep_list(directory, revoked, fleet.authority)
+    return revoked
+
+
+class RevokedHere:
+    """The devices that a directory's list names; the file is read again when it has changed.
+
+    Args:
+        directory: where it is.
+        authority: of the fleet.
+    """
+
+    def __init__(self, directory: Path, authority: Authority) -> None:
+        self._directory, self._authority = directory, authority
+        self._seen: tuple[int, int, int] | None = None
+        self._node_ids: frozenset[str] = frozenset()
+
+    def __call__(self) -> frozenset[str]:
+        """Their node ids.
+
+        Raises:
+            MessageRefused: the list cannot be read, so that nobody may be believed.
+        """
+        try:
+            found = (self._directory / NAME).stat()
+            seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        except FileNotFoundError:
+            seen = (0, 0, 0)
+        except OSError as error:
+            raise MessageRefused("revoked", f"the list of revoked devices cannot be read: {error.strerror}") from error
+        if seen != self._seen:
+            try:
+                kept = kept_list(self._directory, self._authority)
+            except IdentityError as error:
+                raise MessageRefused("revoked", str(error)) from error
+            self._node_ids, self._seen = frozenset() if kept is None else frozenset(kept.node_ids), seen
+        return self._node_ids
