@@ -1,9 +1,12 @@
 """What an attacker tries: it is the leader, the network and as many members as are promised. Each says what it got."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
@@ -16,10 +19,18 @@ from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import Offer, Ready, Stand, Statement, roster_of, round_digest
 from sottovoce.vault import Ledger
 
+from tests.cells.enrolled import Enrolled
 from tests.cells.fleet import CELL, CLIP, NOWHERE, Parts, Party, Round, SaidNo, fleet, party, signed
+from tests.cells.liars import LIARS
+from tests.cells.lies import lied
 
 Attack = Callable[[], str | None]
 ATTACKS: dict[str, Attack] = {}
+
+
+def _in_words(kind: str) -> str:
+    """deals_another_seed for DealsAnotherSeed."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
 
 
 def attack(play: Attack) -> Attack:
@@ -405,6 +416,28 @@ def hides_a_wrong_seed() -> str | None:
     secrets.keys = replace(secrets.keys, seed=bytes(32))
     found = led.join().mask().finish()
     return None if found.cheated == (2,) else f"a sum, and {found.cheated} named"
+
+
+@attack
+def calls_a_revoked_device() -> str | None:
+    """With real certificates: a device that the fleet has revoked, and one whose certificate has expired."""
+    with TemporaryDirectory() as directory:
+        found = Enrolled(Path(directory)).joins()
+    return None if not found else f"a roster with a device that is {', or '.join(found)} was joined"
+
+
+def _of_a_liar(kind: str) -> Attack:
+    """A member that lies in its messages: as the leader, as its deputy, and as another."""
+
+    def play() -> str | None:
+        return next((got for place in (0, 1, -1) if (got := lied(kind, place, 8)) is not None), None)
+
+    return play
+
+
+LIES = {_in_words(kind): _of_a_liar(kind) for kind in LIARS}
+"""Those that play whole fleets, which takes longer."""
+ATTACKS.update(LIES)
 
 
 def _got(act: Callable[[], object], what: str) -> str | None:

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sottovoce.agent.provenance import Witness
+from sottovoce.agent.revoked import RevokedHere
+from sottovoce.algorithms.cell.public import gathering, knowledge
+from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
+from sottovoce.algorithms.cell.public.gathering import Gathering, Led
+from sottovoce.algorithms.cell.public.knowledge import Knowledge
 from sottovoce.cell import Cell
 from sottovoce.secure_sum import masks, opening, shares, steps
-from sottovoce.secure_sum.statements import Offer, Ready, Roster, Stand, body_of, roster_of
+from sottovoce.secure_sum.opening import Verified
+from sottovoce.secure_sum.statements import Doubt, Knows, Offer, Ready, Roster, Stand, body_of, roster_of, round_digest
 from sottovoce.vault import cell_member, cell_room, cell_sum
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.cell_member import Member
@@ -161,7 +168,7 @@ def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cell_member._Held, "fits", lambda *_: True)
 
 
-@found_by("deals_other_shares_than_it_commits_to", "deals_worthless_shares")
+@found_by("deals_other_shares_than_it_commits_to")
 def commitments_to_shares_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cell_member._Held, "fits", lambda *_: True)
 
@@ -436,6 +443,81 @@ def commitments_not_compared(patch: pytest.MonkeyPatch) -> None:
             return True
 
     patch.setattr(opening, "commitment", lambda _: Anything())
+
+
+@found_by("forges_results")
+def openings_believed_unseen(patch: pytest.MonkeyPatch) -> None:
+    def trusting(opening: Any, *_: Any) -> Verified:
+        roster = roster_of(opening.roster)
+        h = round_digest(roster.digest, opening.members, opening.roots)
+        return Verified(opening, roster, h, body_of(opening.stands[0], Stand).survivors)
+
+    def unchecked(self: Knowledge, verified: Any, given: Any) -> Any:
+        return {verified.roster.owners.index(one.said.owner): one for one in given}
+
+    patch.setattr(knowledge, "verified", trusting)
+    patch.setattr(Knowledge, "_checked", unchecked)
+
+
+@found_by("forges_results")
+def answers_of_one_believed(patch: pytest.MonkeyPatch) -> None:
+    def credulous(self: Knowledge, votes: Any) -> Any:
+        one = next(iter(votes.values()))
+        return body_of(one.said, Knows), self.numbers(one.numerator)
+
+    patch.setattr(Knowledge, "agreed", credulous)
+
+
+@found_by("passes_on_other_vectors")
+def vectors_passed_on_unseen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(knowledge, "check_vector", lambda *_: None)
+
+
+@found_by("reports_another_sum")
+def secrets_of_openings_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(opening, "_cheated", lambda *_: ())
+
+
+@found_by("sends_another_vector")
+def vectors_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gathering, "check_vector", lambda *_: None)
+
+
+@found_by("reveals_false_shares")
+def revealed_shares_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gathering, "false_share", lambda *_: None)
+
+
+@found_by("deals_another_seed")
+def lies_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dishonesty, "_struck", lambda self, state, *_: state)
+
+
+@found_by("proposes_many_rounds", "names_two_sets")
+def leaders_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gathering, "_compared", staticmethod(lambda leading, *_: Led(leading)))
+
+
+@found_by("accuses_everybody")
+def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
+    doubted = Dishonesty.doubted
+
+    def credulous(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
+        state = doubted(self, state, sender, statement)
+        said = body_of(statement, Doubt)
+        return self._struck(state, said.accused, said.why, f"said by {sender}")
+
+    patch.setattr(Dishonesty, "doubted", credulous)
+
+
+@found_by("calls_a_revoked_device")
+def revocations_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RevokedHere, "__call__", lambda _: frozenset())
+
+
+@found_by("calls_a_revoked_device")
+def expiry_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Witness, "admit", lambda self, published, _: self.verify(published))
 
 
 def _without_threshold(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """Members with real vaults, and whatever stands between them: signatures are pretended, all else is as it ships."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar, cast
@@ -70,8 +70,8 @@ S = TypeVar("S", bound=Signed)
 class Pretended:
     """Provenance, as in the play of attacks."""
 
-    def __init__(self, revoked: Collection[str] = ()) -> None:
-        self.revoked = revoked
+    def __init__(self) -> None:
+        self.revoked: set[str] = set()
 
     def signed(self, own: S) -> S:
         assert isinstance(own, Statement)

@@ -21,6 +21,7 @@ from sottovoce.algorithms.cell.public.messages import (
     Survived,
     Told,
     Vectors,
+    Want,
 )
 from sottovoce.algorithms.cell.public.post import posted
 from sottovoce.algorithms.cell.public.state import CellState
@@ -34,6 +35,7 @@ from sottovoce.secure_sum.statements import (
     Doubt,
     Knows,
     Lead,
+    Masked,
     Named,
     Offer,
     Shown,
@@ -71,6 +73,15 @@ class Forger:
         raw = numerator.astype("<i8").tobytes()
         members = self._random.randint(1, len(self._names))
         return Known(signed(self._name, Knows(1, members, sha256(raw).digest())), raw)
+
+    def vectors(self, want: Want, size: int) -> Vectors:
+        """Masked vectors under the names of their members."""
+        raw = bytes([self._random.randrange(256)]) * size
+        body = Masked(want.round, sha256(raw).digest())
+        return Vectors(
+            want.round,
+            tuple(Given(raw, replace(signed(self._name, body), owner=self._names[at])) for at in want.places),
+        )
 
     def _result(self) -> Result:
         """An opening with offers and signatures that are partly real: the forger's own, and copies of its stand."""
@@ -132,6 +143,14 @@ class ForgesResults(Liar):
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """All else is as it ships."""
         return said
+
+    def _received(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
+        """Whoever asks for masked vectors is sent some."""
+        if isinstance(message.said, Want):
+            forger = Forger(self._owner, [*state.peers, self._owner], self.course.size, seed=0)
+            width = self.course.width(len(state.peers) + 1)
+            return state, [Reply(CellMessage(forger.vectors(message.said, self.course.size * width)))]
+        return super()._received(state, sender, message)
 
 
 class DealsWorthlessShares(Liar):
@@ -274,8 +293,12 @@ LIARS: dict[str, type[Liar]] = {
         AccusesEverybody,
     )
 }
+OF_LEADERS = ("ProposesManyRounds", "ReportsAnotherSum", "PassesOnOtherVectors", "NamesTwoSets")
+"""Of which nobody can tell that they lie, unless they lead."""
+OF_MEMBERS = ("DealsWorthlessShares", "DealsTwoWorthlessShares", "RevealsFalseShares")
+"""The same, unless another leads."""
 SILENT = ("TellsFew",)
-"""Of which nobody can tell that they lie."""
+"""Of which nobody can tell at all."""
 
 
 def with_another_seed(vault: Vault) -> Vault:

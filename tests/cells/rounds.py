@@ -1,4 +1,6 @@
-"""Whole fleets in secure sums, under any faults: every opened sum is exact, and no two of one round are opened."""
+"""Whole fleets in secure sums, under any faults, some with a member that lies: every opened sum is exact, no two of one
+round are opened, no honest device is struck, and no vault joins a roster with a revoked device.
+"""
 
 import random
 from collections import defaultdict
@@ -23,7 +25,8 @@ from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 
-from tests.cells.fleet import CLIP, LEARNER, Pretended, belongs
+from tests.cells.fleet import CLIP, LEARNER, Pretended
+from tests.cells.liars import LIARS, DealsAnotherSeed, Liar, with_another_seed
 
 SIZE = 2
 _SECONDS = 90.0
@@ -65,21 +68,32 @@ class Seen:
 class Watched:
     """A vault, and who watches it. It can be started anew over the same ledger, and forgets its secrets then."""
 
-    def __init__(self, name: str, terms: MeanTerms, ledger: Ledger, dice: random.Random, seen: Seen) -> None:
+    def __init__(
+        self,
+        name: str,
+        terms: MeanTerms,
+        ledger: Ledger,
+        dice: random.Random,
+        seen: Seen,
+        provenance: Pretended,
+        kind: type[Liar] | None,
+    ) -> None:
         self._made: Callable[[], Vault] = lambda: build(
             records=Records(np.array([[dice.uniform(-1, 1) for _ in range(SIZE)]]), np.zeros(1, dtype=np.int64)),
             kernel=None,
             terms=terms,
             ledger=ledger,
             noise=SeededNoise(dice.getrandbits(60)),
-            belongs=belongs,
+            belongs=provenance.admit,
         )
-        self._name, self._seen = name, seen
+        self._name, self._seen, self._provenance, self._kind = name, seen, provenance, kind
         self._stand: Stand | None = None
         self.start()
 
     def start(self) -> None:
         self.vault, self._stand = self._made(), None
+        if self._kind is DealsAnotherSeed:
+            with_another_seed(self.vault)
         room = self.vault._cell
         assert room is not None
         mask = room.member.mask
@@ -96,13 +110,22 @@ class Watched:
         answer = self.vault.step(query)
         if isinstance(answer, CellAnswer):
             said = steps.answer(answer.said)
-            if isinstance(said, Stand):
+            if isinstance(said, steps.Sealed):
+                assert not self._provenance.revoked & self._roster(), "a revoked device in a roster"
+            elif isinstance(said, Stand):
                 assert self._stand in (None, said) or self._stand.round != said.round, "stood for two sets"
                 self._stand = said
             elif isinstance(said, steps.Revealed):
                 assert self._stand is not None
                 self._seen.revealed(self.vault, self._stand)
         return answer
+
+    def _roster(self) -> set[str]:
+        assert self.vault._cell is not None
+        secrets = self.vault._cell.member._secrets
+        assert secrets is not None
+        assert secrets.roster is not None
+        return {*secrets.roster.owners}
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.vault, name)
@@ -117,12 +140,14 @@ class Played:
         opened: rounds whose sum was opened.
         knowing: devices that know a sum at the end, of those that are up.
         up: devices that are up at the end.
+        liar: the kind of the member that lies; None where all are honest.
     """
 
     charged: int
     opened: int
     knowing: int
     up: int
+    liar: str | None
 
 
 def play(seed: int) -> Played:
@@ -139,10 +164,15 @@ def play(seed: int) -> Played:
     budget = Budget(epsilon, 1e-5, "device", "add-remove")
     mechanism = terms.cell_mechanism(budget)
     step = mechanism.step
+    liar = dice.choice(names) if cell.colluding and dice.random() < 0.7 else None
+    kind = None if liar is None else LIARS[dice.choice(sorted(LIARS))]
+    kinds = {name: kind if name == liar else None for name in names}
+    provenance = Pretended()
     vaults: Mapping[str, Watched] = {
-        name: Watched(name, terms, Ledger.in_memory(name, budget), dice, seen) for name in names
+        name: Watched(name, terms, Ledger.in_memory(name, budget), dice, seen, provenance, kinds[name])
+        for name in names
     }
-    devices = [_device(name, vaults[name], names, cell, mechanism, dice) for name in names]
+    devices = [_device(name, vaults[name], names, cell, mechanism, dice, provenance, kinds[name]) for name in names]
     faults = Faults(
         loss=dice.choice((0.0, 0.1, 0.3)),
         delay=(delay := dice.choice((0.05, 0.3, 0.9))),
@@ -158,20 +188,35 @@ def play(seed: int) -> Played:
         simulation.run_until(simulation.now + dice.uniform(0.2, 2.0))
         if dice.random() < 0.15 and simulation.now < 0.6 * _SECONDS:
             _hit(dice.choice(names), simulation, vaults, down, dice)
-        _check(simulation, seen, step)
+        if dice.random() < 0.01 and not provenance.revoked:
+            provenance.revoked.add(dice.choice(names))
+        _check(simulation, seen, step, liar)
     for name in sorted(down):
         simulation.restart(name)
     simulation.run_until(simulation.now + 10)
-    _check(simulation, seen, step)
+    _check(simulation, seen, step, liar)
     up = [device.core.state for device in simulation.devices.values() if device.core is not None]
-    return Played(len(seen.parts), len(seen.opened), sum(state.slot for state in up), len(up))
+    return Played(
+        len(seen.parts),
+        len(seen.opened),
+        sum(state.slot for state in up),
+        len(up),
+        None if kind is None else kind.__name__,
+    )
 
 
 def _device(
-    name: str, vault: Watched, names: list[str], cell: Cell, mechanism: CellMechanism, dice: random.Random
+    name: str,
+    vault: Watched,
+    names: list[str],
+    cell: Cell,
+    mechanism: CellMechanism,
+    dice: random.Random,
+    provenance: Pretended,
+    kind: type[Liar] | None,
 ) -> Device:
     course = MeanCourse(Profile(SIZE, CLIP), mechanism.step, mechanism.width)
-    learner = Cells(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=Pretended())
+    learner = (kind or Cells)(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=provenance)
     others = [other for other in names if other != name and dice.random() < 0.95]
     dice.shuffle(others)
     return Device(name, learner, MemoryStore(learner.fresh()), vault, tuple(others))  # type: ignore[arg-type]
@@ -189,8 +234,8 @@ def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down:
         vaults[name].start()
 
 
-def _check(simulation: Simulation, seen: Seen, step: float) -> None:
-    """Every mean that a device believes is that of the parts of one round's survivors."""
+def _check(simulation: Simulation, seen: Seen, step: float, liar: str | None) -> None:
+    """Every mean that an honest device believes is that of one round's survivors, and it has struck no honest one."""
     means = {
         np.rint(sum(seen.parts[h][owner] for owner in survivors) * (step / len(survivors) * UNIT))
         .astype(np.int64)
@@ -199,5 +244,9 @@ def _check(simulation: Simulation, seen: Seen, step: float) -> None:
         for survivors in sets
     }
     for device in simulation.devices.values():
-        if device.core is not None and (found := device.core.state.numerator) is not None:
+        if device.core is None or device.id == liar:
+            continue
+        if (found := device.core.state.numerator) is not None:
             assert found.tobytes() in means, "a mean of no round's survivors"
+        struck = {node: one for node, one in device.core.state.dishonest.items() if node != liar}
+        assert not struck, f"{device.id} has struck honest devices: {struck}"

@@ -532,14 +532,15 @@ class Cells:
 
     def _agreed(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
         """What every member signed is checked before the vault is asked: so it is the leader who lies, or a dealer."""
+        lead = self._by(roster, sender, said.said, Lead)
+        if lead.roster != roster.digest:
+            return state, []  # of a round before
         try:
             roots = self._roots(roster, said)
-            lead = self._by(roster, sender, said.said, Lead)
         except (MessageRefused, IndexError):
-            lead, roots = None, ()
-        if lead is None or lead != Lead(roster.digest, round_digest(roster.digest, said.members, roots)):
-            state, effects = self._dishonesty.seen(state, sender, "proposed a round that does not hold")
-            return state, effects
+            roots = ()
+        if lead.round != round_digest(roster.digest, said.members, roots):
+            return self._dishonesty.seen(state, sender, "proposed a round that does not hold")
         state, leading = replace(state, lead=said.said), state.leading.get(state.slot)
         if self._owner in state.deputies and (leading is None or leading.deputy or leading.stage == "offers"):
             deputy = self._leader.deputy(roster, said, state.cycle)

@@ -1,0 +1,80 @@
+"""Members with real certificates, whose vaults check whether they hold."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from sottovoce.agent.provenance import FleetProvenance, RosterWitness
+from sottovoce.agent.revoked import RevokedHere, keep_list, revoke
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.door import CellAnswer, CellQuery, Refused
+from sottovoce.identity import Fleet, Identity, Validity, enrol
+from sottovoce.kernels.profile import Profile
+from sottovoce.secure_sum import steps
+from sottovoce.secure_sum.statements import Offer, Statement, body_bytes
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
+from sottovoce.vault.rooms.means import MeanTerms
+
+from tests.support.fleets import new_fleet
+
+TASK = b"task"
+_LEARNER = "average"
+_DAY = 86_400.0
+
+
+class Member:
+    """A device, whose vault looks into its directory for who is revoked."""
+
+    def __init__(self, fleet: Fleet, directory: Path, validity: Validity | None = None, now: float = 0.0) -> None:
+        self.directory, self.now = directory, now
+        self.identity: Identity = enrol(fleet, directory, validity=validity) if validity else enrol(fleet, directory)
+        self.vault: Vault = build(
+            records=Records(np.ones((1, 2)), np.zeros(1, dtype=np.int64)),
+            kernel=None,
+            terms=MeanTerms(_LEARNER, Profile(2, 1.0), Cell(4, 8, 0, 0.6)),
+            ledger=Ledger.in_memory(self.identity.node_id, Budget(None, 1e-5, "device", "add-remove")),
+            noise=SeededNoise(1),
+            belongs=RosterWitness(
+                fleet.authority, TASK, RevokedHere(directory, fleet.authority), lambda: time.time() + self.now
+            ).verify,
+        )
+
+    def ask(self, step: steps.Question) -> steps.Answer | Refused:
+        answer = self.vault.step(CellQuery(_LEARNER, steps.encoded(step)))
+        return steps.answer(answer.said) if isinstance(answer, CellAnswer) else answer
+
+    def offer(self) -> Statement:
+        offer = self.ask(steps.Begin(0, b""))
+        assert isinstance(offer, Offer)
+        return FleetProvenance(self.identity, TASK).signed(Statement(self.identity.node_id, body_bytes(offer)))
+
+
+def joined(member: Member, others: list[Member]) -> steps.Answer | Refused:
+    offers = [one.offer() for one in (member, *others)]
+    return member.ask(steps.Join(tuple(sorted(offers, key=lambda one: one.owner))))
+
+
+class Enrolled:
+    """Four members of a fleet of their own, and two that are to be in no roster.
+
+    Args:
+        directory: for their files.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        fleet = new_fleet(directory / "fleet")
+        now = datetime.now(UTC)
+        short = Validity(now - timedelta(days=2), now + timedelta(days=1))
+        self._own, *self._others = (Member(fleet, directory / str(number)) for number in range(4))
+        self._own.now = 2 * _DAY
+        self._revoked, self._expired = Member(fleet, directory / "gone"), Member(fleet, directory / "short", short)
+        keep_list(
+            self._own.directory, revoke(directory / "fleet", fleet, [self._revoked.identity.node_id]), fleet.authority
+        )
+
+    def joins(self) -> list[str]:
+        """Which of the two a member's vault would join a roster with."""
+        asked = {"revoked": self._revoked, "expired": self._expired}
+        return [why for why, one in asked.items() if isinstance(joined(self._own, [*self._others, one]), steps.Sealed)]

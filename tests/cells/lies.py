@@ -1,0 +1,30 @@
+"""One member that lies in its messages: what it gets of a fleet in which the others are honest."""
+
+from sottovoce.algorithms.cell.public.machine import _ranked
+
+from tests.cells.liars import LIARS, OF_LEADERS, OF_MEMBERS, SILENT
+from tests.cells.world import World
+
+_SECONDS = 90.0
+
+
+def lied(kind: str, place: int, count: int) -> str | None:
+    """What a liar got; None where all others know the sum, for one charge more at most, and most of them name it.
+
+    Args:
+        kind: of LIARS.
+        place: in the order in which the devices lead.
+        count: devices.
+    """
+    liar = _ranked([f"member-{number:02d}" for number in range(count)], 0)[place]
+    world = World(count=count, liars={liar: LIARS[kind]}).run(_SECONDS)
+    if len(world.knowing()) < count - 1:
+        return f"{len(world.knowing())} of {count - 1} honest devices know the sum"
+    if world.charges() > 2:
+        return f"{world.charges()} charges"
+    if world.slandered():
+        return f"honest devices were struck: {', '.join(sorted(world.slandered()))}"
+    lies_here = kind not in (OF_MEMBERS if place == 0 else OF_LEADERS) and kind not in SILENT
+    if lies_here and 2 * len(world.naming(liar)) < count:
+        return f"{len(world.naming(liar))} of {count - 1} honest devices name the liar"
+    return None
