@@ -125,7 +125,7 @@ def prepared(hub: Machine, kitchen: Machine, package: Path, scratch: Path) -> No
         machine.sh("install -o sottovoce-vault -g sottovoce-vault -m 600 records.npz /var/lib/sottovoce-records/")
         here = address(machine)
         settings = f's/^announce = .*/announce = "{here}:7400"/; s/^# period = 10.0/period = {PERIOD}/'
-        settings += f"; s/^# steps = .*/steps = {STEPS}/; s/^# period = 60.0/period = 4.0/"
+        settings += f'; s/^# steps = .*/steps = {STEPS}\\nmixing = "push-sum"/; s/^# period = 60.0/period = 4.0/'
         machine.sh(f"sed -i '{settings}' {CONFIG}")
         machine.sh(f"cat >> {CONFIG}", stdin=f'\n[observe]\nmetrics = "{here}:{METRICS_PORT}"\nallow_remote = true\n')
     places = f"--state {STATE} --vault {VAULT}"

@@ -26,6 +26,9 @@ def run_reproduce(
         "results"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Run smaller versions, in minutes instead of hours.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds of each series.", show_default="as many as the figure has")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="The folder that holds the data sets.", envvar="SOTTOVOCE_DATA", show_default="data"),
@@ -53,7 +56,13 @@ def run_reproduce(
         typer.echo(f"{name}  {spec.title}, about {spec.extent(quick).minutes:g} min on two cores", err=True)
         with run_bar() as told:
             found = reproduce(
-                name, quick=quick, folder=folder, out=out, say=lambda text: typer.echo(f"  {text}", err=True), told=told
+                name,
+                quick=quick,
+                seeds=seeds,
+                folder=folder,
+                out=out,
+                say=lambda text: typer.echo(f"  {text}", err=True),
+                told=told,
             )
         write_pages(out)
         for finding in found:

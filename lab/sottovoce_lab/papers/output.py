@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import sottovoce
 from sottovoce.errors import DataError
 
@@ -24,6 +25,7 @@ def reproduce(
     name: str,
     *,
     quick: bool,
+    seeds: int | None = None,
     folder: Path,
     out: Path,
     say: Callable[[str], None],
@@ -34,6 +36,7 @@ def reproduce(
     Args:
         name: `PAPER/FIGURE`.
         quick: whether to compute the coarse one.
+        seeds: of each series; without it as many as the experiment has.
         folder: where data sets are.
         out: where the files go; made when it is missing.
         say: is told what is left out.
@@ -50,6 +53,7 @@ def reproduce(
     spec = experiment_named(name)
     pyplot()  # if it is missing, say so before hours of runs
     extent = spec.extent(quick)
+    extent = msgspec.structs.replace(extent, seeds=seeds or extent.seeds)
     runs = runs_of(spec, extent, folder, say)
     if not runs:
         raise DataError(f"{name}: no data set of it is in {folder}; name the folder that has them with --data")

@@ -1,5 +1,6 @@
 """One model for all, written in turn (Jin, He & Dai 2023): without-replacement and with-replacement."""
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
@@ -23,6 +24,7 @@ INITIAL_SEED = 0
 _TURNS = 3
 _CHAIN_STEP = 0.5  # without noise, of a loss for which no lemma gives a better one
 _RADIUS = 2.0**11  # see ChainTerms
+_FORGOTTEN = 1 / 16
 
 Asks = Literal["gradient", "chain", "decisions"]
 
@@ -127,12 +129,19 @@ def _turns(config: AgentConfig) -> int:
 
 
 def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
-    """η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows."""
+    """η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows.
+
+    The learner's own is for batches of `tuned_batch` records, and shorter for smaller ones, by the root, as their noise
+    is larger. A step along a sum forgets at most a share _FORGOTTEN of the model by the regulariser.
+    """
     learner = settings_of(config, SharedModelSettings)
     if learner.fidelity == "paper":
         return letter_sizes(config, slope_of(config)).first or 1.0
-    if learner.step_size is not None or asks == "gradient":
+    if learner.step_size is not None:
         return learner.rate
+    if asks == "gradient":
+        rate = learner.rate * min(1.0, math.sqrt(batch_of(config) / learner.tuned_batch))
+        return min(rate, _FORGOTTEN / learner.regularisation) if learner.regularisation else rate
     try:
         return 1 / (2 * smooth(kernel).regularised(learner.regularisation).smoothness)
     except PrivacyError:  # without noise there may be no lemma; with noise the vault refuses

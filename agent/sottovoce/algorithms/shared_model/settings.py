@@ -14,6 +14,8 @@ class SharedModelSettings(GradientSettings, frozen=True):
     """Of both."""
 
     own_batch: ClassVar[int] = 50
+    tuned_batch: ClassVar[int] = 50
+    """Records in the batches for which the learner's own step size was chosen."""
 
     clip: Clip = 0.7
     batch: Annotated[Batch | None, Meta(description="records in a batch; without it 50, or a third of the records")] = (
@@ -47,6 +49,7 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
     """Without replacement."""
 
     own_step_size: ClassVar[float] = 36.0
+    tuned_batch: ClassVar[int] = 2000
 
     controller: Annotated[Controller, Meta(description="what decides which steps are local and which are global")] = (
         "schedule"
