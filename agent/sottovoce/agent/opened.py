@@ -8,7 +8,7 @@ from sottovoce.agent.fleet_tasks import kept_task
 from sottovoce.agent.own_task import task_of
 from sottovoce.agent.provenance import RosterWitness
 from sottovoce.agent.revoked import RevokedHere
-from sottovoce.agent.runnable import family_here
+from sottovoce.agent.runnable import check_cell, family_here
 from sottovoce.agent.taking_up import TakingUp, closed_by, in_force
 from sottovoce.agent.vault_here import LEDGER, vault_here
 from sottovoce.agent.waits import Waits
@@ -64,6 +64,7 @@ def opened_here(config: AgentConfig, identity: Identity, clock: Callable[[], flo
 
 def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TakingUp) -> Opened:
     config, mandate, clock = in_force(own, ledger), ledger.mandate, taking_up.clock
+    check_cell(config)
     family, closed = family_here(config), closed_by(own, ledger, taking_up.directory, taking_up.clock)
     task = task_of(config)
     belongs = None
@@ -111,6 +112,7 @@ def opened_there(config: AgentConfig, identity: Identity, waits: Waits) -> Opene
             task = read_task(vault.task, socket)
             config, epoch = under(own, task.tables, task.epoch, vault.statement.epsilon), task.epoch
             family = family_here(config)
+        check_cell(config)
         if vault.follows != config.follows:
             does = "follows a feed" if vault.follows else "follows no feed"
             raise PrivacyError(
@@ -137,6 +139,7 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
     task = read_task(document, "this document")
     try:
         config = under(own, task.tables, task.epoch)
+        check_cell(config)
         family_here(config).check()
         task_of(config)
     except SottovoceError as error:

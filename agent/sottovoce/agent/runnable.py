@@ -46,6 +46,21 @@ def check_socket(state: Path) -> None:
         )
 
 
+def check_cell(config: AgentConfig) -> None:
+    """Refuse a device that knows fewer others than a secure sum needs, and looks for none.
+
+    Raises:
+        ConfigError: it does.
+    """
+    devices = len(config.transport.peers) + 1
+    if config.cell is not None and config.membership.sampling == "static" and devices < config.cell.least:
+        smaller = f", or set it to {devices} on all of them" if devices > 2 else ""
+        raise ConfigError(
+            f"privacy.cell.min: a secure sum needs at least {config.cell.least} devices, and this one and those under "
+            f"transport.peers are {devices}: list more{smaller}"
+        )
+
+
 def family_here(config: AgentConfig) -> Family:
     """The parts for a configuration, of a model that runs on this machine and fits into a message.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.doctor.agent import agent
+from sottovoce.doctor.cells import cells
 from sottovoce.doctor.certificates import certificates
 from sottovoce.doctor.clock import clock
 from sottovoce.doctor.disk import disk
@@ -28,6 +29,7 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Finding]]] = {
     "machine": machine,
     "packages": packages,
     "model": model,
+    "cells": cells,
     "memory": memory,
     "disk": disk,
     "clock": clock,
