@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.errors import UsageError
 from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.kernels.one_vs_all import targets
 
 from sottovoce_lab.experiments.fleet import Fleet, assembled
 from sottovoce_lab.experiments.seeds import Stream, child
@@ -37,7 +38,7 @@ def separated(fleet: Fleet, solver: str) -> Weights:
 
 
 def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) -> None:
-    """Draw the perturbed records q of the first seed, and each solver's line w'q = 0, a panel for each ε.
+    """Draw the perturbed records x of the first seed, by class, and each solver's line w'x = 0, a panel for each ε.
 
     Raises:
         UsageError: matplotlib or scikit-learn is not installed.
@@ -49,10 +50,15 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
     for x, axis in zip(xs, axes[0], strict=True):
         mine = {place.series: keys for place, keys in first.items() if place.x == x}
         fleets = {series: _fleet(keys) for series, keys in mine.items()}
-        points = next(iter(fleets.values()))[0].signed()[:_MOST_POINTS, 0]  # of the same seed, so the same for all
-        axis.scatter(points[:, 0], points[:, 1], s=2, color="0.6", label="records yx + noise")
-        for number, (series, (fleet, solver)) in enumerate(fleets.items()):
-            weights = separated(fleet, solver)
+        fleet = next(iter(fleets.values()))[0]  # of the same seed, so the records are the same for all
+        signs = targets(fleet.records.labels, 2)
+        points, sides = (fleet.signed()[:, 0] * signs)[:_MOST_POINTS], signs[:_MOST_POINTS, 0]
+        for side, marker, colour in ((1, "o", "0.45"), (-1, "x", "0.65")):
+            axis.scatter(
+                *points[sides == side].T, s=4, lw=0.6, marker=marker, color=colour, label=f"records of class {side:+d}"
+            )
+        for number, (series, (own, solver)) in enumerate(fleets.items()):
+            weights = separated(own, solver)
             along = np.array([-weights[1], weights[0]]) / np.linalg.norm(weights) * np.abs(points).max()
             axis.plot([-along[0], along[0]], [-along[1], along[1]], "-:"[number], label=spec.series[series].label)
         axis.set_title("no noise" if x == float("inf") else f"ε = {x:g}", fontsize=8)
