@@ -32,6 +32,11 @@ class Cell:
             return "colluding", f"{what}: lower it, or raise min"
         return None
 
+    @property
+    def own_spare(self) -> int:
+        """Spare rounds where none are asked for: 1, if the smallest cell can do without the dishonest; else 0."""
+        return int(self.opens_at(self.least) + max(1, self.colluding) <= self.least)
+
     def opens_at(self, size: int) -> int:
         """t: how many of a roster of `size` must be left for a sum; no two sets can both be opened, 2t > size + f.
 

@@ -1,5 +1,6 @@
 """The one typed schema of an agent's configuration. Every key, its unit, its default and its limits are here."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -119,14 +120,18 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         float, Meta(gt=0.5, le=1, description="share of a round's devices that must be left for its sum to be opened")
     ] = 0.7
     spare: Annotated[
-        int,
-        Meta(ge=0, le=1000, description="rounds that may come to nothing, and are paid for beside the others"),
-    ] = 0
+        Annotated[int, Meta(ge=0, le=1000)] | None,
+        Meta(
+            description="rounds that may come to nothing, and are paid for beside the others; without it 1, or 0 where "
+            "the threshold leaves no room for a dishonest device"
+        ),
+    ] = None
 
     @property
     def rule(self) -> Cell:
         """The same, as a rule."""
-        return Cell(self.min, self.max, self.colluding, self.threshold, self.spare)
+        cell = Cell(self.min, self.max, self.colluding, self.threshold)
+        return replace(cell, spare=cell.own_spare if self.spare is None else self.spare)
 
     def __post_init__(self) -> None:
         """Every roster can be opened, and hides somebody."""

@@ -27,7 +27,9 @@ def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacySta
             f"in shares of {cell.least} to {cell.most} members, on the sum of their vectors, clipped at {clip:g}, "
             "under masks (X25519, HKDF, ChaCha20) and Shamir's shares"
         ),
-        composition=f"Gaussian closed form over {mechanism.rounds} sums at most, those that fail included",
+        composition=(
+            f"Gaussian closed form over {mechanism.rounds} sums at most, of which {cell.spare} may come to nothing"
+        ),
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=(

@@ -1,4 +1,4 @@
-"""The steps of a secure sum, in the order that is the guarantee: agree, charge, compute, noise, mask, store, return."""
+"""The steps of a secure sum, in the order that is the guarantee: begin, charge, compute, noise, mask, store, return."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

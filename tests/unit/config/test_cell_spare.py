@@ -1,0 +1,31 @@
+"""How many failed sums are paid for where nobody says."""
+
+import pytest
+from sottovoce.config import CellSection
+from sottovoce.vault import Budget
+from sottovoce.vault.cell_guarantee import of_cell
+from sottovoce.vault.cell_sum import calibrate_cell
+
+
+@pytest.mark.parametrize(
+    "section, spare",
+    [
+        (CellSection(), 1),
+        (CellSection(min=20, colluding=1), 1),
+        (CellSection(min=8, threshold=1.0), 0),
+        (CellSection(min=8, colluding=3), 0),
+        (CellSection(min=8, threshold=1.0, spare=2), 2),
+        (CellSection(spare=0), 0),
+    ],
+)
+def test_one_is_paid_for_where_a_sum_can_do_without_the_dishonest(section: CellSection, spare: int) -> None:
+    assert section.rule.spare == spare
+
+
+def test_the_statement_says_how_many() -> None:
+    budget = Budget(1.0, 1e-5, "device", "add-remove")
+    cell = CellSection().rule
+    mechanism = calibrate_cell(
+        cell, sums=1, clip=1.0, size=4, epsilon=1.0, delta=budget.delta, neighbouring="add-remove"
+    )
+    assert "over 2 sums at most, of which 1 may come to nothing" in of_cell(budget, mechanism, 1.0).composition
