@@ -17,6 +17,7 @@ from sottovoce.algorithms.cell.public.messages import (
     Told,
     Unready,
 )
+from sottovoce.algorithms.cell.public.signed import signed_by, with_credential
 from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
@@ -26,6 +27,7 @@ from sottovoce.secure_sum.opening import Lie
 from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, digest_of, false_share
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
+    B,
     Deal,
     Lead,
     Masked,
@@ -92,8 +94,7 @@ class Gathering:
                 if body_of(lead, Lead).roster == roster.digest:
                     return self._compared(leading, roster, leading.lead, lead)
             case Readied(statement) if leading.stage == "readies" and place in leading.members:
-                self._check(roster, place, statement)
-                if body_of(statement, Ready) == Ready(roster.digest, leading.round):
+                if self._signed(roster, place, statement, Ready) == Ready(roster.digest, leading.round):
                     return Led(replace(leading, readies={**leading.readies, place: statement}))
             case Unready(roster=of) if leading.stage == "readies" and of == roster.digest:
                 return Led(replace(leading, unready=leading.unready | {place}))
@@ -107,8 +108,7 @@ class Gathering:
                 if body_of(named, Named).round == leading.round and named.owner in roster.owners:
                     return self._compared(replace(leading, named=leading.named or named), roster, leading.named, named)
             case Stood(statement) if leading.stage == "stands" and place in leading.survivors:
-                self._check(roster, place, statement)
-                if body_of(statement, Stand) == Stand(leading.round, leading.survivors):
+                if self._signed(roster, place, statement, Stand) == Stand(leading.round, leading.survivors):
                     return Led(replace(leading, stands={**leading.stands, place: statement}))
             case Told() if leading.stage == "reveals" and place in leading.survivors:
                 return self._revealed(leading, roster, place, said)
@@ -129,19 +129,18 @@ class Gathering:
         if (len(said.sealed), len(said.leaves)) != (len(roster), 2 * len(roster)):
             return leading
         offer = sha256(roster.statements[place].body).digest()
-        if body_of(said.said, Deal) != Deal(roster.digest, len(roster), offer, ShareTree(said.leaves).root):
+        deal = Deal(roster.digest, len(roster), offer, ShareTree(said.leaves).root)
+        if self._signed(roster, place, said.said, Deal) != deal:
             raise MessageRefused("cell", "a member signed other shares than it hands in")
-        self._check(roster, place, said.said)
         return replace(leading, dealt={**leading.dealt, place: said})
 
     def _given(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
         """A masked vector; a member that signed another is passed over, and named."""
-        self._check(roster, place, said.said)
-        if body_of(said.said, Masked).round != leading.round:
+        if self._signed(roster, place, said.said, Masked).round != leading.round:
             return Led(leading)
         before = leading.vectors.get(place)
         if before is not None and before.said.body != said.said.body:
-            both = (_with_credential(roster, before.said), _with_credential(roster, said.said))
+            both = (with_credential(roster, before.said), with_credential(roster, said.said))
             return Led(leading, proofs=(Equivocation(*both),))
         try:
             check_vector(said, leading.round, self._size * self._width(len(roster)))
@@ -152,16 +151,15 @@ class Gathering:
 
     def _revealed(self, leading: Leading, roster: Roster, place: int, said: Told) -> Led:
         """Shares that fit what their dealers committed to; whoever reveals another is left out, and named."""
-        self._check(roster, place, said.said)
         revealed, gone = said.revealed, leading.gone
-        shown = body_of(said.said, Shown)
+        shown = self._signed(roster, place, said.said, Shown)
         if shown.round != leading.round:
             return Led(leading)
         dealers = (tuple(one.dealer for one in revealed.seeds), tuple(one.dealer for one in revealed.mask_keys))
         if shown != Shown(leading.round, place, digest_of(revealed)) or dealers != (leading.survivors, gone):
             return Led(leading, lies=((roster.owners[place], "revealed other shares than it was asked for"),))
         if false_share(place, revealed, leading.members, leading.roots) is not None:
-            statement = _with_credential(roster, said.said)
+            statement = with_credential(roster, said.said)
             proof = FalseShare(statement, revealed, roster.digest, leading.members, leading.roots)
             return Led(leading, proofs=(proof,))
         return Led(replace(leading, revealed={**leading.revealed, place: revealed}))
@@ -171,15 +169,8 @@ class Gathering:
         """What a leader signed for this device, or for the first member heard of, and for another member."""
         if first is None or second.owner != first.owner or second.body == first.body:
             return Led(leading)
-        proof = Equivocation(_with_credential(roster, first), _with_credential(roster, second))
+        proof = Equivocation(with_credential(roster, first), with_credential(roster, second))
         return Led(leading, proofs=(proof,))
 
-    def _check(self, roster: Roster, place: int, statement: Statement) -> None:
-        known = roster.statements[place]
-        if statement.owner != known.owner:
-            raise MessageRefused("cell", "a device hands in another's statement")
-        self._provenance.verify(replace(statement, credential=known.credential))
-
-
-def _with_credential(roster: Roster, statement: Statement) -> Statement:
-    return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
+    def _signed(self, roster: Roster, place: int, statement: Statement, kind: type[B]) -> B:
+        return signed_by(self._provenance, roster, roster.owners[place], statement, kind)

@@ -50,6 +50,7 @@ from sottovoce.algorithms.cell.public.messages import (
     Want,
 )
 from sottovoce.algorithms.cell.public.post import Step, following, posted
+from sottovoce.algorithms.cell.public.signed import roots_of, signed_by
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
@@ -76,7 +77,6 @@ from sottovoce.secure_sum.opening import Lie, Opening
 from sottovoce.secure_sum.proofs import WorthlessShares, digest_of
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
-    B,
     Body,
     Deal,
     Knows,
@@ -91,7 +91,6 @@ from sottovoce.secure_sum.statements import (
     body_bytes,
     body_of,
     roster_of,
-    round_digest,
 )
 from sottovoce.secure_sum.steps import (
     Agree,
@@ -519,7 +518,7 @@ class Cells:
             case Go(h, readies) if state.stage == "ready" and self._leads(state, sender, h):
                 return self._take_part(replace(state, leader=sender, go=said), Mask(readies))
             case Survived(statement) if state.stage in _GIVEN and sender == state.leader and state.roster is not None:
-                named = self._by(state.roster, sender, statement, Named)
+                named = signed_by(self._provenance, state.roster, sender, statement, Named)
                 if named.round != state.round:
                     return state, []
                 return self._take_part(replace(state, named=statement), Survive(named.survivors))
@@ -532,47 +531,17 @@ class Cells:
 
     def _agreed(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
         """What every member signed is checked before the vault is asked: so it is the leader who lies, or a dealer."""
-        lead = self._by(roster, sender, said.said, Lead)
+        lead = signed_by(self._provenance, roster, sender, said.said, Lead)
         if lead.roster != roster.digest:
             return state, []  # of a round before
-        try:
-            roots = self._roots(roster, said)
-        except (MessageRefused, IndexError):
-            roots = ()
-        if lead.round != round_digest(roster.digest, said.members, roots):
+        roots = roots_of(self._provenance, roster, said, lead)
+        if roots is None:
             return self._dishonesty.seen(state, sender, "proposed a round that does not hold")
         state, leading = replace(state, lead=said.said), state.leading.get(state.slot)
         if self._owner in state.deputies and (leading is None or leading.deputy or leading.stage == "offers"):
             deputy = self._leader.deputy(roster, said, state.cycle)
             state = replace(state, leading={**state.leading, state.slot: deputy})
         return self._take_part(state, Agree(said.members, said.sealed, said.paths, roots))
-
-    def _roots(self, roster: Roster, said: Agreed) -> tuple[bytes, ...]:
-        """What the dealers committed to.
-
-        Raises:
-            MessageRefused: they did not.
-        """
-        roots = []
-        for member, deal in zip(said.members, said.deals, strict=False):
-            found = self._by(roster, roster.owners[member], deal, Deal)
-            offer = sha256(roster.statements[member].body).digest()
-            if found != Deal(roster.digest, len(roster), offer, found.root):
-                raise MessageRefused("cell", "a member committed to shares for another roster")
-            roots.append(found.root)
-        return tuple(roots)
-
-    def _by(self, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
-        """What a member of the roster has signed.
-
-        Raises:
-            MessageRefused: it has not.
-        """
-        if statement.owner != owner or owner not in roster.owners:
-            raise MessageRefused("cell", "a device hands in another's statement")
-        credential = roster.statements[roster.owners.index(owner)].credential
-        self._provenance.verify(replace(statement, credential=credential))
-        return body_of(statement, kind)
 
     @staticmethod
     def _leads(state: CellState, sender: str, h: bytes) -> bool:

@@ -1,0 +1,45 @@
+"""What a member of a roster has signed, and what a leader proposes to it."""
+
+from dataclasses import replace
+from hashlib import sha256
+
+from sottovoce.algorithms.cell.public.messages import Agreed
+from sottovoce.errors import MessageRefused
+from sottovoce.learners.published import Provenance
+from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, body_of, round_digest
+
+
+def signed_by(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
+    """What this member has signed, by the certificate that the roster has of it.
+
+    Raises:
+        MessageRefused: it has not.
+    """
+    if statement.owner != owner or owner not in roster.owners:
+        raise MessageRefused("cell", "a device hands in another's statement")
+    credential = roster.statements[roster.owners.index(owner)].credential
+    provenance.verify(replace(statement, credential=credential))
+    return body_of(statement, kind)
+
+
+def with_credential(roster: Roster, statement: Statement) -> Statement:
+    """A member's statement with its certificate, for devices that do not have the roster."""
+    return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
+
+
+def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
+    """What the members committed to, where this is the round that their leader signed; None where it is not.
+
+    Every member signs its own commitment, so it is the leader who lies if one does not hold.
+    """
+    roots = []
+    try:
+        for member, deal in zip(said.members, said.deals, strict=True):
+            found = signed_by(provenance, roster, roster.owners[member], deal, Deal)
+            offer = sha256(roster.statements[member].body).digest()
+            if found != Deal(roster.digest, len(roster), offer, found.root):
+                return None
+            roots.append(found.root)
+    except (MessageRefused, IndexError, ValueError):
+        return None
+    return tuple(roots) if lead.round == round_digest(roster.digest, said.members, roots) else None
