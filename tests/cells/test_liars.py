@@ -1,9 +1,25 @@
 """One liar of each kind among 20 devices, one of which may be dishonest: the others get the sum, and name it."""
 
-import pytest
+from base64 import b64decode
 
+import pytest
+from msgspec import msgpack
+from sottovoce.secure_sum.proofs import Proof, accused
+
+from tests.cells.fleet import belongs
 from tests.cells.liars import LIARS
 from tests.cells.lies import lied
+from tests.cells.world import World
+
+
+def test_the_status_has_a_proof_that_everybody_can_verify() -> None:
+    liar = "member-05"
+    world = World(count=8, liars={liar: LIARS["DealsAnotherSeed"]}).run(60)
+    for device in world.honest:
+        words = str(device.learner.progress(world.state(device.id)).details["proofs"])
+        node, raw = words.split(" ")
+        assert node == liar
+        assert accused(msgpack.decode(b64decode(raw), type=Proof), world.cell, belongs)[0] == liar
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])

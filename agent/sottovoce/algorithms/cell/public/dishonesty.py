@@ -1,6 +1,9 @@
 """Who has lied in secure sums: struck from the rosters for a while, and named in the status."""
 
+from base64 import b64encode
 from dataclasses import replace
+
+from msgspec import msgpack
 
 from sottovoce.algorithms.cell.public.messages import CellMessage, Doubted, Exposed, Said
 from sottovoce.algorithms.cell.public.post import Step
@@ -55,7 +58,7 @@ class Dishonesty:
         liar, why = accused(proof, self._cell, self._provenance.verify)
         if liar in state.struck and state.dishonest[liar].how == "proved":
             return state
-        return self._struck(state, liar, why, "proved")
+        return self._struck(state, liar, why, "proved", proof)
 
     def doubted(self, state: CellState, sender: str, statement: Statement) -> CellState:
         """Another device says that it has seen a lie.
@@ -75,10 +78,10 @@ class Dishonesty:
             return state
         return self._struck(state, said.accused, said.why, f"said by {', '.join(sorted(by_device))}")
 
-    def _struck(self, state: CellState, liar: str, why: str, how: str) -> CellState:
+    def _struck(self, state: CellState, liar: str, why: str, how: str, proof: Proof | None = None) -> CellState:
         if liar == self._owner:
             return state
-        finding = Finding(why, how, state.cycle + _STRUCK_BEATS)
+        finding = Finding(why, how, state.cycle + _STRUCK_BEATS, proof)
         return replace(state, dishonest={**state.dishonest, liar: finding})
 
     def _told(self, state: CellState, said: Said) -> Step:
@@ -95,6 +98,11 @@ def named(state: CellState) -> dict[str, str]:
             for node, by_device in sorted(state.doubts.items())
             if node not in state.dishonest
             for sender, why in sorted(by_device.items())
+        ),
+        "proofs": "; ".join(
+            f"{node} {b64encode(msgpack.encode(one.proof)).decode()}"
+            for node, one in sorted(state.dishonest.items())
+            if one.proof is not None
         ),
     }
     return {key: words for key, words in found.items() if words}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound
 from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Go, Known, Shared, Stood
+from sottovoce.secure_sum.proofs import Proof
 from sottovoce.secure_sum.statements import Deal, Roster, Statement, body_of
 from sottovoce.secure_sum.steps import Revealed
 
@@ -78,11 +79,13 @@ class Finding:
         why: what it did.
         how: how this device knows that.
         until: the beat on which it may be in a roster again.
+        proof: which every device can verify; None where there is none.
     """
 
     why: str
     how: str
     until: int
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True, slots=True)
