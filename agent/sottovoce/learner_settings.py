@@ -3,7 +3,7 @@
 An algorithm has a class of its own, tagged with its name, in its folder: a tagged union that other packages may join.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
@@ -74,6 +74,15 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
             raise wrong("model", problem)
         if self.fidelity == "paper" and known.to_the_letter is None:
             raise wrong("fidelity", f"learner {self.name} exists in its sound variant only")
+
+    def completed(self, *, follows: bool) -> Self:
+        """These settings, with the defaults that depend on the rest of the configuration.
+
+        Args:
+            follows: whether records are added while the agent runs.
+        """
+        del follows
+        return self
 
     @property
     def name(self) -> str:

@@ -95,5 +95,5 @@ def test_a_trace_shows_messages_and_states(tmp_path: Path) -> None:
     events = json.loads(path.read_text())["events"]
     sent = [event["message"] for event in events if event["event"] == "send"]
     assert sent
-    assert all({"numerator", "parts"} <= message.keys() for message in sent)
-    assert all({"estimate", "step"} <= event["state"].keys() for event in events if event["event"] == "receive")
+    assert all({"steps", "contributions"} <= message.keys() for message in sent)
+    assert all({"numerator", "step"} <= event["state"].keys() for event in events if event["event"] == "receive")

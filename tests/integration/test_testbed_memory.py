@@ -78,7 +78,7 @@ def test_every_topology_and_the_smallest_fleets(topology: str, agents: int, tmp_
 def test_a_report_says_how_the_graph_mixes(tmp_path: Path) -> None:
     report = reported("--data", npz_file(tmp_path), "--topology", "random-regular(4)", agents=5)
     degrees = {"degree_min": 4, "degree_max": 4}
-    assert report["run"]["mixing"] == {"weights": "pairwise", "spectral_gap": None, **degrees}
+    assert report["run"]["mixing"] == {"weights": "contributions", "spectral_gap": None, **degrees}
     assert report["run"]["held_by_most"] == 1
     by_graph = ("--data", npz_file(tmp_path), "--topology", "random-regular(4)", "--learner", "dp-dpsgd")
     facts = {"weights": "metropolis", "spectral_gap": pytest.approx(1), **degrees}

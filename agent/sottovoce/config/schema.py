@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
 
 from sottovoce.cell import Cell
 from sottovoce.config.feed import FeedSection, is_broker
@@ -294,6 +295,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             self._check_regression()
         if self.data.source.startswith("feed:") and not self.learner.algorithm.regression:
             raise wrong("learner.name", f"a feed is forecast, which {self.learner.name} does not learn; {_able()}")
+        force_setattr(self, "learner", self.learner.completed(follows=self.follows))
         if self.follows:
             self._check_followed()
         self._check_noise()

@@ -100,7 +100,7 @@ class _Vaults:
         if plan.config.learner.fidelity == "paper":
             raise _without("fidelity = paper")
         if settings_of(plan.config, PushSumSettings).mixing == "contributions":
-            raise _without("learner.mixing = contributions")
+            raise _without("learner.mixing = contributions", ", or learner.mixing = pairwise")
         if not isinstance(terms, GradientTerms) or kernel is None:
             raise _without("a threshold that moves, which learner.clipping = constant would keep")
         if budget.unit != "record" or summed(kernel, budget, held[0]):
@@ -144,5 +144,5 @@ class _Vaults:
         return simulate_sums(self._mechanism, gradients, counted, self._noise), self._mechanism.step
 
 
-def _without(what: str) -> UsageError:
-    return UsageError(f"engine = vector: has no arithmetic for {what}: write engine = events")
+def _without(what: str, other: str = "") -> UsageError:
+    return UsageError(f"engine = vector: has no arithmetic for {what}: write engine = events{other}")

@@ -1,9 +1,14 @@
 """What dishonest members of a fleet do: `--fault dishonest=SHARE@WHAT`.
 
-Some put something other than their vaults' answers into the model; what they do with it is as honest as ever, so that
-every law about messages holds. Others lie about the sum of it, which is theirs to sign. `close` knows what all others
-have contributed, and steps as far against the mean of that as an honest device is off it: no distance shows it; where
-models are averaged in pairs it tells everybody the opposite of theirs.
+Some put something other than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`); what
+they do with it is honest, so that every law about messages holds. Others lie in what they sign, and in pairs in what
+they propose and answer:
+
+opposite   the opposite of the model
+close      against the mean, as far off it as an honest contribution is; in pairs the opposite of the model, as long as
+           is accepted
+little     "a little is enough" (Baruch, Baruch & Goldberg 2019): the mean, moved by a standard deviation in each number
+late       honest until all steps are taken, then `close` as far as is still accepted
 """
 
 from collections.abc import Callable
@@ -13,9 +18,10 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.contributions.public.machine import Mixer, jump
+from sottovoce.algorithms.contributions.public.robust import lower_median
 from sottovoce.algorithms.contributions.public.state import ContributionsState
-from sottovoce.algorithms.pairwise.public.machine import Pairwise, length
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.messages import Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
@@ -29,6 +35,9 @@ from sottovoce_lab.simulate.told import Told
 
 _LOUD = 10.0  # times what the vault's answer is long
 _NEAR = 0.9  # of what an honest device goes along with
+Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""What it makes of what others have contributed, or of their models, float64[k, P]."""
+
 _GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
 
 
@@ -65,41 +74,70 @@ class LyingVault:
 
 
 class LyingMixer(Mixer):
-    """A device that signs as its contribution whatever serves it; made of an honest one."""
+    """A device that signs as its contribution what serves it; made of an honest one."""
 
-    def __init__(self, honest: Mixer, lie: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+    def __init__(self, honest: Mixer, lie: "Lie") -> None:
         self.__dict__.update(honest.__dict__)
         self._lie = lie
 
     def signed(self, state: ContributionsState) -> ContributionsState:
         """See Mixer.signed."""
-        others = [one.numerator for at, one in sorted(state.held.items()) if at != self.rank]
-        if state.step == 0 or len(others) < 2:
-            return state
-        numerator = np.rint(self._lie(np.stack(others) / UNIT) * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR)
-        kept = {at: one for at, one in state.held.items() if at != self.rank}
-        lied = super().signed(replace(state, numerator=numerator.astype(np.int64), held=kept))
-        return replace(lied, numerator=state.numerator)
+        others = _others(state, self.rank)
+        return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
+
+    def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
+        """The state with this signed in the place of its own sum, which stays what it is."""
+        numerator = np.rint(vector * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        return replace(super().signed(replace(state, numerator=numerator)), numerator=state.numerator)
+
+
+class LateMixer(LyingMixer):
+    """A device that is honest until all others have taken their steps, but for its last one."""
+
+    def signed(self, state: ContributionsState) -> ContributionsState:
+        """See Mixer.signed: towards the lie as far as those go along that hold what it signed last."""
+        others, last = _others(state, self.rank), state.held.get(self.rank)
+        if state.step < self.schedule.steps or last is None or len(others) < 2:
+            return Mixer.signed(self, state)
+        own = last.numerator / UNIT
+        usual = lower_median(np.linalg.norm([own, *others], axis=1))
+        between = self._lie(others) - own
+        accepted = _NEAR * jump(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
+        return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
+
+    def _due(self, state: ContributionsState) -> bool:
+        """Whether to sign; the last time when all others have."""
+        others = [one.steps for at, one in state.held.items() if at != self.rank]
+        last = state.step >= self.schedule.steps
+        return super()._due(state) and (not last or min(others, default=0) >= self.schedule.steps)
 
 
 class LyingPairwise(Pairwise):
-    """A device that tells everybody the opposite of the model, as long as may be; made of an honest one."""
+    """A device that proposes another model than its own, and answers as if it had it; made of an honest one.
 
-    def __init__(self, honest: Pairwise) -> None:
+    Args:
+        honest: the state machine.
+        lie: what it makes of the models that it was told, float64[k, P], about the start.
+        late: whether it is honest until it has taken its steps.
+    """
+
+    def __init__(self, honest: Pairwise, lie: "Lie", *, late: bool = False) -> None:
         self.__dict__.update(honest.__dict__)
+        self._lie = lie
+        self._late = late
+        self._known: dict[str, NDArray[np.float64]] = {}
 
     def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
         """See Learner.on. What it believes itself is what others tell it."""
-        match event:
-            case Timer():
-                known = state.numerator
-            case Received(_, Proposal(numerator)):
-                known = numerator
-            case _:
-                return super().on(state, event, now)
-        far = max(0.0, _NEAR * self.farthest / max(length(known), 1 / UNIT) - 1)
-        lied, effects = super().on(replace(state, numerator=np.rint(known * -far).astype(np.int64)), event, now)
-        return replace(lied, numerator=known), effects
+        if isinstance(event, Received) and isinstance(event.message, Proposal):
+            self._known[event.sender] = event.message.numerator / UNIT
+        honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
+        if honest or not isinstance(event, Timer | Received):
+            return super().on(state, event, now)
+        lied = np.rint(self._lie(np.stack(list(self._known.values()))) * UNIT)
+        lied = lied.clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        after, effects = super().on(replace(state, numerator=lied), event, now)
+        return replace(after, numerator=state.numerator), effects
 
 
 class _Silence:
@@ -144,19 +182,46 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         quiet = copy(learner)
         quiet.__class__ = type("Silent", (_Silence, type(learner)), {})
         return quiet
-    if lie != "close":
+    if lie not in _OF_MESSAGES:
         return learner
     if isinstance(learner, Pairwise):
-        return LyingPairwise(learner)
+        farthest = learner.farthest
+
+        def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
+            mean = models.mean(axis=0)
+            longer: NDArray[np.float64] = mean * -max(0.0, _NEAR * farthest / max(_length(mean), 1e-12) - 1)
+            return longer
+
+        return LyingPairwise(learner, {**_OF_MESSAGES, "close": close, "late": close}[lie], late=lie == "late")
     if not isinstance(learner, Mixer):
         raise UsageError(
             f"--fault dishonest=…@{lie}: is about contributions and pairs; add --set learner.mixing=contributions"
         )
-    return LyingMixer(learner, _close)
+    return (LateMixer if lie == "late" else LyingMixer)(learner, _OF_MESSAGES[lie])
+
+
+def _others(state: ContributionsState, own: int) -> NDArray[np.float64]:
+    return np.array([one.numerator for at, one in sorted(state.held.items()) if at != own]) / UNIT
+
+
+def _length(vector: NDArray[np.float64]) -> float:
+    return float(np.linalg.norm(vector))
+
+
+def _opposite(others: NDArray[np.float64]) -> NDArray[np.float64]:
+    return cast(NDArray[np.float64], -others.mean(axis=0))
 
 
 def _close(others: NDArray[np.float64]) -> NDArray[np.float64]:
     mean = others.mean(axis=0)
-    length = float(np.linalg.norm(mean))
-    off: NDArray[np.float64] = mean - np.linalg.norm(others - mean, axis=1).mean() * mean / max(length, 1e-12)
+    off: NDArray[np.float64] = mean - np.linalg.norm(others - mean, axis=1).mean() * mean / max(_length(mean), 1e-12)
     return off
+
+
+def _little(others: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean = others.mean(axis=0)
+    off: NDArray[np.float64] = mean - others.std(axis=0) * np.sign(mean)
+    return off
+
+
+_OF_MESSAGES: dict[str, Lie] = {"opposite": _opposite, "close": _close, "little": _little, "late": _close}

@@ -40,7 +40,7 @@ _KINDS = {
     "vault": "vault=2s±1s",
     "dishonest": "dishonest=0.25@flip",
 }
-LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "close")
+LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
 """What dishonest agents do."""
 
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}

@@ -152,6 +152,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     }
     config = options.configuration(**tables, learner=_own(options, 1, peers))
     _check_cell(options, config)
+    _check_contributors(options, config)
     data_section = config.data
     if options.ranges_from_training:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
@@ -196,6 +197,22 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
         raise UsageError(
             f"--agents {options.agents}: a secure sum needs at least privacy.cell.min = {config.cell.least} devices: "
             f"use --agents {config.cell.least}{smaller}"
+        )
+
+
+def _check_contributors(options: Options, config: AgentConfig) -> None:
+    """Refuse the default mixing of a fleet in which some contributions would count nowhere.
+
+    Raises:
+        UsageError: the message names what to choose.
+    """
+    held = getattr(config.learner, "contributors", None)
+    default = "learner.mixing" not in options.settings and getattr(config.learner, "mixing", None) == "contributions"
+    if default and held is not None and options.agents > held + 1:
+        raise UsageError(
+            f"--agents {options.agents}: a device holds the contributions of learner.contributors = {held} others, and "
+            "further ones would not count: add --set learner.mixing=pairwise, in which one dishonest device can corrupt "
+            f"every model, or --set learner.contributors={options.agents - 1}, 1024 at most"
         )
 
 

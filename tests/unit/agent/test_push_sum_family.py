@@ -74,7 +74,7 @@ def test_the_step_size_follows_the_noise_of_the_budget() -> None:
 
 
 def test_models_with_a_start_of_their_own_begin_there_on_every_device() -> None:
-    family = family_of(config("clipd2p", model="mlp", hidden=4))
+    family = family_of(config("clipd2p", model="mlp", hidden=4, mixing="pairwise"))
     first, second = (family.learner(name, None, ())[0].fresh() for name in "ab")  # type: ignore[arg-type]
     assert first.numerator.any()
     assert first.numerator.tolist() == second.numerator.tolist()

@@ -94,9 +94,12 @@ def _words(cell: str) -> list[str]:
 @pytest.mark.parametrize(
     "keys, says",
     [
-        (("dishonest = 0.1",), 'learner.dishonest: pairwise has no such key; write mixing = "contributions"'),
         (
-            ("contributors = 9",),
+            ("dishonest = 0.1", 'mixing = "pairwise"'),
+            'learner.dishonest: pairwise has no such key; write mixing = "contributions"',
+        ),
+        (
+            ("contributors = 9", 'mixing = "pairwise"'),
             'learner.contributors: pairwise has no such key; write mixing = "co',
         ),
         (('mixing = "contributions"', 'clipping = "quantile"'), "learner.clipping: few dishonest devices could bend"),

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.contributions.public.machine import Mixer, jump
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
@@ -21,6 +21,7 @@ from sottovoce.learners import (
     PeersChanged,
     PublishModel,
     Received,
+    Reply,
     Returned,
     Send,
     SetTimer,
@@ -28,7 +29,7 @@ from sottovoce.learners import (
 
 from tests.unit.learners.support import TICK, FakeRelease, Stamp, schedule
 
-E = TypeVar("E", Send, Ask, PublishModel, SetTimer, Forget)
+E = TypeVar("E", Send, Ask, PublishModel, SetTimer, Forget, Reply)
 ONE = 2**40
 START = np.array([10.0, 0.0])
 
@@ -91,16 +92,20 @@ def test_it_begins_at_the_start_and_tells_its_peers_that_it_has_nothing() -> Non
     assert ask.query.point.tolist() == START.tolist()
 
 
-def test_what_it_puts_in_is_signed_on_the_next_beat_and_counts_from_then_on() -> None:
+def test_what_it_puts_in_is_signed_after_every_second_step_and_after_the_last() -> None:
     hand = Hand("a").step(3 * ONE, -ONE)
     assert not hand.effects, "an answer says nothing to anybody: only a beat does"
-    assert not hand.state.held
-    hand.on(Delivered("a")).on(TICK)
-    assert hand.model == [7.0, 1.0]
+    asked = hand.on(Delivered("a")).on(TICK).all(Ask)[0].query.id
+    assert not hand.all(Send), "one step is not sent"
+    assert hand.model == [7.0, 1.0], "but counts at home"
+    hand.on(FakeRelease(asked, np.array([ONE, 0], dtype=np.int64))).on(TICK)
     (send,) = hand.all(Send)
     (own,) = send.message.contributions  # type: ignore[attr-defined]
-    assert (own.owner, own.steps, own.signature) == ("me", 1, b"mine")
-    assert own.numerator.tolist() == [3 * ONE, -ONE]
+    assert (own.owner, own.steps, own.signature) == ("me", 2, b"mine")
+    assert own.numerator.tolist() == [4 * ONE, -ONE]
+    asked = hand.all(Ask)[0].query.id
+    hand.on(Delivered("a")).on(FakeRelease(asked, np.array([ONE, 0], dtype=np.int64))).on(TICK)
+    assert hand.all(Send)[0].message.contributions[0].steps == 3, "the last of three"  # type: ignore[attr-defined]
 
 
 def test_it_adds_up_all_that_was_released_and_the_newest_sum_replaces_the_others() -> None:
@@ -116,14 +121,23 @@ def test_its_sum_is_rounded_for_its_way_but_not_in_itself() -> None:
 
 
 def test_a_model_is_the_start_less_the_mean_of_what_it_holds() -> None:
-    hand = Hand("a").on(Received("a", message(contribution("b", 2.0, 0.0), contribution("c", 3.0, 1.0)))).on(TICK)
-    assert hand.model == [10.0 - 2.5, -0.5]
+    hand = Hand("a").on(Received("a", message(contribution("b", 3.0, 4.0), contribution("c", 5.0, 0.0)))).on(TICK)
+    assert hand.model == [10.0 - 4.0, -2.0]
 
 
 def test_who_has_taken_fewer_steps_counts_for_so_many_and_holds_nobody_back() -> None:
     two = [contribution(owner, 4.0, 0.0, steps=2) for owner in "bd"]
-    hand = Hand("a").on(Received("a", message(*two, contribution("c", 2.0, 1.0))))
-    assert hand.on(TICK).model == pytest.approx([10.0 - 10.0 / 2.5, -1.0 / 2.5]), "one step is half of two"
+    hand = Hand("a").on(Received("a", message(*two, contribution("c", 0.0, 2.0))))
+    assert hand.on(TICK).model == pytest.approx([10.0 - 8.0 / 2.5, -2.0 / 2.5]), "one step is half of two"
+
+
+def test_it_asks_where_the_others_will_be_whose_steps_are_on_their_way() -> None:
+    hand = Hand("a", steps=9).on(Received("a", message(contribution("b", 1.0, 0.0), contribution("c", 1.0, 0.0))))
+    for _ in range(3):
+        hand.step(ONE, 0)
+    (ask,) = hand.on(TICK).all(Ask)
+    assert hand.model == [9.0, 0.0]
+    np.testing.assert_allclose(ask.query.point, hand.model - np.array([2.0 * 2 / 3, 0.0]))
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -133,17 +147,32 @@ def test_among_two_or_three_nobody_is_believed_about_the_steps_that_others_lack(
     assert 9.0 <= hand.on(TICK).model[0] <= 11.0, "no more than the length of another, twice, on either side"  # type: ignore[index]
 
 
-def test_a_fleet_that_trusts_everybody_takes_the_plain_mean() -> None:
-    some = [contribution(f"d{i}", 100.0 if i == 0 else 1.0, 0.0) for i in range(8)]
-    for dishonest, model in ((0.0, 10.0 - 107 / 8), (0.25, 9.0)):
-        hand = Hand("a", dishonest=dishonest).on(Received("a", message(*some))).on(TICK)
-        assert hand.model == pytest.approx([model, 0.0])
+@pytest.mark.parametrize("dishonest", [0.0, 0.25])
+def test_none_counts_for_more_than_the_median_length(dishonest: float) -> None:
+    some = [contribution(f"d{i}", *((0.0, 100.0) if i == 0 else (1.0, 0.0))) for i in range(8)]
+    hand = Hand("a", dishonest=dishonest).on(Received("a", message(*some))).on(TICK)
+    assert hand.model == pytest.approx([10.0 - 7 / 8, -1 / 8] if dishonest == 0 else [9.0, 0.0])
 
 
-def test_nobody_is_believed_alone_about_how_many_steps_have_been_taken() -> None:
-    honest = [contribution(f"d{i}", 2.0, 0.0, steps=1) for i in range(4)]
-    hand = Hand("a").on(Received("a", message(*honest, contribution("b", 2.0, 0.0, steps=9))))
+@pytest.mark.parametrize("dishonest", [0.0, 0.25])
+def test_a_quarter_is_not_believed_about_how_many_steps_have_been_taken(dishonest: float) -> None:
+    honest = [contribution(f"d{i}", 2.0, 0.0, steps=1) for i in range(6)]
+    lies = [contribution(f"l{i}", 2.0, 0.0, steps=9) for i in range(2)]
+    hand = Hand("a", dishonest=dishonest).on(Received("a", message(*honest, *lies)))
     assert hand.on(TICK).model == pytest.approx([8.0, 0.0])
+
+
+def test_a_newer_contribution_differs_by_no_more_than_its_further_steps_account_for() -> None:
+    some = [contribution(f"d{i}", 4.0, 0.0, steps=8) for i in range(3)]
+    hand = Hand("a").on(Received("a", message(*some)))
+    accepted, declined = jump(8, 9, 4.0) * 0.99, jump(8, 9, 4.0) * 1.01
+    hand.on(Received("a", message(contribution("d0", 4.0, declined, steps=9), d0=9)))
+    assert hand.state.held[rank("d0")].steps == 8, "the one before stays"
+    assert hand.state.known["a"][rank("d0")] == 8, "and it is not asked for again"
+    assert hand.learner.progress(hand.state).details["contributions_declined"] == 1
+    hand.on(Received("a", message(contribution("d0", 4.0, accepted, steps=9))))
+    assert hand.state.held[rank("d0")].steps == 9
+    assert jump(0, 9, 4.0) == 8.0, "further steps allow more"
 
 
 def test_the_order_in_which_contributions_come_makes_no_difference_to_the_last_bit() -> None:
@@ -168,17 +197,49 @@ def test_of_one_owner_the_one_of_most_steps_counts_and_a_repetition_changes_noth
     assert hand.on(Received("a", both)).on(TICK).model == [6.0, 0.0]
 
 
-def test_a_peer_is_sent_what_it_lacks_once_the_furthest_behind_first() -> None:
+def test_a_peer_that_says_nothing_itself_is_sent_what_it_lacks_once_the_furthest_behind_first() -> None:
     hand = Hand("a", steps=9)
     hand.on(Received("z", message(contribution("b", 1.0, 0.0, steps=5), contribution("c", 1.0, 0.0, steps=9))))
-    hand.on(Received("a", message(b=4)))
+    hand.on(TICK).on(Delivered("a", message(b=4)))
     (send,) = hand.on(TICK).all(Send)
     assert [one.owner for one in send.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
     assert send.message.steps == {rank("b"): 5, rank("c"): 9}  # type: ignore[attr-defined]
-    asked = hand.all(Ask)[0].query.id
-    hand.on(Delivered("a")).on(FakeRelease(asked, np.zeros(2, dtype=np.int64))).on(TICK)
-    (send,) = hand.all(Send)
-    assert [one.owner for one in send.message.contributions] == ["me"], "what it was sent it has"  # type: ignore[attr-defined]
+    assert not hand.on(Delivered("a", message(b=5, c=9))).on(TICK).all(Send)
+
+
+def test_a_peer_that_sends_is_replied_what_it_lacks_and_told_no_more_than_its_own() -> None:
+    hand = Hand("a", steps=9)
+    hand.on(Received("z", message(contribution("b", 1.0, 0.0, steps=5), contribution("c", 1.0, 0.0, steps=9))))
+    (reply,) = hand.on(Received("a", message(contribution("d", 1.0, 0.0), b=4, d=1))).all(Reply)
+    assert [one.owner for one in reply.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
+    assert reply.message.steps == {rank("b"): 5, rank("c"): 9, rank("d"): 1}  # type: ignore[attr-defined]
+    assert not hand.on(TICK).all(Send), "what it was replied it has"
+    hand.on(Received("z", message(contribution("e", 1.0, 0.0))))
+    (send,) = hand.on(TICK).all(Send)
+    assert send.message.contributions == (), "it asks for that itself"  # type: ignore[attr-defined]
+
+
+def test_a_peer_that_holds_more_is_asked_for_it_and_its_reply_is_taken_in() -> None:
+    hand = Hand("a", steps=0).on(TICK).on(Delivered("a", message(b=2)))
+    (send,) = hand.on(TICK).all(Send)
+    assert send.message == message()
+    hand.on(Delivered("a", message(contribution("b", 2.0, 0.0, steps=2), b=2))).on(TICK)
+    assert (hand.model, hand.all(Send)) == ([8.0, 0.0], [])
+    with pytest.raises(MessageRefused, match="not for a learner of contributions"):
+        hand.on(Delivered("a", PushSumShare(np.zeros(2, dtype=np.int64), 1)))
+
+
+def test_a_model_too_large_for_a_reply_is_sent_in_messages() -> None:
+    size = 13_000
+    plan = schedule(size=size, steps=0)
+    how: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.0}
+    learner = Mixer(plan, np.zeros(size), most_steps=9, **how)
+    state, _ = learner.on(learner.fresh(), PeersChanged(("a",)), 0.0)
+    state, _ = learner.on(state, Received("z", message(contribution("b", *[1.0] * size))), 0.0)
+    state, effects = learner.on(state, Received("a", message()), 0.0)
+    assert effects == [Reply(message(b=1))]
+    _, effects = learner.on(state, TICK, 0.0)
+    assert [len(one.message.contributions) for one in effects if isinstance(one, Send)] == [1]  # type: ignore[attr-defined]
 
 
 def test_who_lacks_nothing_is_passed_over_and_so_is_who_has_not_confirmed() -> None:
@@ -210,11 +271,13 @@ def test_nothing_is_held_of_a_device_that_is_revoked() -> None:
 
 def test_it_holds_those_of_the_lowest_ranks_and_always_its_own() -> None:
     owners = sorted((f"d{i}" for i in range(20)), key=rank)
-    hand = Hand("a", capacity=5).step(ONE, 0)
+    hand = Hand("a", capacity=5).step(ONE, 0).step(ONE, 0)
     for owner in reversed(owners):
         hand.on(Received("a", message(contribution(owner, 1.0, 0.0))))
     hand.on(TICK)
     assert {one.owner for one in hand.state.held.values()} == {"me", *owners[:5]}
+    hand.on(Received("a", message(**dict.fromkeys(owners, 1))))
+    assert hand.learner.progress(hand.state).details["contributions_left_out"] == 15
 
 
 def test_what_nobody_can_have_contributed_is_refused_of_its_maker_and_passed_over_of_others() -> None:

@@ -14,6 +14,7 @@ class ContributionsCodec:
     """Implements StateCodec for devices that mix contributions."""
 
     def __init__(self, learner: Mixer) -> None:
+        self._learner = learner
         self._size = learner.schedule.width
 
     def encode(self, state: ContributionsState) -> bytes:
@@ -29,10 +30,10 @@ class ContributionsCodec:
         return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> ContributionsState:
-        """See StateCodec.decode."""
+        """See StateCodec.decode. A device that mixed otherwise before sums up its releases again, from its ledger."""
         saved = contributions_pb2.ContributionsState.FromString(raw)
         if not saved.size:
-            raise ValueError("it is of another learner.mixing: put that back, or give this one a state of its own")
+            return self._learner.fresh()
         try:
             numerator, held = taken(saved), from_wire(saved.held)
         except MessageRefused as error:

@@ -1,9 +1,9 @@
 """What is configured of push-sum SGD's algorithms."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, StepDecay
 from sottovoce.wrong import LARGEST, wrong
@@ -11,14 +11,15 @@ from sottovoce.wrong import LARGEST, wrong
 Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,
     Meta(
-        description="how models come together: averaged in pairs, by shares of mass, or from what each device has put "
-        'in, signed, which few can bend; without it "pairwise"; "push-sum" to the letter, with quantiles, without noise'
+        description="how models are combined: contributions that each device signs, which one device cannot bend; in "
+        'pairs, for large or trusted fleets; or push-sum shares. Without it "contributions"; "pairwise" of a feed that '
+        'is followed; "push-sum" to the letter, with quantiles, without noise'
     ),
 ]
 Clipping = Annotated[
     Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
 ]
-_CONTRIBUTORS, _DISHONEST = 64, 0.25
+_CONTRIBUTORS, _DISHONEST = 64, 0.0
 _SHARE_BITS, _EXACT_SHARE_BITS = 16, 40
 
 
@@ -36,7 +37,12 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     ] = _CONTRIBUTORS
     dishonest: Annotated[
         float,
-        Meta(ge=0, le=0.25, description="contributions: the share of devices that may be dishonest; 0 trusts them all"),
+        Meta(
+            ge=0,
+            le=0.25,
+            description="contributions: share of dishonest devices that a robust mean leaves out; 0: none is left out, "
+            "and none counts for more than a bounded length",
+        ),
     ] = _DISHONEST
     clipping: Clipping = "constant"
     clip_decay: Annotated[
@@ -47,24 +53,30 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     ] = 0.2
 
     def __post_init__(self) -> None:
-        """The papers know push-sum alone."""
+        """The papers know push-sum alone. Otherwise a mixing that is left out follows from the whole configuration."""
         super().__post_init__()
-        if self.mixing is None:
-            shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
-            force_setattr(self, "mixing", "push-sum" if shares else "pairwise")
+        shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
+        if self.mixing is None and shares:
+            force_setattr(self, "mixing", "push-sum")
         if self.fidelity == "paper" and self.mixing != "push-sum":
             raise wrong(
                 "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
             )
         if self.fidelity == "paper" and self.share_bits == _SHARE_BITS:
             force_setattr(self, "share_bits", _EXACT_SHARE_BITS)  # a paper rounds nothing
-        if self.mixing != "contributions":
+        if self.mixing in ("pairwise", "push-sum"):
             for key, usual in (("contributors", _CONTRIBUTORS), ("dishonest", _DISHONEST)):
                 if getattr(self, key) != usual:
                     raise wrong(key, f'{self.mixing} has no such key; write mixing = "contributions"')
         if self.mixing != "push-sum" and self.clipping == "quantile":
             remedy = 'choose "constant", "decay" or "automatic", or mixing = "push-sum"'
             raise wrong("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
+
+    def completed(self, *, follows: bool) -> Self:
+        """See LearnerSettings.completed: a contribution is a sum of a known number of steps, and a feed has no last."""
+        if self.mixing is not None:
+            return self
+        return replace(self, mixing="pairwise" if follows else "contributions")
 
 
 class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):

@@ -1,29 +1,34 @@
 """Learning from contributions: every device publishes what it has put into the model, and nobody's word about others.
 
-A device adds up its own releases, each times γ_t/B, and signs the sum: its contribution. Contributions travel whole,
-from device to device, each under its maker's signature; of one maker the one of most steps counts. A model is the
-public start less a mean of contributions that few of them cannot bend (robust.py). So it follows from a set that grows
-in one way only, whatever is lost, late, repeated or refused on the way: who holds the same has the same model.
+A device adds up its own releases, each times γ_t/B, and signs the sum every second step: its contribution.
+Contributions travel whole, from device to device, each under its maker's signature; of one maker the one of most steps
+counts. A model is the public start less a mean of contributions that few of them cannot bend (robust.py). So it follows
+from a set that grows in one way only, whatever is lost, late, repeated or refused on the way: devices that hold the
+same contributions have the same model.
+
+A newer contribution may differ from the one before it by as much as its further steps account for, and is declined
+otherwise. So a device that is honest to the end cannot turn its whole contribution round in a last step.
 
 What one device can do to the others is bounded by one contribution, its own. Nothing is handed over, so that nobody
 runs dry beside a device that is slow, away or cut off; and when a device is revoked, all it has done leaves with it.
 
-On the beat of its own clock a device signs what it has added since the last, sends to the next peers in turn what they
-lack, and asks its vault for a gradient at its model, unless that has yet to answer. So the moment of sending says
-nothing about its records; a vault slower than a period shows in steps that are not there yet.
+On the beat of its own clock a device signs what it has added, sends its contribution to the next peers in turn, with a
+list of what it holds, and asks its vault for a gradient at its model, unless that has yet to answer. A peer replies
+with contributions that the device lacks, so that each comes to a device once. The moment of sending says nothing about
+its records; a vault slower than a period shows in steps that are not there yet.
 """
 
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
-from sottovoce.algorithms.contributions.public.robust import robust_mean
+from sottovoce.algorithms.contributions.public.robust import lower_median, robust_mean
 from sottovoce.algorithms.contributions.public.state import ContributionsState, Held
 from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
@@ -45,6 +50,7 @@ from sottovoce.learners.events import (
     PeersChanged,
     PublishModel,
     Received,
+    Reply,
     Returned,
     Send,
     SetTimer,
@@ -59,8 +65,16 @@ _CYCLE = "cycle"
 _ANEW_CYCLES = 64
 _HIGHEST = 2**64
 _SHORTEST = 1e-3  # of the first step
+_STRIDE = 2
+"""Steps from one signed contribution to the next: each replaces the one before, and need not travel at every step."""
+_JUMP = 2.0
+"""Times the length that d of s steps of noise add, √(d/s) of the whole: how far a newer contribution may be."""
+_RECENT = 2
+"""Own steps, at most, that stand in for steps of others which have yet to arrive."""
 _MOST_BYTES = 2**21
 """Of the contributions of one message before they are packed, unless one alone has more."""
+_MOST_REPLIED = 3 * 2**15
+"""Of those of a reply, which fits a broker's packet."""
 
 Step = tuple[ContributionsState, list[Effect]]
 
@@ -75,13 +89,14 @@ class Mixer:
         provenance: signs and verifies contributions.
         capacity: contributions of others held, at most: those of the lowest ranks.
         most_steps: that any device of the fleet takes.
-        dishonest: share of the devices that may be so, at most a quarter; with 0 the mean is a plain one.
+        dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
 
     Attributes:
         rank: of this device.
     """
 
     restates: ClassVar[bool] = True
+    reply_kind: ClassVar[str] = Contributions.kind
 
     def __init__(
         self,
@@ -142,6 +157,8 @@ class Mixer:
             details={
                 "contributions_held": len(state.held),
                 "steps_held": sum(one.steps for one in state.held.values()),
+                "contributions_declined": state.declined,
+                "contributions_left_out": self._left_out(state),
             },
         )
 
@@ -149,7 +166,7 @@ class Mixer:
         """See Settling: which contributions it holds, and what it knows that its peers lack."""
         if not self._done(state):
             return None
-        lacking = tuple(peer for peer in state.peers if self._lacking(state, peer) is not None)
+        lacking = tuple(peer for peer in state.peers if self._offer(state, peer) is not None)
         return Belief(np.empty(0), (_steps(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
@@ -166,22 +183,24 @@ class Mixer:
         return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
-        """The model, float64[width]: the start, less the robust mean of what it holds, in the order of ranks.
+        """The model, float64[width]: the start, less the mean of what it holds and its own sum, in the order of ranks.
 
-        Whoever has taken fewer steps than others counts for as many as that: its contribution is as much longer, and
-        its weight as much less. So nobody is held back by a device that is slow or cut off, and when two halves of a
-        fleet meet again, neither has done the other's work.
+        A device that has taken fewer steps than others counts for as many as that: its contribution is as much longer,
+        and its weight as much less. So a device that is slow or cut off holds none back, and when two halves of a fleet
+        meet again, neither has done the other's work. Of the step counts the highest quarter is not believed.
         """
-        if not state.held:
+        counted = dict(state.held)
+        if state.step > 0:
+            counted[self.rank] = self._own(state)
+        if not counted:
             return self._start
-        everything = [state.held[at] for at in sorted(state.held)]
+        everything = [counted[at] for at in sorted(counted)]
         taken = np.array([self._taken[one.steps] for one in everything])
-        trusting, apart = self._dishonest == 0, math.floor(self._dishonest * len(everything))
-        alone = 0 if trusting or len(everything) == 1 else max(apart, 1)  # whose word on that nobody takes
-        usual = np.sort(taken)[len(taken) - 1 - alone]
+        ahead = 0 if len(everything) == 1 else max(1, len(everything) // 4)
+        usual = np.sort(taken)[len(taken) - 1 - ahead]
         weights = np.minimum(1.0, taken / usual)
         vectors = np.stack([one.numerator for one in everything]) / (UNIT * weights[:, np.newaxis])
-        mean = weights @ vectors / weights.sum() if trusting else robust_mean(vectors, weights, apart)
+        mean = robust_mean(vectors, weights, math.floor(self._dishonest * len(everything)))
         estimate: NDArray[np.float64] = self._start - mean
         return estimate
 
@@ -204,8 +223,9 @@ class Mixer:
                 return self._tick(state, now)
             case Received(sender, message):
                 return self._receive(state, sender, message)
-            case Delivered(recipient):
-                return replace(state, pending=state.pending - {recipient}), []
+            case Delivered(recipient, reply):
+                state = replace(state, pending=state.pending - {recipient})
+                return (state if reply is None else self._taken_in(state, recipient, reply)), []
             case Returned(recipient):
                 known = {peer: held for peer, held in state.known.items() if peer != recipient}
                 return replace(state, pending=state.pending - {recipient}, known=known), []
@@ -218,85 +238,163 @@ class Mixer:
         if state.cycle % _ANEW_CYCLES == 0:  # what was confirmed may be lost again, and not everybody can say so
             known = {peer: steps for peer, steps in state.known.items() if peer in state.heard}
             state = replace(state, known=known)
-        state, effects = self._send(self.signed(self._without_revoked(state)))
+        state = self._without_revoked(state)
+        state, effects = self._send(self.signed(state) if self._due(state) else state)
         estimate = self.estimate(state)
         if state.asked is None and not self._done(state):
-            threshold, query = question(self.schedule, state.step, estimate)
+            threshold, query = question(self.schedule, state.step, self._point(state, estimate))
             state = replace(state, threshold=threshold, asked=query.id)
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1)
         published = PublishModel(estimate[: self.schedule.size], state.cycle)
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
+    def _point(self, state: ContributionsState, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Where it asks for a gradient, float64[width]: at its model, moved on by the steps of others on their way.
+
+        They are taken to be as its own last ones. Without that all correct the same error until they hear of it.
+        """
+        others = sorted(one.steps for at, one in state.held.items() if at != self.rank)
+        late = 0 if not others else min(len(state.recent), state.step - others[(len(others) - 1) // 2])
+        if late <= 0:
+            return estimate
+        ahead = (state.numerator - state.recent[-late]) / UNIT
+        moved: NDArray[np.float64] = estimate - ahead * (len(others) / (len(others) + 1))
+        return moved
+
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
         return state if len(left) == len(state.held) else replace(state, held=left)
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """The state with its own contribution as it is now, rounded for its way: here it counts as elsewhere."""
-        last = state.held.get(self.rank)
-        if state.step == 0 or (last is not None and last.steps == state.step):
-            return state
+        """The state with its own contribution as it is now."""
+        return replace(state, held={**state.held, self.rank: self._provenance.signed(self._own(state))})
+
+    def _own(self, state: ContributionsState) -> Contribution:
+        """Its own contribution, not signed yet, rounded for its way: here it counts as elsewhere."""
         numerator = rounded(state.numerator, self.schedule.share_bits)
         numerator.setflags(write=False)
-        own = Contribution(self._owner, state.step, numerator, simulated=state.simulated)
-        return replace(state, held={**state.held, self.rank: self._provenance.signed(own)})
+        return Contribution(self._owner, state.step, numerator, simulated=state.simulated)
+
+    def _due(self, state: ContributionsState) -> bool:
+        """Whether to sign: after every second step, and after the last."""
+        last = state.held.get(self.rank)
+        further = state.step - (0 if last is None else last.steps)
+        return further >= _STRIDE or (further > 0 and self._done(state))
 
     def _send(self, state: ContributionsState) -> Step:
-        """To the next peers in turn that have confirmed the last message, and lack something."""
+        """To the next peers in turn that have confirmed the last message, and hold something else."""
         peers = state.peers
-        found = ((i, self._lacking(state, peers[i])) for i in in_turn(peers, state.turn, state.pending))
+        found = ((i, self._offer(state, peers[i])) for i in in_turn(peers, state.turn, state.pending))
         chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))
         if not chosen:
             return state, []
-        held, known, sent = _steps(state.held), dict(state.known), []
+        held, sent = _steps(state.held), []
         for i, some in chosen:
-            known[peers[i]] = {**known.get(peers[i], {}), **{rank(one.owner): one.steps for one in some}}
+            state = _sent(state, peers[i], some)
             sent.append(Send(peers[i], Contributions(held, some)))
         state = replace(
             state,
-            known=known,
             turn=(chosen[-1][0] + 1) % len(peers),
             pending=state.pending | {send.recipient for send in sent},
         )
         return state, [*sent]
 
-    def _lacking(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """What a peer lacks, furthest behind first, as much as a message holds; None if there is nothing to tell it."""
-        known = state.known.get(peer)
+    def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
+        """What a peer is sent beside the list of what is held here; None if both hold the same.
+
+        A peer that sends messages itself is told the rest in replies, as far as those have room for it.
+        """
+        known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
-            own = state.held.get(self.rank)
             return () if own is None else (own,)
-        last = self._last(known.keys() - {rank(peer)})
+        lacking = self._lacking(state, known, rank(peer), _MOST_BYTES)
+        last = self._last(state.held.keys() - {self.rank})
+        held = _steps(state.held)
+        behind = any(steps > held.get(at, 0) for at, steps in known.items() if at != self.rank and at <= last)
+        if not lacking and not behind:
+            return None
+        asks = peer in state.heard and self.schedule.width * 8 <= _MOST_REPLIED
+        return tuple(one for one in lacking if one is own) if asks else lacking
+
+    def _lacking(
+        self, state: ContributionsState, known: Mapping[int, int], other: int, most: int
+    ) -> tuple[Contribution, ...]:
+        """What a device lacks, furthest behind first, as much as has room.
+
+        Args:
+            state: of this device.
+            known: steps of what the other one holds, by rank.
+            other: its rank.
+            most: bytes before they are packed, unless one alone has more.
+        """
+        last = self._last(known.keys() - {other})
         behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items() if at <= last]
-        lacking = sorted((-steps, at, one) for steps, at, one in behind if steps > 0)
         some: list[Contribution] = []
-        left = _MOST_BYTES
-        for _, _, one in lacking:
-            left -= one.numerator.nbytes + len(one.credential)
-            if some and left < 0:
+        for _, _, one in sorted((-steps, at, one) for steps, at, one in behind if steps > 0 and at != other):
+            most -= one.numerator.nbytes + len(one.credential)
+            if some and most < 0:
                 break
             some.append(one)
-        return tuple(some) or None
+        return tuple(some)
+
+    def _left_out(self, state: ContributionsState) -> int:
+        """Devices known of whose contributions it does not hold, since `capacity` others have lower ranks."""
+        last = self._last(state.held.keys() - {self.rank})
+        return len({at for known in state.known.values() for at in known if at > last} - {self.rank})
 
     def _last(self, ranks: Set[int]) -> int:
         """The highest rank that a device keeps which holds these, of others than itself."""
         return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
+        """Take in a message; reply with what its sender lacks."""
+        state = self._taken_in(state, sender, message)
+        known = cast(Contributions, message).steps
+        lacking: tuple[Contribution, ...] = ()
+        if self.schedule.width * 8 <= _MOST_REPLIED:
+            lacking = self._lacking(state, known, rank(sender), _MOST_REPLIED)
+        if sender in state.peers:
+            state = _sent(replace(state, heard=state.heard | {sender}), sender, lacking)
+        return state, [Reply(Contributions(_steps(state.held), lacking))]
+
+    def _taken_in(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
+        """The state with what a message, or a reply, holds that is news."""
         if not isinstance(message, Contributions):
             raise MessageRefused(
                 "learner",
                 "it is not for a learner of contributions: give both devices the same learner.name and learner.mixing",
             )
-        wanted = [one for one in message.contributions if self._believes(state, sender, one)]
+        news = [one for one in message.contributions if self._believes(state, sender, one)]
+        wanted = self._within_reach(state, news)
+        state = replace(state, declined=state.declined + len(news) - len(wanted))
         held = {**state.held, **{rank(one.owner): one for one in sorted(wanted, key=lambda one: one.steps)}}
         for gone in sorted(held.keys() - {self.rank})[self._capacity :]:
             del held[gone]
         if sender in state.peers:
-            state = replace(state, known={**state.known, sender: message.steps}, heard=state.heard | {sender})
+            known = dict(message.steps)
+            for at in {rank(one.owner) for one in message.contributions} & known.keys() & held.keys():
+                known[at] = min(known[at], held[at].steps)  # what it declined is not asked for again
+            state = replace(state, known={**state.known, sender: known})
         simulated = state.simulated or any(one.simulated for one in wanted)
-        return replace(state, held=held, simulated=simulated), []
+        return replace(state, held=held, simulated=simulated)
+
+    @staticmethod
+    def _within_reach(state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
+        """Those that differ from the one before by no more than their further steps account for."""
+        if not any(rank(one.owner) in state.held for one in news):
+            return news
+        lengths = {at: float(np.linalg.norm(one.numerator / UNIT)) for at, one in state.held.items()}
+        usual = lower_median(np.array(list(lengths.values())))
+
+        def reached(one: Contribution) -> bool:
+            last = state.held.get(rank(one.owner))
+            if last is None:
+                return True
+            far = float(np.linalg.norm((one.numerator - last.numerator) / UNIT))
+            return far <= jump(last.steps, one.steps, max(usual, lengths[rank(one.owner)]))
+
+        return [one for one in news if reached(one)]
 
     def _believes(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
         """Whether it is news that holds. What somebody only passes on is passed over where it does not.
@@ -350,6 +448,7 @@ class Mixer:
         state = replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
+            recent=(*state.recent, state.numerator)[-_RECENT:],
             step=state.step + 1,
             simulated=state.simulated or answer.simulated,
             asked=None,
@@ -357,9 +456,26 @@ class Mixer:
         return state, []
 
 
+def jump(before: int, after: int, length: float) -> float:
+    """How far a contribution may be from the one before it of the same device.
+
+    Args:
+        before: steps of that one.
+        after: of this one.
+        length: of that one, or the lower median length where that is more.
+    """
+    return _JUMP * math.sqrt((after - before) / after) * length
+
+
 def _length(schedule: Schedule, done: int) -> float:
     """γ_t, of a device that takes more steps than this one too."""
     return max(rate(schedule, done), _SHORTEST * schedule.step_size)
+
+
+def _sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) -> ContributionsState:
+    """The state in which a peer is known to hold these, too."""
+    known = {**state.known.get(peer, {}), **{rank(one.owner): one.steps for one in some}}
+    return replace(state, known={**state.known, peer: known})
 
 
 def _steps(held: Held) -> dict[int, int]:

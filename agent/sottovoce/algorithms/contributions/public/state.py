@@ -24,6 +24,7 @@ class ContributionsState:
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
         exhausted: the vault has refused for good.
+        declined: contributions that differed too much from the one before. Not kept.
         simulated: a seeded release is part of it.
         peers: node ids it may send to, in rotation.
         known: steps of what each of them holds, by rank, as it last said, and as it was sent since.
@@ -31,6 +32,7 @@ class ContributionsState:
         pending: peers that have not confirmed the last message.
         asked: id of the query the vault is answering, if any.
         threshold: C_t that it was asked with, where it moves.
+        recent: its own sum before each of its last steps. Not kept.
     """
 
     numerator: NDArray[np.int64]
@@ -39,6 +41,7 @@ class ContributionsState:
     step: int = 0
     turn: int = 0
     exhausted: bool = False
+    declined: int = 0
     simulated: bool = False
     peers: tuple[str, ...] = ()
     known: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -46,6 +49,7 @@ class ContributionsState:
     pending: frozenset[str] = frozenset()
     asked: bytes | None = None
     threshold: float | None = None
+    recent: tuple[NDArray[np.int64], ...] = ()
 
     def traced(self) -> dict[str, Any]:
         """See State.traced; amounts are integers in units of 2^-40."""
