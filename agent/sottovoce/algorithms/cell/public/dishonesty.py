@@ -1,6 +1,7 @@
 """Who has lied in secure sums: struck from the rosters for a while, and named in the status."""
 
 from base64 import b64encode
+from collections.abc import Iterable
 from dataclasses import replace
 
 from msgspec import msgpack
@@ -59,6 +60,12 @@ class Dishonesty:
         if liar in state.struck and state.dishonest[liar].how == "proved":
             return state
         return self._struck(state, liar, why, "proved", proof)
+
+    @staticmethod
+    def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
+        """What this device can prove of those of them that are struck."""
+        found = (state.dishonest[node].proof for node in nodes if node in state.struck)
+        return [proof for proof in found if proof is not None]
 
     def doubted(self, state: CellState, sender: str, statement: Statement) -> CellState:
         """Another device says that it has seen a lie.

@@ -512,6 +512,9 @@ class Cells:
                     return state, []
                 ranked = [node for node in _ranked(found.owners, state.slot) if node not in (sender, *state.struck)]
                 state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=found)
+                if proofs := self._dishonesty.proofs(state, found.owners):  # which the leader does not know
+                    sent = [Send(sender, CellMessage(Exposed(proof), state.simulated)) for proof in proofs]
+                    return self._at(state, "joined"), [*sent]
                 return self._take_part(state, Join(roster))
             case Agreed() if state.stage == "joined" and sender == state.leader and state.roster is not None:
                 return self._agreed(state, sender, state.roster, said)
