@@ -153,7 +153,7 @@ class Played:
 def play(seed: int) -> Played:
     """One fleet, for some tens of beats. Raises AssertionError where a law is broken."""
     dice = random.Random(seed)
-    count, colluding = dice.randint(4, 8), dice.choice((0, 1))
+    count, colluding = dice.randint(4, 8), dice.choice((0, 1, 1))
     least, threshold = max(3, count - dice.choice((1, 2, 3))), dice.choice((0.6, 0.7, 0.8))
     cell = Cell(least, count + 1, colluding, threshold, dice.choice((0, 1, 2)))
     if cell.wrong is not None:
@@ -164,7 +164,7 @@ def play(seed: int) -> Played:
     budget = Budget(epsilon, 1e-5, "device", "add-remove")
     mechanism = terms.cell_mechanism(budget)
     step = mechanism.step
-    liar = dice.choice(names) if cell.colluding and dice.random() < 0.7 else None
+    liar = dice.choice(names) if cell.colluding and dice.random() < 0.9 else None
     kind = None if liar is None else LIARS[dice.choice(sorted(LIARS))]
     kinds = {name: kind if name == liar else None for name in names}
     provenance = Pretended()

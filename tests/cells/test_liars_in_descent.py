@@ -1,0 +1,59 @@
+"""One liar through a whole descent: the others take every step alike, and pay for one sum more at most."""
+
+import numpy as np
+import pytest
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.algorithms.cell.public.course import DescentCourse
+from sottovoce.algorithms.cell.public.machine import Cells, _ranked
+from sottovoce.algorithms.steps.public.descent import Schedule
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.vault import Budget, Ledger, SeededNoise, build
+from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
+from sottovoce_lab.simulate import Device, Simulation
+from sottovoce_lab.simulate.faults import Faults
+
+from tests.cells.fleet import Pretended, belongs
+from tests.cells.liars import LIARS, DealsAnotherSeed, with_another_seed
+
+COUNT, STEPS = 8, 6
+CELL = Cell(6, COUNT, 1, 0.7, 1)
+KERNEL = Softmax(4, 2)
+NAMES = [f"member-{number:02d}" for number in range(COUNT)]
+
+
+def device(number: int, kind: type[Cells]) -> Device:
+    name, rng = NAMES[number], np.random.default_rng(number)
+    budget, terms = Budget(8.0, 1e-5, "record", "add-remove"), CellGradientTerms("group-sgd", STEPS, 0.5, CELL, 64)
+    mechanism = terms.mechanism(KERNEL, budget, by_kernel=False)
+    schedule = Schedule("group-sgd", KERNEL.size, 1.0, STEPS, 0.5, 0.5, 5.0, 1)
+    course = DescentCourse(schedule, np.zeros(KERNEL.size), mechanism.step, mechanism.width)
+    learner = kind("group-sgd", owner=name, course=course, period=1.0, cell=CELL, provenance=Pretended())
+    vault = build(
+        records=Records(rng.normal(size=(5, 4)), rng.integers(0, 2, 5)),
+        kernel=KERNEL,
+        terms=terms,
+        ledger=Ledger.in_memory(name, budget),
+        noise=SeededNoise(number),
+        belongs=belongs,
+    )
+    if kind is DealsAnotherSeed:
+        with_another_seed(vault)
+    others = tuple(other for other in NAMES if other != name)
+    return Device(name, learner, MemoryStore(learner.fresh()), vault, others)
+
+
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("kind", LIARS)
+def test_one_liar(kind: str, place: int) -> None:
+    liar = _ranked(NAMES, 0)[place]
+    devices = [device(number, LIARS[kind] if name == liar else Cells) for number, name in enumerate(NAMES)]
+    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
+    simulation.start()
+    simulation.run_until(400)
+    states = {one.id: one.core.state for one in devices if one.core is not None and one.id != liar}
+    assert [state.slot for state in states.values()] == [STEPS] * (COUNT - 1)
+    assert len({state.numerator.tobytes() for state in states.values()}) == 1
+    assert max(one.vault.spending().charges for one in devices if one.id != liar) <= STEPS + CELL.spare
+    assert {node for state in states.values() for node in state.dishonest} <= {liar}
