@@ -110,6 +110,34 @@ def test_a_large_models_moves_fit_an_answer_and_bring_it_together_all_the_same()
     assert np.abs(mine - its).max() < 2.0**-14 * UNIT
 
 
+def pulled(machine: Pairwise, state: PairwiseState) -> PairwiseState:
+    """After twenty proposals of `a`, always as far off; `b` and `c` come in between, and want nothing."""
+    for _ in range(20):
+        for sender, off in (("a", 2.0), ("b", 0.0), ("c", 0.0)):
+            state, _ = met(machine, state, sender, proposal(model(state)[0] + off))
+    return state
+
+
+def test_all_moves_with_one_peer_are_bounded_and_end_with_the_schedule() -> None:
+    machine = learner(reach=1.0, most_steps=6)
+    state = pulled(machine, replace(at(machine, 0.0, peers="abc"), cycle=3))
+    assert model(state) == pytest.approx([2.0]), "one reach, and one more for as many steps as there are peers"
+    assert state.declined > 0
+    state, (sent,) = beat(machine, state)
+    assert sent.recipient == "b", "and it is asked for nothing"
+    assert model(pulled(machine, replace(state, cycle=100))) == pytest.approx([3.0]), "of six steps, and no more"
+
+
+def test_what_is_left_of_the_bound_is_told_and_an_answer_beyond_it_refused() -> None:
+    machine = learner(reach=1.0)
+    state = replace(at(machine, 0.0, peers="b"), moved={"b": 0.75})
+    state, (sent,) = beat(machine, state)
+    assert sent.message.reach == 0.5  # type: ignore[attr-defined]
+    answer = Move(np.array([UNIT // 2], dtype=np.int64))
+    with pytest.raises(MessageRefused, match="farther than it was asked to"):
+        machine.on(state, Delivered("b", answer), 0.0)
+
+
 def test_of_what_lies_between_them_no_more_counts_than_the_shorter_reach() -> None:
     machine = learner(2, reach=4.0, most_steps=100)
     here = at(machine, 0.0, 0.0, peers="abc")

@@ -8,7 +8,8 @@ only one half comes about, because a device crashed in between, moves the sum by
 
 What one neighbour can do is bounded by how far a device goes: of what lies between two models no more counts than about
 what one step moves (`reach`), nobody goes along with a model that is farther away than a device can come that learns
-alone, and who has just been met has to wait until others have.
+alone, and who has just been met has to wait until others have. All moves with one peer together are no longer than a
+bound that grows with the steps of the schedule and no further: so mixing ends with it.
 
 Then the device asks its vault for a gradient at its model, unless that has yet to answer. An answer counts from the
 next beat on, to whoever asks in between: so neither the moment of sending nor what is answered says how long the
@@ -79,6 +80,7 @@ class Pairwise:
     def __init__(self, schedule: Schedule, initial: NDArray[np.float64], *, reach: float, most_steps: int) -> None:
         self.schedule = schedule
         self.reach = reach
+        self._most_steps = most_steps
         self.farthest = reach * math.sqrt(max(1, most_steps))
         self.outermost = reach * max(1, most_steps)
         self._start: NDArray[np.int64] = np.rint(initial * UNIT).astype(np.int64)
@@ -165,21 +167,24 @@ class Pairwise:
         past those who gave them. Those that are older than twice what the last answer took are not waited for.
         """
         peers = state.peers
-        chosen = list(islice(in_turn(peers, state.turn, state.proposed), self.schedule.fanout))
+        spent = {peer for peer in state.moved if self._left(state, peer) <= 0}
+        chosen = list(islice(in_turn(peers, state.turn, spent | state.proposed.keys()), self.schedule.fanout))
         if state.blank or not chosen:
             return state, []
         oldest = state.beat - 2 * state.lag - 1
         away = sum(proposed.beat >= oldest for proposed in state.proposed.values())
         parts = away + len(chosen) + 1
         told = rounded(state.numerator, self.schedule.share_bits)
-        proposal = Proposal(told, parts, self.reach, state.simulated)
-        recipients = [peers[i] for i in chosen]
-        state = replace(
-            state,
-            turn=(chosen[-1] + 1) % len(peers),
-            proposed={**state.proposed, **dict.fromkeys(recipients, Proposed(state.beat, parts))},
-        )
-        return state, [Send(recipient, proposal) for recipient in recipients]
+        reaches = {peers[i]: min(self.reach, self._left(state, peers[i]) * parts) for i in chosen}
+        proposed = {peer: Proposed(state.beat, parts, reach) for peer, reach in reaches.items()}
+        turn = (chosen[-1] + 1) % len(peers)
+        state = replace(state, turn=turn, proposed={**state.proposed, **proposed})
+        return state, [Send(peer, Proposal(told, parts, reach, state.simulated)) for peer, reach in reaches.items()]
+
+    def _left(self, state: PairwiseState, peer: str) -> float:
+        """How far moves with this peer may still go, in all."""
+        steps = max(state.step, min(state.cycle, self._most_steps))  # a device that learns nothing follows all the same
+        return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
         if not isinstance(proposal, Proposal):
@@ -194,11 +199,14 @@ class Pairwise:
         if self._waits(state, sender):
             return state, []
         between = proposal.numerator - state.numerator
-        if length(between) > (self.farthest if state.step else self.outermost):
+        left = self._left(state, sender)
+        if left <= 0 or length(between) > (self.farthest if state.step else self.outermost):
             return replace(state, declined=state.declined + 1), []
-        move = part(between, proposal.parts, min(self.reach, proposal.reach), self.schedule.share_bits)
+        reach = min(self.reach, proposal.reach, left * proposal.parts)
+        move = part(between, proposal.parts, reach, self.schedule.share_bits)
         state = replace(
             state,
+            moved=_moved(state, sender, move),
             numerator=state.numerator + move,
             simulated=state.simulated or proposal.simulated,
             met=(*state.met, (sender, state.beat))[-_turn(state) :],
@@ -227,11 +235,12 @@ class Pairwise:
         if not isinstance(reply, Move):
             raise MessageRefused("learner", "it is no answer to a proposal")
         self._check_shape(reply.numerator)
-        if length(reply.numerator) > self.reach / proposed.parts * _ROUNDED:
+        if length(reply.numerator) > proposed.reach / proposed.parts * _ROUNDED:
             raise MessageRefused("range", "it answers that it went farther than it was asked to")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
-        state = replace(answered, numerator=numerator, simulated=simulated)
+        moved = _moved(state, recipient, reply.numerator)
+        state = replace(answered, numerator=numerator, simulated=simulated, moved=moved)
         return state, self._published(state)
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
@@ -279,6 +288,10 @@ def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) 
 def length(numerator: NDArray[np.int64]) -> float:
     """Euclidean, of int64[P] in units of 2^-40."""
     return float(np.linalg.norm(numerator / UNIT))
+
+
+def _moved(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict[str, float]:
+    return {**state.moved, peer: state.moved.get(peer, 0.0) + length(move)}
 
 
 def _turn(state: PairwiseState) -> int:

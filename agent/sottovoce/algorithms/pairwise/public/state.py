@@ -18,10 +18,12 @@ class Proposed:
     Attributes:
         beat: on which it was sent.
         parts: see Proposal.
+        reach: see Proposal.
     """
 
     beat: int
     parts: int
+    reach: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class PairwiseState:
         peers: node ids it may send to, in rotation.
         proposed: to whom, where no answer came yet.
         lag: beats that the last answer took.
+        moved: how far all moves with each peer went together. Not kept.
         met: who came to it lately, and after which beat, the last one last.
         asked: id of the query the vault is answering, if any.
         answer: what the vault has answered, which counts from the next beat on.
@@ -65,6 +68,7 @@ class PairwiseState:
     peers: tuple[str, ...] = ()
     proposed: Mapping[str, Proposed] = field(default_factory=dict)
     lag: int = 0
+    moved: Mapping[str, float] = field(default_factory=dict)
     met: tuple[tuple[str, int], ...] = ()
     asked: bytes | None = None
     answer: Answer | None = None
