@@ -45,9 +45,10 @@ LAMBDA = 1e-4
 class Hand:
     """A golf learner, its state, and the effects of the last event."""
 
-    def __init__(self, model: str = "pegasos", *peers: str, batch: int = 8, capacity: int = 100) -> None:
+    def __init__(self, model: str = "pegasos", *peers: str, batch: int = 8, capacity: int = 100, each: int = 9) -> None:
         rule = RULES.get(model)
-        self.learner = Golf(GolfSchedule(SCHEME, 10.0, batch, capacity), rule, None if rule else ridge, "me", Stamp())
+        schedule = GolfSchedule(SCHEME, 10.0, batch, capacity, each)
+        self.learner = Golf(schedule, rule, None if rule else ridge, "me", Stamp())
         self.state: GolfState = self.learner.fresh()
         self.effects: list[Effect] = []
         self.start().on(PeersChanged(peers))
@@ -83,9 +84,9 @@ def model(*weights: float, age: int = 0, holding: Holding | None = None) -> Golf
     return GolfMessage(np.array(weights, dtype=np.float32), age, holding or Holding())
 
 
-def published(owner: str, label: int = 1, *x: float, signature: bytes = b"mine") -> PublishedRecord:
+def published(owner: str, label: int = 1, *x: float, slot: int = 0, signature: bytes = b"mine") -> PublishedRecord:
     values = np.array([label, *(round(value * ONE) for value in (x or (0.6, 0.8)))], dtype=np.int64)
-    return PublishedRecord(owner, 0, HOW, values, signature=signature)
+    return PublishedRecord(owner, slot, HOW, values, signature=signature)
 
 
 def with_records(hand: Hand, *records: tuple[int, float, float]) -> Hand:
@@ -114,6 +115,28 @@ def test_it_asks_for_its_records_one_after_another_until_there_is_none() -> None
     assert (progress.phase, progress.steps_done, progress.exhausted) == ("mixing", 1, False)
     hand.on(release(1, 0, 1.0, 0.0))
     assert len(hand.state.own) == 2, "an answer to what was asked is taken whenever it comes"
+
+
+def test_it_publishes_as_many_records_as_one_device_may() -> None:
+    hand = Hand(each=2).start()
+    hand.on(release(0, 1, 0.6, 0.8))
+    assert [ask.query.slot for ask in hand.all(Ask)] == [1]
+    hand.on(release(1, 1, 0.6, 0.8))
+    assert not hand.all(Ask)
+    progress = hand.learner.progress(hand.state)
+    assert (progress.phase, progress.steps_done, progress.exhausted) == ("mixing", 2, False)
+
+
+def test_records_beyond_what_one_device_may_publish_are_dropped_and_counted() -> None:
+    """4,096 slots chosen for their low ranks push nobody off the shelf."""
+    hand = Hand("ridge", "b", each=2, capacity=4)
+    hand.on(Received("b", replace(model(), records=tuple(published("honest", slot=slot) for slot in range(2)))))
+    flood = tuple(published("liar", 0, slot=slot) for slot in range(4096))
+    hand.on(Received("b", replace(model(), records=flood)))
+    assert sorted(record.key for record in hand.state.shelf.records()) == [
+        ("honest", 0), ("honest", 1), ("liar", 0), ("liar", 1),
+    ]  # fmt: skip
+    assert hand.learner.progress(hand.state).details["records_dropped"] == 4094
 
 
 def test_a_spent_budget_is_said() -> None:

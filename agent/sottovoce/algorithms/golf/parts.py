@@ -1,5 +1,6 @@
 """Gossip learning on perturbed records."""
 
+import math
 from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings_of
@@ -26,7 +27,8 @@ def family(config: AgentConfig) -> Family:
         from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
         from sottovoce.algorithms.golf.state_codec import GolfCodec
 
-        schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity)
+        each = math.ceil(config.data.expected_records)
+        schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity, each)
         golf = Golf(schedule, rule, fit, owner, provenance, kept)
         return golf, GolfCodec(golf)
 

@@ -118,7 +118,7 @@ def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Fl
 def golf(scheme: Scheme) -> Watch:
     """Reads the published records off the messages to both peers, and counts the versions of each."""
     rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
-    schedule = GolfSchedule(scheme, 1.0, 4096, 4096)
+    schedule = GolfSchedule(scheme, 1.0, 4096, 4096, each=4096)
 
     def watch(vault: Vault, count: int) -> Sighting:
         versions: dict[int, dict[bytes, Floats]] = {}

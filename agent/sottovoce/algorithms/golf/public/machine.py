@@ -68,12 +68,14 @@ class GolfSchedule:
         period: seconds from cycle to cycle.
         batch: published records sent in one message, at most.
         capacity: published records kept.
+        each: records of one device, at most; their slots are 0 to each - 1. One device cannot outvote the others.
     """
 
     scheme: Scheme
     period: float
     batch: int
     capacity: int
+    each: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class GolfState:
         known: what it remembers of them.
         pending: peers that have not confirmed the last message.
         exhausted: the vault has refused for want of budget.
-        answered: the vault has no more records to release.
+        answered: the vault has no more records to release, or this device has published as many as one may.
+        dropped: records of others that were beyond what one device may publish, since the start.
         simulated: a seeded release is part of it.
     """
 
@@ -123,6 +126,7 @@ class GolfState:
     pending: frozenset[str] = frozenset()
     exhausted: bool = False
     answered: bool = False
+    dropped: int = 0
     simulated: bool = False
 
     def traced(self) -> dict[str, Any]:
@@ -185,7 +189,7 @@ class Golf:
     def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:
         """See Learner.resumed."""
         state = replace(state, pending=pending)
-        return self._shelved(state, self._kept)[0]
+        return self._shelved(state, tuple(record for record in self._kept if record.slot < self.schedule.each))[0]
 
     def progress(self, state: GolfState) -> Progress:
         """See Learner.progress."""
@@ -194,7 +198,11 @@ class Golf:
             steps_done=len(state.own),
             steps=None,
             exhausted=state.exhausted,
-            details={"model_age": state.age, "records_held": len(state.shelf)},
+            details={
+                "model_age": state.age,
+                "records_held": len(state.shelf),
+                "records_dropped": state.dropped,
+            },
         )
 
     def belief(self, state: GolfState) -> Belief | None:
@@ -277,7 +285,9 @@ class Golf:
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model of this age or size has not been learnt: its sender made it up")
         refuses = self._provenance.refuses
-        wanted = [record for record in message.records if state.shelf.wants(record.key) and not refuses(record.owner)]
+        within = [record for record in message.records if record.slot < self.schedule.each]
+        state = replace(state, dropped=state.dropped + len(message.records) - len(within))
+        wanted = [record for record in within if state.shelf.wants(record.key) and not refuses(record.owner)]
         for record in wanted:
             self._check(record)
         state, effects = self._shelved(state, tuple(wanted))
@@ -355,7 +365,6 @@ class Golf:
         slot = state.asked
         if answer.query_id != self._ask(slot).query.id:
             return state, []
-        following = [self._ask(slot + 1)]
         if isinstance(answer, Refused):
             return replace(state, answered=True, exhausted=answer.reason == "budget"), []
         record = self._provenance.signed(
@@ -364,7 +373,9 @@ class Golf:
         state, effects = self._shelved(state, (record,))
         simulated = state.simulated or answer.simulated
         state = replace(state, own=(*state.own, record), asked=slot + 1, simulated=simulated)
-        return state, [*effects, *following]
+        if slot + 1 == self.schedule.each:
+            return replace(state, answered=True), effects
+        return state, [*effects, self._ask(slot + 1)]
 
     @staticmethod
     def _ask(slot: int) -> Ask:
