@@ -36,10 +36,10 @@ class Failures:
         """It answered."""
         self._failed.pop(peer, None)
 
-    def forgive(self, peer: str, now: float) -> None:
-        """It called, which proves one direction: it is worth one more try, at once."""
-        if peer in self._failed:
-            self._failed[peer] = min(self._failed[peer][0], ENOUGH - 1), now
+    def forgive(self, peer: str | None, now: float) -> None:
+        """It called, which proves one direction: it is worth one more try, at once. None: everybody is."""
+        for one in list(self._failed) if peer is None else {peer} & self._failed.keys():
+            self._failed[one] = min(self._failed[one][0], ENOUGH - 1), now
 
     def retry_at(self, peer: str) -> float:
         """Seconds from which on it may be tried; minus infinity for one that has not failed."""

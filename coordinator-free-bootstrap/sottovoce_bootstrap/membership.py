@@ -203,12 +203,20 @@ class Membership:
             effects.append(Remember(contact))
         return effects
 
-    def on_failure(self, peer: str, now: float) -> list[Effect]:
-        """A peer did not answer an exchange."""
+    def on_failure(self, peer: str, now: float, *, blamed: bool = True) -> list[Effect]:
+        """A peer did not answer an exchange.
+
+        Args:
+            peer: its node id.
+            now: seconds.
+            blamed: it may be the reason. Where this device itself is cut off, nobody else is tried or forgotten.
+        """
         pending = self._pending.pop(peer, None)
         self.traffic["failed"] += pending is not None
-        self.on_missed(peer, now)
         effects: list[Effect] = []
+        if not blamed:
+            return effects
+        self.on_missed(peer, now)
         if pending is not None and pending.redraws and not self._record.leaving:
             effects += self._draw(pending.redraws - 1, now, old=False)
         self._hurry(now)
@@ -221,6 +229,12 @@ class Membership:
             self._view.drop(peer)
         if peer in self._warm:
             self._warm.remove(peer)
+        self._rewarm(now)
+        self._hurry(now)
+
+    def on_return(self, peer: str | None, now: float) -> None:
+        """There is a way to a peer again, or, for None, to all: those that failed are worth one more try, at once."""
+        self._failures.forgive(peer, now)
         self._rewarm(now)
         self._hurry(now)
 

@@ -132,7 +132,7 @@ def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Varia
     revocations = RevocationGossip(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
     fleets = FleetTasks(trust=trust, state=config.agent.state, voice=voice, epoch=epoch, take_up=opened.take_up)
     tasks = Tasks(task, voice, fleets)
-    return Agent(
+    agent = Agent(
         config=config,
         trust=trust,
         core=core,
@@ -153,6 +153,21 @@ def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Varia
         waits=waits,
         day_watch=None if config.followed_days is None else DayWatch(config.followed_days, variant.clock, waits),
     )
+    ways.returned = _returned(agent)
+    return agent
+
+
+def _returned(agent: Agent) -> Callable[[str | None], None]:
+    """What the transports tell when there is a way to a peer again, or, with None, to all of them."""
+
+    def returned(peer: str | None) -> None:
+        for node, link in agent.links.items():
+            if peer in (None, node) and link.failures:
+                link.returned()
+        if agent.peer_sampling is not None:
+            agent.peer_sampling.returned(peer)
+
+    return returned
 
 
 def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> LedgerHeadGossip:

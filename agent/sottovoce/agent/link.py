@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
 _HEADS_BYTES = 1024
 _UNSENT_SECONDS = 5.0
-"""The longest pause after an attempt that never left this device, as while its broker is away."""
+"""The longest pause after an attempt for which the peer cannot be blamed, as while the broker is away."""
 
 
 class Telling(Protocol):
@@ -53,7 +53,7 @@ class Link:
         head_gossip: tells the peer this device's ledger head.
         confirmed: called once the recipient has made a share durable, with what its learner replies, if anything.
         declined: called with the reason once the recipient has refused it for good.
-        missed: called with the peer's id after each attempt that failed.
+        missed: called with the peer's id after each attempt that failed, and may have failed because of the peer.
         counters: counts attempts and failures.
         waits: told what this link waits for.
         timeout: seconds for one attempt.
@@ -79,6 +79,7 @@ class Link:
         self.peer = peer
         self.failures = 0
         self.last_failure = ""
+        self._blamed = 0
         self._transport = transport
         self._head_gossip = head_gossip
         self._confirmed = confirmed
@@ -106,6 +107,11 @@ class Link:
 
     def nudge(self) -> None:
         """The peer has been heard of: end the pause after a failure."""
+        self._awake.set()
+
+    def returned(self) -> None:
+        """There is a way to the peer again: end the pause, and begin with short ones."""
+        self._blamed = 0
         self._awake.set()
 
     def stop(self) -> None:
@@ -149,13 +155,12 @@ class Link:
             except (DeliveryFailed, MessageRefused) as failure:
                 attempt += 1
                 pause = self._failed(failure, attempt)
-                self._missed(self.peer.id)
                 self._waits.begin(name, f"pause before trying {self.peer.address} again: {failure}", pause)
                 await self._sleep(pause)
                 continue
             finally:
                 self._waits.end(name)
-            self.failures = 0
+            self.failures = self._blamed = 0
             self.last_failure = ""
             if outgoing is not None and receipt.refused:
                 await self._declined(outgoing, receipt.refused)
@@ -192,8 +197,11 @@ class Link:
         self.last_failure = explanation
         self._counters.failures[cause] += 1
         self._seldom.say(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
-        most = self._backoff_max if left else min(self._backoff_max, _UNSENT_SECONDS)
-        longest = min(most, self._backoff * 2 ** min(attempt - 1, 16))
+        if left:
+            self._blamed += 1
+            self._missed(self.peer.id)
+        most, times = (self._backoff_max, self._blamed) if left else (min(self._backoff_max, _UNSENT_SECONDS), attempt)
+        longest = min(most, self._backoff * 2 ** min(times - 1, 16))
         return random.uniform(longest / 10, longest)  # noqa: S311 - jitter, not a secret
 
     async def _sleep(self, seconds: float) -> None:

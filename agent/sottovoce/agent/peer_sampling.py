@@ -157,6 +157,12 @@ class PeerSampling:
         self.membership.on_missed(peer, self._loop.time())
         self._perform([])
 
+    def returned(self, peer: str | None) -> None:
+        """There is a way to a peer again, or, for None, to all of them."""
+        if hasattr(self, "_door"):
+            self.membership.on_return(peer, self._loop.time())
+            self._perform([])
+
     def expel(self, peers: Collection[str]) -> None:
         """Have nothing more to do with these devices."""
         self._expelled = frozenset(peers)
@@ -221,7 +227,8 @@ class PeerSampling:
             self.troubles[contact.node_id] = self._failed(contact.node_id, failure)
             if len(self.troubles) > _MOST_TROUBLES:
                 self.troubles.popitem(last=False)
-            self._perform(self.membership.on_failure(contact.node_id, self._loop.time()))
+            blamed = not isinstance(failure, DeliveryFailed) or failure.left
+            self._perform(self.membership.on_failure(contact.node_id, self._loop.time(), blamed=blamed))
             return
         self.troubles.pop(contact.node_id, None)
         self._perform(effects)

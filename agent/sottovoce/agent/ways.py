@@ -52,7 +52,13 @@ def carrier_of(
         from sottovoce.transport.mqtt import MqttTransport
 
         broker = _broker(config.transport.mqtt, directory, config.transport.backoff_max)
-        return MqttTransport(broker=broker, trust=trust, incarnation=incarnation, waiting=waits)
+        return MqttTransport(
+            broker=broker,
+            trust=trust,
+            incarnation=incarnation,
+            waiting=waits,
+            returned=lambda node: carrier.returned(node),
+        )
 
     refusals = Refusals(counters)
 
@@ -63,7 +69,8 @@ def carrier_of(
             refusals.note(sender, refusal)
             raise
 
-    return Carrier([named(name) for name in config.transport.use], admit)
+    carrier = Carrier([named(name) for name in config.transport.use], admit)
+    return carrier
 
 
 def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":

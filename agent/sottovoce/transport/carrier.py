@@ -28,6 +28,9 @@ class Carrier:
     Args:
         transports: this device's, the preferred one first; also an attribute.
         admit: told of every message and every part, by (sender, bytes), before it is looked at; raises MessageRefused.
+
+    Attributes:
+        returned: called with the node id of a peer to which there is a way again, with None for all of them.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Carrier:
     ) -> None:
         self.transports = tuple(transports)
         self._admit = admit
+        self.returned: Callable[[str | None], None] = lambda _: None
         self._receive: Receive | None = None
         self._worked: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, Assembly] = OrderedDict()

@@ -13,50 +13,14 @@ from sottovoce.agent.links import Outgoing
 from sottovoce.agent.waits import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters
-from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire import Receipt, SignedHead, beside, encode_receipt
 
+from tests.support.scripted import APPLIED, PEER, Scripted
 from tests.support.waiting import PATIENCE
 
-PEER = Peer("p" * 32, "192.0.2.7:7400", "p.fleet.internal")
 HEAD = SignedHead(bytes(32), 2, 1, bytes(32), bytes(16))
-APPLIED, DUPLICATE = encode_receipt(Receipt()), encode_receipt(Receipt(duplicate=True))
-
-
-@dataclass
-class Scripted:
-    """A transport that answers as written, then confirms; implements sottovoce.transport.Transport."""
-
-    script: list[bytes | Exception] = field(default_factory=list)
-    sent: list[bytes] = field(default_factory=list)
-    at: list[float] = field(default_factory=list)
-    look: Callable[[], None] = lambda: None
-
-    @property
-    def largest(self) -> int:
-        return 2**22
-
-    def reaches(self, address: str) -> bool:
-        return bool(address)
-
-    async def start(self, receive: Receive) -> None:
-        raise NotImplementedError
-
-    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        assert (peer, timeout) == (PEER, 3.0)
-        self.sent.append(message)
-        self.at.append(asyncio.get_running_loop().time())
-        self.look()
-        answer = self.script.pop(0) if self.script else APPLIED
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def listener(self) -> Listener:
-        raise NotImplementedError
-
-    async def stop(self, grace: float) -> None:
-        raise NotImplementedError
+DUPLICATE = encode_receipt(Receipt(duplicate=True))
 
 
 @dataclass
@@ -90,6 +54,12 @@ class Told:
             raise self.failures.pop(0)
         self.answers.append(raw)
         self.owes = False
+
+
+async def becomes(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
+            await asyncio.sleep(0.001)
 
 
 class Bench:
@@ -127,14 +97,10 @@ class Bench:
             await asyncio.wait_for(task, PATIENCE)
 
     async def until_confirmed(self, count: int) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while len(self.confirmed) < count:  # noqa: ASYNC110 - a deadline is all that is needed
-                await asyncio.sleep(0.001)
+        await becomes(lambda: len(self.confirmed) >= count)
 
     async def until_failed(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not self.link.failures:  # noqa: ASYNC110 - a deadline is all that is needed
-                await asyncio.sleep(0.001)
+        await becomes(lambda: bool(self.link.failures))
 
     async def _confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         self.confirmed.append(outgoing)
@@ -272,46 +238,67 @@ async def test_an_idle_link_tells_the_head_by_itself(monkeypatch: pytest.MonkeyP
     async with bench.running():
         await asyncio.sleep(0.01)
         bench.head_gossip.owes = True
-        async with asyncio.timeout(PATIENCE):
-            while not bench.head_gossip.told:  # noqa: ASYNC110 - a deadline is all that is needed
-                await asyncio.sleep(0.001)
+        await becomes(lambda: bool(bench.head_gossip.told))
         assert bench.link.idle
     assert bench.transport.sent == []
 
 
-async def test_pauses_grow_to_their_limit_and_are_never_the_same_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranges = []
+@pytest.fixture
+def ranges(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
+    """What pauses are drawn from; the fourth is long, and all others are none."""
+    found: list[tuple[float, float]] = []
 
-    def longest(low: float, high: float) -> float:
-        ranges.append((low, high))
-        return 0.0
+    def drawn(low: float, high: float) -> float:
+        found.append((low, high))
+        return 10 * PATIENCE if len(found) == 4 else 0.0
 
-    monkeypatch.setattr("random.uniform", longest)
+    monkeypatch.setattr("random.uniform", drawn)
+    return found
+
+
+async def until_it_pauses(bench: Bench, ranges: list[tuple[float, float]]) -> None:
+    await becomes(lambda: len(ranges) == 4)
+    assert bench.confirmed == []
+
+
+async def test_pauses_grow_to_their_limit_and_end_when_the_peer_speaks(ranges: list[tuple[float, float]]) -> None:
     bench = Bench(*[failure()] * 8, backoff=1.0, backoff_max=30.0)
     async with bench.running():
         bench.link.offer(share(1))
+        await until_it_pauses(bench, ranges)
+        bench.link.nudge()
         await bench.until_confirmed(1)
         bench.transport.script.append(failure())
         bench.link.offer(share(2))
         await bench.until_confirmed(2)
     assert [high for _, high in ranges] == [1, 2, 4, 8, 16, 30, 30, 30, 1]
-    assert all(low == high / 10 for low, high in ranges)
+    assert all(low == high / 10 for low, high in ranges), "never the same for all"
 
 
-async def test_what_never_left_this_device_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranges = []
+async def test_a_way_that_is_there_again_ends_a_pause_and_begins_with_short_ones(
+    ranges: list[tuple[float, float]],
+) -> None:
+    bench = Bench(*[failure()] * 6, backoff=1.0, backoff_max=300.0)
+    async with bench.running():
+        bench.link.offer(share(1))
+        await until_it_pauses(bench, ranges)
+        bench.link.returned()
+        await bench.until_confirmed(1)
+    assert [high for _, high in ranges] == [1, 2, 4, 8, 1, 2]
 
-    def longest(_low: float, high: float) -> float:
-        ranges.append(high)
-        return 0.0
 
-    monkeypatch.setattr("random.uniform", longest)
+async def test_a_failure_that_is_not_the_peer_s_is_tried_again_soon_and_not_held_against_it(
+    ranges: list[tuple[float, float]],
+) -> None:
     offline = DeliveryFailed("unreachable", "no connection to the broker", left=False)
     bench = Bench(*[offline] * 6, failure(), backoff=1.0, backoff_max=300.0)
     async with bench.running():
         bench.link.offer(share(1))
+        await until_it_pauses(bench, ranges)
+        bench.link.nudge()
         await bench.until_confirmed(1)
-    assert ranges == [1, 2, 4, 5, 5, 5, 64]
+    assert [high for _, high in ranges] == [1, 2, 4, 5, 5, 5, 1]
+    assert bench.missed == [PEER.id]
 
 
 async def test_a_thousand_failures_in_a_row_overflow_nothing() -> None:

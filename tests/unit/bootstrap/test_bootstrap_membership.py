@@ -259,3 +259,27 @@ def test_another_message_that_was_missed_leaves_an_exchange_waiting(identities: 
     answering = next(other for other in others if other.node_id == target)
     assert [type(effect) for effect in member.on_reply(target, _exchange(answering, 2), 1.0)] == [Remember]
     assert member.traffic["failed"] == 0
+
+
+def test_nobody_is_blamed_or_tried_instead_while_this_device_is_cut_off(identities: Identities) -> None:
+    me, *others = identities[:9]
+    member = _knowing(me, others)
+    warm = member.warm()
+    for period in range(20):
+        (target,) = _targets(member.tick(60.0 * period))
+        assert member.on_failure(target, 60.0 * period + 1.0, blamed=False) == []
+    assert len(member.warm()) == len(warm)
+    assert len(member.view) == 8
+    assert member.traffic["failed"] == 20
+
+
+def test_those_to_whom_there_is_a_way_again_are_tried_at_once(identities: Identities) -> None:
+    me, *others = identities[:3]
+    member = _knowing(me, others)
+    for peer in others:
+        member.on_failure(peer.node_id, 0.0)
+    assert member.warm() == ()
+    member.on_return(others[0].node_id, 0.1)
+    assert [contact.node_id for contact in member.warm()] == [others[0].node_id]
+    member.on_return(None, 0.1)
+    assert len(member.warm()) == 2

@@ -65,6 +65,7 @@ class Acquaintances:
         presence: of this device.
         notary: verifies introductions.
         restarted: called with a node id when that device has another key, with None when this one has.
+        returned: called with the node id of a device that says anew that it is there.
         now: the time.
     """
 
@@ -73,12 +74,14 @@ class Acquaintances:
         presence: Presence,
         notary: Notary,
         restarted: Callable[[str | None], None],
+        returned: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.met = 0
         self._presence = presence
         self._notary = notary
         self._restarted = restarted
+        self._returned = returned
         self._now = now
         self._changes = 0
         self._known: dict[str, Acquaintance] = {}
@@ -125,6 +128,8 @@ class Acquaintances:
             known.is_here()
         self._news.set()
         self._news = asyncio.Event()
+        if not news.gone:
+            self._returned(device)
         return known
 
     def trust_changed(self) -> None:

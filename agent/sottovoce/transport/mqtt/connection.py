@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # what a connection has to say is said here, with cause and remedy
 
-_LONGEST_PAUSE = 20.0  # two of a device's usual periods: the broker is found again within them
+_LONGEST_PAUSE = 10.0  # one of a device's usual periods: in the next one its peers have found the broker again too
 _SHORTEST_PAUSE = 0.2
 _STABLE_SECONDS = 60.0
 _GOODBYE_SECONDS = 2.0

@@ -9,7 +9,15 @@ from sottovoce.wire.v1.mqtt_pb2 import Content
 
 
 class Gone(Exception):
-    """A peer, or the way to it, is away."""
+    """A peer, or the way to it, is away.
+
+    Attributes:
+        left: as of DeliveryFailed.
+    """
+
+    def __init__(self, reason: str, *, left: bool = True) -> None:
+        super().__init__(reason)
+        self.left = left
 
 
 class Exchanges:
@@ -17,12 +25,14 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
+        self.begun = 0
+        """The number of the newest."""
         self._waiting: dict[int, tuple[str, asyncio.Future[Content | Gone]]] = {}
 
     @contextmanager
     def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | Gone]"]]:
         """The number of a new one, and what its end will be in, as long as somebody waits."""
-        number = next(self._numbers)
+        number = self.begun = next(self._numbers)
         future: asyncio.Future[Content | Gone] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (peer, future)
         try:
@@ -36,8 +46,15 @@ class Exchanges:
         if future is not None and asked == peer and not future.done():
             future.set_result(content)
 
-    def end(self, reason: str, peer: str | None = None) -> None:
-        """There will be no answer from this peer, or from anybody."""
-        for asked, future in self._waiting.values():
-            if peer in (None, asked) and not future.done():
-                future.set_result(Gone(reason))
+    def end(self, reason: str, peer: str | None = None, *, until: int | None = None, left: bool = True) -> None:
+        """There will be no answer from this peer, or from anybody.
+
+        Args:
+            reason: why.
+            peer: its node id; None for everybody.
+            until: the last one that ends so, by its number; None for all.
+            left: as of DeliveryFailed.
+        """
+        for number, (asked, future) in self._waiting.items():
+            if peer in (None, asked) and (until is None or number <= until) and not future.done():
+                future.set_result(Gone(reason, left=left))

@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from sottovoce.errors import IdentityError, InternalError, MessageRefused, SottovoceError
@@ -39,6 +40,7 @@ _KEPT_SECONDS = 3 * _REFRESH_SECONDS
 _BETWEEN_SECONDS = 5.0  # two announcements, whatever the broker says in this device's name
 _GONE_SECONDS = 86_400.0
 _ANSWER_SECONDS = 10.0
+_LOST_SECONDS = 2.0  # for the answer to what a peer was asked before it connected again
 _FAILURES = {
     Content.KIND_REFUSED: ("refused", "refused the message: {}"),
     Content.KIND_BUSY: ("busy", "is busy"),
@@ -54,9 +56,18 @@ class MqttTransport:
         trust: who this device is, and whom it trusts.
         incarnation: how often this device has started.
         waiting: told what is waited for.
+        returned: called with the node id of a peer that has connected to the broker, with None when this device has.
     """
 
-    def __init__(self, *, broker: Broker, trust: Trust, incarnation: int, waiting: Waiting) -> None:
+    def __init__(
+        self,
+        *,
+        broker: Broker,
+        trust: Trust,
+        incarnation: int,
+        waiting: Waiting,
+        returned: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
         own = trust.identity
         self.refused: Counter[str] = Counter()
         self._broker = broker
@@ -66,7 +77,8 @@ class MqttTransport:
         self._topics = Topics(own.fleet, own.node_id)
         notary = Notary(trust)
         self._presence = Presence(trust, notary, incarnation)
-        self._known = Acquaintances(self._presence, notary, self._restarted)
+        self._known = Acquaintances(self._presence, notary, self._restarted, self._peer_returned)
+        self._returned = returned
         self._exchanges = Exchanges()
         self._followed: OrderedDict[str, None] = OrderedDict()
         self._present: set[str] | None = None
@@ -106,9 +118,9 @@ class MqttTransport:
             self._broker,
             self._id,
             farewell=self._farewell,
-            connected=self._announce,
+            connected=self._connected,
             arrived=self._arrived,
-            lost=lambda: self._exchanges.end("the connection to the broker was lost"),
+            lost=lambda: self._exchanges.end("the connection to the broker was lost", left=False),
             waiting=self._waiting,
         )
         for topic in (self._topics.inboxes, self._topics.presence(self._id)):
@@ -139,7 +151,7 @@ class MqttTransport:
         except OSError as error:
             raise DeliveryFailed("unreachable", f"{where}: the broker did not take the message: {error}") from error
         except Gone as gone:
-            raise DeliveryFailed("unreachable", f"{where}: {gone}") from gone
+            raise DeliveryFailed("unreachable", f"{where}: {gone}", left=gone.left) from gone
         if content.kind == Content.KIND_ANSWER:
             return bytes(content.body)
         cause, words = _FAILURES.get(content.kind, ("other", "answered what is no answer"))
@@ -207,6 +219,16 @@ class MqttTransport:
         """What the broker is to say when the connection that is about to be made breaks."""
         self._presence.renew()
         return self._topics.presence(self._id), self._presence.gone()
+
+    def _peer_returned(self, device: str) -> None:
+        """What it was asked before may have been lost: without an answer soon, it is asked again."""
+        lost = partial(self._exchanges.end, "it has connected again", device, until=self._exchanges.begun, left=False)
+        asyncio.get_running_loop().call_later(_LOST_SECONDS, lost)
+        self._returned(device)
+
+    async def _connected(self) -> None:
+        await self._announce()
+        self._returned(None)
 
     async def _announce(self) -> None:
         topic = self._topics.presence(self._id)
