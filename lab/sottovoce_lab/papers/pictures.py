@@ -101,7 +101,10 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
                 label = spec.series[series].label + (f", {spec.x.label} = {_shown(x)}" if spec.x else "")
                 axes.plot(cycles, means, style, color=f"C{number % 10}", label=label)
                 if not np.isnan(halves).any():
-                    axes.fill_between(cycles, means - halves, means + halves, color=f"C{number % 10}", alpha=0.15, lw=0)
+                    low, high = means - halves, means + halves
+                    if measure == "accuracy_mean":
+                        low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+                    axes.fill_between(cycles, low, high, color=f"C{number % 10}", alpha=0.15, lw=0)
     _majority(cells, panel, measure, axes)
     if spec.log_cycles:
         axes.set_xscale("log")
