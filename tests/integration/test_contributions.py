@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.wire import to_bytes
+from sottovoce.algorithms.push_sum.parts import INITIAL_SEED
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.identity import Fleet, enrol
 
@@ -74,20 +75,23 @@ def test_who_is_slow_or_stopped_takes_nothing_from_the_others(fleet: Fleet, tmp_
 
 
 @pytest.mark.timeout(300)
-def test_what_one_member_signs_bends_no_model_and_leaves_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lie", ["giant", "opposite", "tenfold"])
+def test_what_one_member_signs_bends_no_model_and_leaves_with_it(tmp_path: Path, lie: str) -> None:
     fleet = new_fleet(tmp_path / "authority", "bending")
     devices = listing_all(fleet, tmp_path, 5, LEARNER)
-    giant = np.full(kernel().size, MAX_NUMERATOR, dtype=np.int64)
     with running(*devices) as agents:
         for agent in agents:
             until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
         until(lambda: agreed(agents, 5, 100), "all have the same model")
         before = agents[0].model()
         with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
-            sent = attacker.envelope(sequence=1, payload_type=KIND, payload=signed(attacker, giant))
+            learnt_by_all = np.rint((kernel().initial(INITIAL_SEED) - before) * 2**40).astype(np.int64)
+            bent = {"giant": np.full_like(learnt_by_all, MAX_NUMERATOR), "opposite": -learnt_by_all}
+            numerator = bent.get(lie, -10 * learnt_by_all)
+            sent = attacker.envelope(sequence=1, payload_type=KIND, payload=signed(attacker, numerator))
             assert attacker.deliver(sent) == Outcome(duplicate=False)
             until(lambda: agreed(agents, 6, 120), "it has reached everybody")
-            assert accuracy(agents[0].model()) > accuracy(before) - 0.02
+            assert min(accuracy(agent.model()) for agent in agents) >= 0.95
             assert attacker.identity is not None
             ended = here(
                 *("fleet", "revoke", "--fleet", tmp_path / "authority", attacker.identity.node_id),
