@@ -8,43 +8,20 @@ it measured; the first that fails ends it. Runs on one Debian release. Needs pod
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from tests.packaging.device import UNITS, VAULT, Ledger, check, days, eventually, property_of, status, step
+from tests.packaging.device import VAULT, Ledger, check, days, eventually, property_of, status, step
 from tests.packaging.machines import Machine, machines, one_line
+from tests.packaging.outlived import CONFIG, PERIOD, SECONDS, STATE, STEPS, address, heals, outlives, spoken
 from tests.packaging.package import build
 from tests.support.floods import KINDS, flooded
 
-PERIOD, STEPS = 5.0, 2000
-SECONDS = 60.0
-PACE, STATUS_SECONDS, LINES = 0.8, 1.0, 100
-MEMORY_MIB = 192  # the agent unit's MemoryMax
-FAULT_SECONDS = 20.0
-STATE = "/var/lib/sottovoce"
-CONFIG = "/etc/sottovoce/agent.toml"
 METRICS_PORT = 9464
 
-# Cycles and messages received in so many seconds, and the longest that a status took.
-_PACED = """
-import json, sys, time
-from pathlib import Path
-from sottovoce.agent.control import ask
-state, seconds, slowest = Path("/var/lib/sottovoce"), float(sys.argv[1]), 0.0
-first, begin = ask(state, "status", 10.0), time.monotonic()
-while time.monotonic() < begin + seconds:
-    asked = time.monotonic()
-    last = ask(state, "status", 10.0)
-    slowest = max(slowest, time.monotonic() - asked)
-    time.sleep(0.25)
-received = last["traffic"]["received"] - first["traffic"]["received"]
-print(json.dumps([last["cycle"] - first["cycle"], received, slowest, last["resources"]["rss_mib"]]))
-"""
 # Somebody on the machine, with many connections to the vault's socket that say nothing, each made anew.
 _AT_THE_SOCKET = """
 import socket, sys, time
@@ -87,33 +64,6 @@ Environment=FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Of an agent, in so many seconds.
-
-    Attributes:
-        cycles: a second.
-        received: messages a second.
-        slowest: status, seconds.
-        rss_mib: memory.
-    """
-
-    cycles: float
-    received: float
-    slowest: float
-    rss_mib: float
-
-    @classmethod
-    def of(cls, machine: Machine, seconds: float) -> "Pace":
-        said = machine.sh(f"/usr/lib/sottovoce/bin/python3 -I - {seconds}", stdin=_PACED)
-        cycles, received, slowest, rss = json.loads(said)
-        return cls(cycles / seconds, received / seconds, slowest, rss)
-
-    def __str__(self) -> str:
-        counted = f"{self.cycles:.2f} cycles and {self.received:.2f} messages a second"
-        return f"{counted}, status {self.slowest:.2f} s, {self.rss_mib:.0f} MiB"
-
-
 def prepared(hub: Machine, kitchen: Machine, package: Path, scratch: Path) -> None:
     """Two devices of a fleet, each with its state and its ledger on small disks of their own, and a clock to set."""
     for seed, machine in enumerate((hub, kitchen), start=1):
@@ -144,39 +94,6 @@ def prepared(hub: Machine, kitchen: Machine, package: Path, scratch: Path) -> No
         eventually(lambda m=machine: status(m)["steps_done"] >= 2, f"{machine.name} is at work")  # type: ignore[misc]
 
 
-def address(machine: Machine) -> str:
-    return machine.sh("hostname -I | cut -d' ' -f1").strip()
-
-
-def processes(machine: Machine) -> list[str]:
-    return [property_of(machine, unit, "MainPID") for unit in UNITS]
-
-
-def lines(machine: Machine) -> int:
-    return int(machine.sh("journalctl -u sottovoce-agent -u sottovoce-vault --no-pager | wc -l"))
-
-
-def outlives(machine: Machine, words: str, strangers: AbstractContextManager[object]) -> None:
-    """Somebody does this to the machine, and it goes on as before."""
-    with step(words):
-        quiet = Pace.of(machine, 20.0)
-        before, said, pids = Ledger.of(machine), lines(machine), processes(machine)
-        print(f"    before: {quiet}")
-        with strangers:
-            time.sleep(2.0)
-            pace = Pace.of(machine, SECONDS - 10.0)
-        print(f"    meanwhile: {pace}")
-        one = 1 / (SECONDS - 10.0)  # more or less is counted, by where the time was cut
-        check(pace.cycles + one >= PACE * quiet.cycles, f"cycles go on: {pace.cycles / quiet.cycles:.2f} of the pace")
-        check(pace.received + one >= PACE * quiet.received, "and what its peer hands over")
-        check(pace.slowest < STATUS_SECONDS, f"its status answers within {pace.slowest:.2f} s")
-        check(pace.rss_mib < MEMORY_MIB, f"it holds {pace.rss_mib:.0f} MiB")
-        check(processes(machine) == pids, "nothing was started again")
-        more = lines(machine) - said
-        check(more < LINES, f"{more} lines in its log")
-        before.goes_on_in(Ledger.of(machine), "the ledger", STEPS)
-
-
 @contextmanager
 def somebody_at_the_socket(machine: Machine) -> Iterator[None]:
     """Another user of the machine."""
@@ -193,32 +110,6 @@ def floods(hub: Machine) -> None:
         for kind in KINDS:
             outlives(hub, f"strangers at {name}: {kind}", flooded(kind, f"{address(hub)}:{port}", SECONDS))
     outlives(hub, "strangers at the vault's socket", somebody_at_the_socket(hub))
-
-
-def spoken(machine: Machine) -> str:
-    """Its status, or why there is none."""
-    return machine.sh(f"sottovoce agent status --config {CONFIG} 2>&1 || true")
-
-
-def heals(machine: Machine, words: str, begin: str, end: str, *, shows: str = "") -> None:
-    """A fault comes, stays a while and goes; then the device is at work within two periods, without anybody."""
-    with step(words):
-        before, pids = Ledger.of(machine), processes(machine)
-        machine.sh(begin)
-        try:
-            time.sleep(FAULT_SECONDS)
-            if shows:
-                eventually(lambda: shows in spoken(machine), f"its status says so: {shows}")
-            print("    meanwhile: " + " / ".join(spoken(machine).strip().splitlines()[:2]))
-        finally:
-            machine.sh(end)
-        over = time.monotonic()
-        at = eventually(lambda: status(machine)["cycle"], "it is at work")
-        took = time.monotonic() - over
-        check(took < 2 * PERIOD + 1.0, f"{took:.1f} s after it was over, with a period of {PERIOD:g} s, and 1 s to ask")
-        eventually(lambda: status(machine)["cycle"] > at, "cycles go on")
-        print(f"    processes: {'the same' if processes(machine) == pids else 'other ones'}")
-        before.goes_on_in(Ledger.of(machine), "the ledger", STEPS)
 
 
 def faults(hub: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Dishonest agents of a simulation: each lies as its name says, and the same fleet stands it with contributions."""
+"""Dishonest agents of a simulation: each lies as its name says, and the same fleet withstands it by contributions."""
 
 import numpy as np
 import pytest
@@ -12,16 +12,19 @@ from sottovoce_lab.testbed.progress import Watcher
 AGENTS, CYCLES = 8, 40
 
 
-def options(mixing: str, *faults: str, transport: str = "memory") -> Options:
+def options(mixing: str | None, *faults: str, transport: str = "memory", dishonest: float | None = None) -> Options:
+    own = {"learner.mixing": mixing, "learner.steps": 30, "learner.dishonest": dishonest}
     return Options(
         agents=AGENTS, learner="clipd2p", fidelity="sound", model=None, data="digits", transport=transport,
         epsilon=8.0, delta=1e-5, cycles=CYCLES, period=1.0, topology="full", seed=3, faults=Faults.parse(faults),
-        fault_words=list(faults), settings={"learner.mixing": mixing, "learner.steps": 30},
+        fault_words=list(faults), settings={key: value for key, value in own.items() if value is not None},
     )  # fmt: skip
 
 
-def accuracy(mixing: str, *faults: str) -> float:
-    return float(memory.run(plan(options(mixing, *faults)), Watcher()).document()["final"]["accuracy_mean"])
+def accuracy(mixing: str | None, *faults: str, dishonest: float | None = None) -> float:
+    return float(
+        memory.run(plan(options(mixing, *faults, dishonest=dishonest)), Watcher()).document()["final"]["accuracy_mean"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +33,23 @@ def alone() -> float:
     return accuracy("contributions", "dishonest=0.25@silent")
 
 
-@pytest.mark.parametrize("lie", [lie for lie in LIES if lie != "silent"])
-def test_a_quarter_that_lies_costs_the_others_little(lie: str, alone: float) -> None:
+TOLD = [lie for lie in LIES if lie != "silent"]
+
+
+@pytest.mark.parametrize("lie", TOLD)
+def test_by_default_one_that_lies_costs_the_others_little(lie: str) -> None:
+    assert accuracy(None, f"dishonest=0.125@{lie}") > accuracy(None, "dishonest=0.125@silent") - 0.03
+
+
+@pytest.mark.parametrize("lie", TOLD)
+def test_a_quarter_that_lies_costs_the_others_little_by_the_robust_mean(lie: str, alone: float) -> None:
     assert alone > 0.85
-    assert accuracy("contributions", f"dishonest=0.25@{lie}") > alone - 0.05
+    assert accuracy(None, f"dishonest=0.25@{lie}", dishonest=0.25) > alone - 0.05
+
+
+def test_a_late_strike_towards_the_whole_lie_is_declined(alone: float) -> None:
+    """What it may sign at last moves its contribution by no more than two steps of noise."""
+    assert accuracy(None, "dishonest=0.25@late") > alone - 0.03
 
 
 def test_with_push_sum_the_same_lies_are_ruin(alone: float) -> None:
@@ -46,8 +62,9 @@ def test_in_pairs_who_goes_too_far_is_left_alone(alone: float, lie: str) -> None
     assert accuracy("pairwise", f"dishonest=0.25@{lie}") > alone - 0.03
 
 
-def test_in_pairs_who_stays_just_near_enough_is_ruin(alone: float) -> None:
-    assert accuracy("pairwise", "dishonest=0.25@close") < alone / 2
+@pytest.mark.parametrize("lie", ["close", "opposite"])
+def test_in_pairs_a_lie_in_messages_and_answers_costs_a_third(alone: float, lie: str) -> None:
+    assert accuracy("pairwise", f"dishonest=0.25@{lie}") < alone * 2 / 3
 
 
 @pytest.mark.parametrize("faults", [(), ("partition=0.5@cycle:5-25",), ("loss=0.3", "duplicate=0.3", "reorder=0.3")])
