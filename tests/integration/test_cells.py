@@ -19,7 +19,8 @@ def ran(*options: str) -> dict[str, Any]:
 def test_a_mean_by_processes_one_of_which_is_killed() -> None:
     found = ran(
         "--agents", "6", "--learner", "average", "--data", "digits", "--topology", "full", "--epsilon", "4",
-        "--set", "privacy.noise=cell", "--set", "privacy.cell.spare=0", "--cycles", "40", "--period", "0.5", "--fault", "kill=0.17@cycle:30",
+        "--set", "privacy.noise=cell", "--set", "privacy.cell.spare=0", "--cycles", "40", "--period", "0.5",
+        "--fault", "kill=0.17@cycle:30",
     )  # fmt: skip
     assert found["privacy"]["status"] == "proved"
     assert found["privacy"]["epsilon_alone"] > 4

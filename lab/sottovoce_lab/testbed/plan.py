@@ -211,8 +211,8 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     if default and held is not None and options.agents > held + 1:
         raise UsageError(
             f"--agents {options.agents}: a device holds the contributions of learner.contributors = {held} others, and "
-            "further ones would not count: add --set learner.mixing=pairwise, in which one dishonest device can corrupt "
-            f"every model, or --set learner.contributors={options.agents - 1}, 1024 at most"
+            "further ones would not count: add --set learner.mixing=pairwise, in which one dishonest device can "
+            f"corrupt every model, or --set learner.contributors={options.agents - 1}, 1024 at most"
         )
 
 

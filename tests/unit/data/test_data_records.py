@@ -35,7 +35,7 @@ def test_an_agent_may_hold_no_record() -> None:
 
 
 def test_repr_shows_no_value() -> None:
-    assert repr(Records(np.full((1, 1), SECRET), np.array([7]))) == "Records()"
+    assert repr(Records(np.full((1, 1), SECRET), np.array([7]), prepared="as is")) == "Records(prepared='as is')"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.contributions.public.messages import Contributions
 from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
@@ -28,7 +30,7 @@ from sottovoce.vault import Vault
 from sottovoce.vault.rooms.gradients import GradientTerms
 
 from sottovoce_lab.audit.subject import AUDITED, Floats, Sighting, Watch
-from sottovoce_lab.audit.wiretap import Frame, overheard
+from sottovoce_lab.audit.wiretap import PEERS, Frame, overheard
 
 S = TypeVar("S", bound=Signed)
 
@@ -46,6 +48,11 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
     point at which the next one is taken; where the threshold is mixed, it is part of the point.
     """
     return _steps(terms, size, thresholds, _masses)
+
+
+def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+    """Undoes contributions: each is the one before and the vault's answers since, here one, as it tells most."""
+    return _steps(terms, size, thresholds, _sums)
 
 
 def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
@@ -92,6 +99,27 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
             raise _other(frame)
         found.append(2 * frame.message.numerator.astype(np.float64))
     return np.array(found)
+
+
+def _sums(schedule: Schedule, vault: Vault) -> Floats:
+    """The device's numbers before each step and after the last, float64[steps + 1, width]: as peers add nothing."""
+    learner = Mixer(
+        schedule,
+        np.zeros(schedule.size),
+        owner=AUDITED,
+        provenance=Unchecked(),
+        capacity=len(PEERS),
+        most_steps=schedule.steps,
+        dishonest=0.0,
+        stride=1,
+    )
+    start = np.append(np.zeros(schedule.size), () if schedule.thresholds is None else schedule.thresholds.start)
+    found = {0: start * _UNIT}
+    for frame in overheard(learner, vault, schedule.steps + 0.5):
+        if not isinstance(frame.message, Contributions):
+            raise _other(frame)
+        found |= {one.steps: found[0] - one.numerator for one in frame.message.contributions}
+    return np.array([found[steps] for steps in range(schedule.steps + 1)])
 
 
 def _models(schedule: Schedule, vault: Vault) -> Floats:

@@ -3,6 +3,7 @@
 import math
 from typing import Any, cast
 
+from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
@@ -88,6 +89,8 @@ def _watch(
     """What undoes a learner of sums of gradients."""
     made, _ = family.learner("audited", learners.Unchecked(), ())
     match made:
+        case Mixer():
+            return learners.contributions(terms, size, thresholds)
         case Pairwise():
             return learners.averaging_in_pairs(terms, size, thresholds)
         case PushSum():

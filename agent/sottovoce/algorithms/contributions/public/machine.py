@@ -65,8 +65,6 @@ _CYCLE = "cycle"
 _ANEW_CYCLES = 64
 _HIGHEST = 2**64
 _SHORTEST = 1e-3  # of the first step
-_STRIDE = 2
-"""Steps from one signed contribution to the next: each replaces the one before, and need not travel at every step."""
 _JUMP = 2.0
 """Times the length that d of s steps of noise add, √(d/s) of the whole: how far a newer contribution may be."""
 _RECENT = 2
@@ -90,6 +88,8 @@ class Mixer:
         capacity: contributions of others held, at most: those of the lowest ranks.
         most_steps: that any device of the fleet takes.
         dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
+        stride: steps from one signed contribution to the next: each replaces the one before, and need not travel at
+            every step.
 
     Attributes:
         rank: of this device.
@@ -108,6 +108,7 @@ class Mixer:
         capacity: int,
         most_steps: int,
         dishonest: float,
+        stride: int = 2,
     ) -> None:
         self.schedule = schedule
         self._owner = owner
@@ -116,6 +117,7 @@ class Mixer:
         self._capacity = capacity
         self._most_steps = most_steps
         self._dishonest = dishonest
+        self._stride = stride
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
         everybody = replace(schedule, steps=most_steps)  # in which they agree, whatever this device does of it
@@ -277,10 +279,10 @@ class Mixer:
         return Contribution(self._owner, state.step, numerator, simulated=state.simulated)
 
     def _due(self, state: ContributionsState) -> bool:
-        """Whether to sign: after every second step, and after the last."""
+        """Whether to sign: once a stride, and after the last step."""
         last = state.held.get(self.rank)
         further = state.step - (0 if last is None else last.steps)
-        return further >= _STRIDE or (further > 0 and self._done(state))
+        return further >= self._stride or (further > 0 and self._done(state))
 
     def _send(self, state: ContributionsState) -> Step:
         """To the next peers in turn that have confirmed the last message, and hold something else."""
