@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sottovoce.algorithms.family import Family, family_of, kernel_of, records_of
-from sottovoce.algorithms.push_sum.parts import step_size
-from sottovoce.algorithms.push_sum.settings import ConstD2pSettings
+from sottovoce.algorithms.family import Family, family_of, kernel_of, records_of, settings_of
+from sottovoce.algorithms.push_sum.parts import contributors, step_size
+from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import (
     Bounds,
@@ -206,11 +206,12 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     Raises:
         UsageError: the message names what to choose.
     """
-    held = getattr(config.learner, "contributors", None)
-    default = "learner.mixing" not in options.settings and getattr(config.learner, "mixing", None) == "contributions"
-    if default and held is not None and options.agents > held + 1:
+    if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
+        return
+    held = contributors(settings_of(config, PushSumSettings), kernel_of(config).size)
+    if options.agents > held + 1:
         raise UsageError(
-            f"--agents {options.agents}: a device holds the contributions of learner.contributors = {held} others, and "
+            f"--agents {options.agents}: a device holds the contributions of {held} others (learner.contributors), and "
             "further ones would not count: add --set learner.mixing=pairwise, in which one dishonest device can "
             f"corrupt every model, or --set learner.contributors={options.agents - 1}, 1024 at most"
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.algorithms.family import family_of
-from sottovoce.algorithms.push_sum.parts import schedule_of
+from sottovoce.algorithms.push_sum.parts import contributors, schedule_of
 from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError
@@ -86,6 +86,7 @@ def test_no_more_contributions_are_held_than_a_small_device_has_memory_for() -> 
     most = 2**22 // size - 1
     assert 2 <= most < 1024
     family_of(config("clipd2p", **wide, contributors=most))
+    assert contributors(config("clipd2p", **wide).learner, size) == min(64, most)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=f"choose {most} at most"):
         family_of(config("clipd2p", **wide, contributors=most + 1))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Of every fleet's public start."""
 
+_USUAL_CONTRIBUTORS = 64
 _HELD_NUMBERS = 2**22
 """Of all contributions: 32 MiB, and five times that while their mean is taken."""
 
@@ -54,7 +55,7 @@ def family(config: AgentConfig) -> Family:
                 initial,
                 owner=owner,
                 provenance=provenance,
-                capacity=learner.contributors,
+                capacity=contributors(learner, kernel.size),
                 most_steps=most_steps(config),
                 dishonest=learner.dishonest,
             )
@@ -90,13 +91,25 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
             f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
             f'{MOST_NUMBERS} at most; write mixing = "push-sum"'
         )
+    if learner.mixing == "contributions":
+        contributors(learner, size)
+
+
+def contributors(learner: PushSumSettings, size: int) -> int:
+    """Devices whose contributions a device holds, beside its own: as configured, else as many as are of use and fit.
+
+    Raises:
+        ConfigError: a small device has no memory for them.
+    """
     most = _HELD_NUMBERS // size - 1
-    if learner.mixing == "contributions" and learner.contributors > most:
+    held = min(_USUAL_CONTRIBUTORS, max(2, most)) if learner.contributors is None else learner.contributors
+    if held > most:
         remedy = f"choose {most} at most" if most >= 2 else 'such a model mixes by push-sum: write mixing = "push-sum"'
         raise ConfigError(
-            f"learner.contributors: {learner.contributors} contributions of {size} numbers are more than a device "
-            f"keeps in memory, which is {_HELD_NUMBERS} numbers; {remedy}"
+            f"learner.contributors: {held} contributions of {size} numbers are more than a device keeps in memory, "
+            f"which is {_HELD_NUMBERS} numbers; {remedy}"
         )
+    return held
 
 
 def most_steps(config: AgentConfig) -> int:

@@ -19,7 +19,7 @@ Mixing = Annotated[
 Clipping = Annotated[
     Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
 ]
-_CONTRIBUTORS, _DISHONEST = 64, 0.0
+_DISHONEST = 0.0
 _SHARE_BITS, _EXACT_SHARE_BITS = 16, 40
 
 
@@ -33,8 +33,12 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     share_bits: ShareBits = _SHARE_BITS
     mixing: Mixing = None
     contributors: Annotated[
-        int, Meta(ge=2, le=1024, description="contributions: devices whose contributions one holds, beside its own")
-    ] = _CONTRIBUTORS
+        Annotated[int, Meta(ge=2, le=1024)] | None,
+        Meta(
+            description="contributions: devices whose contributions one holds, beside its own; without it 64, and of a "
+            "large model as many as 32 MiB hold"
+        ),
+    ] = None
     dishonest: Annotated[
         float,
         Meta(
@@ -65,7 +69,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         if self.fidelity == "paper" and self.share_bits == _SHARE_BITS:
             force_setattr(self, "share_bits", _EXACT_SHARE_BITS)  # a paper rounds nothing
         if self.mixing in ("pairwise", "push-sum"):
-            for key, usual in (("contributors", _CONTRIBUTORS), ("dishonest", _DISHONEST)):
+            for key, usual in (("contributors", None), ("dishonest", _DISHONEST)):
                 if getattr(self, key) != usual:
                     raise wrong(key, f'{self.mixing} has no such key; write mixing = "contributions"')
         if self.mixing != "push-sum" and self.clipping == "quantile":
