@@ -114,12 +114,15 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
         stride=1,
     )
     start = np.append(np.zeros(schedule.size), () if schedule.thresholds is None else schedule.thresholds.start)
-    found = {0: start * _UNIT}
+    seen = [start * _UNIT]
+    found: dict[int, Floats] = {}
     for frame in overheard(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Contributions):
             raise _other(frame)
-        found |= {one.steps: found[0] - one.numerator for one in frame.message.contributions}
-    return np.array([found[steps] for steps in range(schedule.steps + 1)])
+        found |= {one.steps: seen[0] - one.numerator for one in frame.message.contributions}
+    for steps in range(1, schedule.steps + 1):
+        seen.append(found.get(steps, seen[-1]))  # a step that did not take place is seen as no change
+    return np.array(seen)
 
 
 def _models(schedule: Schedule, vault: Vault) -> Floats:
