@@ -64,9 +64,9 @@ def test_an_agent_without_memory_recovers_or_says_why_it_ended(tmp_path: Path, t
                 assert share < 0.5, f"it takes {share:.2f} of a processor"
         log = agent.log()
         assert len(log.splitlines()) < LINES
+        at = until(lambda: agent.process.poll() is not None or cycle(agent, readers), "it is at work, or has ended")
         if (code := agent.process.poll()) is None:
-            at = until(lambda: cycle(agent, readers), "it is at work")
-            until(lambda: cycle(agent, readers) > at, "its cycles go on")
+            until(lambda: cycle(agent, readers) > at, "cycles continue")
             assert agent.end() == 0
         else:
             print(log)

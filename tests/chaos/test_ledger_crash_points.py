@@ -27,9 +27,9 @@ from tests.support.memory import memory_directory
 
 SEED = 20_261_121
 ENOUGH = 2_000  # power cuts
-OTHERS = 0.08  # how many of those that are neither "everything kept" nor "everything lost" are tried
+OTHERS = 0.02  # how many of those that are neither "everything kept" nor "everything lost" are tried
 FRAME = PAGE_BYTES + 24
-MIDDLE, SPARSE = range(200 * FRAME, 980 * FRAME), 0.1  # places in the log; SQLite writes it anew after page 1,000
+MIDDLE, SPARSE = range(200 * FRAME, 980 * FRAME), 0.03  # places in the log; SQLite writes it anew after page 1,000
 LIVED_ON = 80  # after so many power cuts each time the device goes on until its budget is spent
 LOOKED_UP = 6  # releases, among them the last, that are looked up after each of the others
 

@@ -173,7 +173,7 @@ def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, 
 
 @pytest.mark.timeout(300)
 def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_path: Path) -> None:
-    """The fleet's word comes first; that 330 days have gone by is written into the vault's file between two starts."""
+    """The fleet's word comes first; that 365 days have gone by is written into the vault's file between two starts."""
     own = {"epsilon": 20.0, "unit": "device"}
     device = separate_device(open_fleet(authority), tmp_path / "a", epsilon=20.0, unit="device")
     (tmp_path / "policy.toml").write_text('approve = "auto"\nrenews = "year"\n')
@@ -191,11 +191,11 @@ def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_pat
         assert status["steps_done"] == 0
         assert (status["ledger"]["period"]["number"], status["ledger"]["period"]["next_is_signed"]) == (0, True)
         told = sottovoce("agent", "status", "--config", device.config).stdout
-        assert "of at least 330 days at work, and the fleet has signed the next" in told
+        assert "of at least 365 days at work, and the fleet has signed the next" in told
         assert (agent.end(), vault.end()) == (0, 0)
     ledger_file = vault_directory(device.state) / "ledger.db"
     with closing(connect(ledger_file, "rw")) as connection:
-        connection.execute("UPDATE lived SET seconds = seconds + 330 * 86400")
+        connection.execute("UPDATE lived SET seconds = seconds + 365 * 86400")
     with VaultProcess(device) as vault, AgentProcess(device) as agent:
         vault.ready()
         until(lambda: agent.ready_or_ended() == "ready" and agent.status()["steps_done"] == 6, "it learns again")

@@ -1,6 +1,7 @@
 """A device's budget is there anew by the fleet's word and by time that its vault has lived; never by one alone."""
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce.vault.spent import Spent
 
 from tests.support.ledgers import SCHEMA_5
+from tests.support.memory import memory_directory
 
 OWNER, DAY = "meter-17", 86_400.0
 LIFE = Budget(0.5, 1e-5, "device", "add-remove")
@@ -62,8 +64,9 @@ class Device:
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Device:
-    return Device(tmp_path / "ledger.db")
+def device(tmp_path: Path) -> Iterator[Device]:
+    with memory_directory(tmp_path) as directory:  # a year has 8,760 notes
+        yield Device(directory / "ledger.db")
 
 
 def spend(device: Device) -> None:
@@ -234,9 +237,8 @@ def test_a_period_s_account_is_renumbered_with_a_new_task() -> None:
     assert spent.payable(other) is None, "any record may have paid already"
 
 
-def test_a_statement_says_that_its_budget_renews(tmp_path: Path) -> None:
+def test_a_statement_says_that_its_budget_renews(device: Device) -> None:
     """After three periods the ledger's total is more than the statement's ε, which is of one period."""
-    device = Device(tmp_path / "ledger.db")
     for period in range(3):
         device.told(period)
         device.lives(366 if period else 0)
