@@ -8,7 +8,7 @@ from msgspec import structs
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.cell.public.course import DescentCourse, MeanCourse
-from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.cell.public.machine import Cells, _ranked
 from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, content_of
 from sottovoce.algorithms.cell.state_codec import CellCodec
 from sottovoce.algorithms.cell.wire import check, from_bytes, to_bytes
@@ -21,6 +21,7 @@ from sottovoce.kernels import gradients_at
 from sottovoce.kernels.profile import Profile
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
+from sottovoce.learners.published import Signed
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
 from sottovoce.vault.rooms.means import MeanTerms
@@ -145,6 +146,37 @@ def test_a_leader_that_dies_is_followed_by_its_deputies(gone: int) -> None:
         assert all(device.core.state.slot == 1 for device in up if device.core)
     else:
         assert all(device.core.state.slot == 0 for device in up if device.core), "too few to open anything"
+
+
+class Expired(Unsigned):
+    """Takes no statement of one device for that of a member."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+
+    def admit(self, published: Signed) -> None:
+        if published.owner == self._owner:
+            raise MessageRefused("certificate", "expired")
+
+
+def test_a_leader_whose_certificate_has_expired_takes_no_part_and_stays_up() -> None:
+    devices = meters()
+    leader = _ranked(names(), 0)[0]
+    for device in devices:
+        assert isinstance(device.learner, Cells)
+        device.learner = Cells(
+            "average",
+            owner=device.id,
+            course=device.learner.course,
+            period=1.0,
+            cell=CELL,
+            provenance=Expired(leader),
+        )
+    simulation = run(devices, 120)
+    states = {name: device.core.state for name, device in simulation.devices.items() if device.core}
+    assert states.keys() == {*names()}
+    assert all(state.slot == 1 and CELL.least <= state.members < COUNT for state in states.values())
+    assert simulation.devices[leader].vault.spending().charges == 0
 
 
 def test_descent_in_a_cell_is_that_over_all_records() -> None:

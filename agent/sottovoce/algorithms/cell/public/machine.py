@@ -224,6 +224,8 @@ class Cells:
             case Offer() as offered:
                 offer = self._signed(body_bytes(offered))
                 state, leader = self._present_leader(state)
+                if leader == self._owner and not self._holds(offer):
+                    return self._ended(replace(state, silent=state.silent | {leader}))
                 return self._say(self._at(state, "offered", offer=offer, leader=leader), leader, Offered(offer))
             case Sealed(sealed=sealed, leaves=leaves):
                 return self._joined(state, sealed, leaves)
@@ -243,6 +245,14 @@ class Cells:
                 return self._say(self._at(state, "told"), state.leader, Told(revealed, self._bare(shown)))
             case Ended():
                 return state, []
+
+    def _holds(self, offer: Statement) -> bool:
+        """Whether this device could take its own offer: its certificate has expired, or its clock is wrong, if not."""
+        try:
+            self._provenance.admit(offer)
+        except MessageRefused:
+            return False
+        return True
 
     def _joined(self, state: CellState, sealed: tuple[bytes, ...], leaves: tuple[bytes, ...]) -> Step:
         if state.roster is None:
