@@ -1,7 +1,7 @@
 """Members that lie, and what they make up."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -31,6 +31,7 @@ from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import Opening
 from sottovoce.secure_sum.proofs import digest_of
 from sottovoce.secure_sum.statements import (
+    Body,
     Deal,
     Doubt,
     Knows,
@@ -40,6 +41,7 @@ from sottovoce.secure_sum.statements import (
     Offer,
     Shown,
     Stand,
+    Statement,
     body_bytes,
     body_of,
     roster_of,
@@ -58,10 +60,19 @@ class Forger:
         names: of all members.
         size: numbers of a sum.
         seed: of what it makes up.
+        signed: signs a body in the name of a member.
     """
 
-    def __init__(self, name: str, names: Sequence[str], size: int, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        names: Sequence[str],
+        size: int,
+        seed: int,
+        signed: Callable[[str, Body], Statement] = signed,
+    ) -> None:
         self._name, self._names, self._size, self._random = name, sorted(names), size, random.Random(seed)
+        self._signed = signed
 
     def forged(self, kind: str) -> Result | Known:
         """A result or an answer that no honest device could send."""
@@ -72,7 +83,7 @@ class Forger:
         """An answer signed by this member alone."""
         raw = numerator.astype("<i8").tobytes()
         members = self._random.randint(1, len(self._names))
-        return Known(signed(self._name, Knows(1, members, sha256(raw).digest())), raw)
+        return Known(self._signed(self._name, Knows(1, members, sha256(raw).digest())), raw)
 
     def vectors(self, want: Want, size: int) -> Vectors:
         """Masked vectors under the names of their members."""
@@ -80,19 +91,19 @@ class Forger:
         body = Masked(want.round, sha256(raw).digest())
         return Vectors(
             want.round,
-            tuple(Given(raw, replace(signed(self._name, body), owner=self._names[at])) for at in want.places),
+            tuple(Given(raw, replace(self._signed(self._name, body), owner=self._names[at])) for at in want.places),
         )
 
     def _result(self) -> Result:
         """An opening with offers and signatures that are partly real: the forger's own, and copies of its stand."""
         names = self._names
         bodies = {name: Offer(0, NOWHERE, *(self._random.randbytes(32) for _ in range(3))) for name in names}
-        offers = [signed(name if self._random.random() < 0.9 else self._name, bodies[name]) for name in names]
+        offers = [self._signed(name if self._random.random() < 0.9 else self._name, bodies[name]) for name in names]
         statements = tuple(replace(one, owner=name) for one, name in zip(offers, names, strict=True))
         roster, members = roster_of(statements), tuple(range(len(names)))
         digests = tuple(self._random.randbytes(32) for _ in members)
         stand = Stand(round_digest(roster.digest, members, digests), members)
-        mine = signed(self._name, stand)
+        mine = self._signed(self._name, stand)
         owners = [self._name] + [name for name in names if name != self._name]
         stands = tuple(replace(mine, owner=owner) for owner in owners[: self._random.randint(1, len(owners))])
         seeds = tuple(self._random.randbytes(32) for _ in members)
@@ -134,11 +145,14 @@ class ForgesResults(Liar):
         """Also sends them."""
         state, effects = super().on(state, event, now)
         if isinstance(event, Timer) and state.cycle <= 12:
-            forger = Forger(self._owner, [*state.peers, self._owner], self.course.size, seed=state.cycle)
+            forger = self._forger(state, seed=state.cycle)
             said = forger.forged("result" if state.cycle % 2 else "known")
             state = replace(state, queued=dict.fromkeys(state.peers, ()))
             effects = [*effects, *(Send(peer, CellMessage(said)) for peer in state.peers)]
         return state, effects
+
+    def _forger(self, state: CellState, seed: int) -> Forger:
+        return Forger(self._owner, [*state.peers, self._owner], self.course.size, seed)
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """All else is as it ships."""
@@ -147,7 +161,7 @@ class ForgesResults(Liar):
     def _received(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
         """Whoever asks for masked vectors is sent some."""
         if isinstance(message.said, Want):
-            forger = Forger(self._owner, [*state.peers, self._owner], self.course.size, seed=0)
+            forger = self._forger(state, seed=0)
             width = self.course.width(len(state.peers) + 1)
             return state, [Reply(CellMessage(forger.vectors(message.said, self.course.size * width)))]
         return super()._received(state, sender, message)

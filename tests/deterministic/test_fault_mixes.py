@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.simulate import Faults, Simulation
 from sottovoce_lab.simulate.absences import Absence
 from sottovoce_lab.simulate.fate import Fate
-from sottovoce_lab.simulate.faults import AtCycle, Partition, Sessions
+from sottovoce_lab.simulate.faults import AtCycle, During, Sessions
 
 from tests.deterministic.fleet import fleet
 
@@ -42,7 +42,7 @@ def _agent_faults(agents: int) -> st.SearchStrategy[Faults]:
         delay=st.just(0.5),
         delay_spread=st.floats(0, 0.5),
         reorder=st.floats(0, 0.8),
-        partition=st.none() | st.builds(Partition, shares, cycles, st.just(_STORM)),
+        partition=st.none() | st.builds(During, shares, cycles, st.just(_STORM)),
         kill=st.builds(AtCycle, shares, cycles),
         restart=st.just(AtCycle(1.0, _STORM)),
         churn=st.none() | st.builds(Sessions, st.floats(0, 2), st.floats(0, 1)) | st.lists(absence).map(tuple),

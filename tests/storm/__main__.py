@@ -7,6 +7,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.storm.run import Outcome, played, shrunk
@@ -20,8 +21,10 @@ def _run(seed: int) -> Outcome:
 def _shown(outcome: Outcome) -> str:
     """A complaint, with the run that it needs and the command that plays it again."""
     whole, needed = weather(outcome.weather.seed), outcome.weather
-    without = "".join(f" --without {kind}" for kind in whole.faults if kind not in needed.faults)
-    faults = " ".join(f"{kind}={value}" for kind, value in needed.faults.items())
+    without = "".join(f" --without {kind}" for kind in whole.kinds if kind not in needed.kinds)
+    beside = {"cell-liar": needed.liar, "reconfigured": dict(needed.later)}
+    everything = {**needed.faults, **{kind: value for kind, value in beside.items() if value}}
+    faults = " ".join(f"{kind}={value}" for kind, value in everything.items())
     told = (
         f"{needed.learner}, {needed.agents} agents, {needed.cycles} cycles, {needed.topology}, {dict(needed.settings)}"
     )
@@ -29,19 +32,30 @@ def _shown(outcome: Outcome) -> str:
 
 
 def _covered(found: list[Outcome], seconds: float) -> str:
-    def counted(words: Counter[str]) -> str:
-        return ", ".join(f"{word} {count}" for word, count in sorted(words.items()))
+    """How many runs had each kind of weather; of each learner, too."""
 
-    def mixed(one: Weather) -> str:
-        return " ".join((one.learner, str(one.settings.get("learner.mixing", "")))).strip()
+    def counted(words: Iterable[str]) -> str:
+        return ", ".join(f"{word} {count}" for word, count in sorted(Counter(words).items()))
 
+    def lie(one: Weather) -> tuple[str, ...]:
+        return tuple(filter(None, (one.faults.get("dishonest", "").partition("@")[2], one.liar)))
+
+    kinds = sorted({kind for one in found for kind in one.weather.kinds})
+    mixings = sorted({one.weather.mixing for one in found})
+    runs = Counter((one.weather.mixing, kind) for one in found for kind in ("runs", *one.weather.kinds))
+    wide = max(map(len, mixings), default=0)
+    table = [f"{'':{wide}}  {'  '.join(('runs', *kinds))}"]
+    for mixing in mixings:
+        numbers = "  ".join(f"{runs[mixing, kind]:{max(4, len(kind))}}" for kind in ("runs", *kinds))
+        table.append(f"{mixing:{wide}}  {numbers}")
     return "\n".join(
         (
             f"{len(found)} runs in {seconds / 60:.1f} min, {sum(one.messages for one in found)} messages, "
             f"{sum(one.releases for one in found)} releases",
-            f"learners: {counted(Counter(mixed(one.weather) for one in found))}",
-            f"faults: {counted(Counter(kind for one in found for kind in one.weather.faults))}",
-            f"graphs: {counted(Counter(one.weather.topology for one in found))}",
+            f"weather: {counted(kind for one in found for kind in one.weather.kinds)}",
+            f"lies: {counted(one for outcome in found for one in lie(outcome.weather))}",
+            f"graphs: {counted(one.weather.topology for one in found)}",
+            *table,
         )
     )
 

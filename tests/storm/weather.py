@@ -2,16 +2,21 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sottovoce.registry import ALGORITHMS
 from sottovoce_lab.simulate import Faults
 from sottovoce_lab.testbed.options import Options
 
+from tests.storm.beside import CELL_LIARS
+
 LEARNERS = tuple(sorted(ALGORITHMS))
 _MIXINGS = ("pairwise", "push-sum", "contributions")
 _LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant")
+_LIES_IN_MESSAGES = ("opposite", "close", "little", "late")
+_BEFORE_FIRST_SUM = 4
+"""Cycles within which most sums are over."""
 _LARGEST_BILLS = {"pdsl": {"learner.shapley": "monte-carlo", "learner.permutations": 3}}
 """What keeps a step of a learner short."""
 
@@ -28,6 +33,8 @@ class Weather:
         topology: who sends to whom.
         settings: by dotted key.
         faults: as `--fault` has them, by kind.
+        liar: of CELL_LIARS, what the last agent is; empty where there is none.
+        later: settings that differ in agents that come back.
     """
 
     seed: int
@@ -37,9 +44,23 @@ class Weather:
     topology: str
     settings: Mapping[str, Any]
     faults: Mapping[str, str]
+    liar: str = ""
+    later: Mapping[str, Any] = field(default_factory=dict)
 
-    def options(self) -> Options:
-        """What the simulator is asked for."""
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All that goes wrong."""
+        beside = {"cell-liar": self.liar, "reconfigured": self.later}
+        return *self.faults, *(kind for kind, value in beside.items() if value)
+
+    @property
+    def mixing(self) -> str:
+        """The learner, and how it mixes, or that it sums securely."""
+        how = self.settings.get("learner.mixing") or ("in cells" if "privacy.cell.min" in self.settings else "")
+        return f"{self.learner} {how}".strip()
+
+    def options(self, *, later: bool = False) -> Options:
+        """What the simulator is asked for; or the same of an agent that comes back."""
         words = [f"{kind}={value}" for kind, value in self.faults.items()]
         return Options(
             agents=self.agents,
@@ -56,11 +77,15 @@ class Weather:
             seed=self.seed,
             faults=Faults.parse(words),
             fault_words=words,
-            settings=dict(self.settings),
+            settings={**self.settings, **(self.later if later else {})},
         )
 
     def without(self, kind: str) -> "Weather":
-        """The same, less one fault, and less what needs it."""
+        """The same, less one kind of weather, and less what needs it."""
+        if kind == "cell-liar":
+            return replace(self, liar="")
+        if kind == "reconfigured":
+            return replace(self, later={})
         gone = {kind, "restart"} if kind == "kill" else {kind}
         return replace(self, faults={name: value for name, value in self.faults.items() if name not in gone})
 
@@ -88,15 +113,37 @@ def weather(seed: int) -> Weather:
         faults["restart"] = f"{fate.choice(('0.5', '1'))}@cycle:{fate.randint(cycles - 3, cycles)}"
     if "mixing" in own and fate.random() < 0.3:
         faults["dishonest"] = f"{fate.choice(('0.25', '0.34'))}@{fate.choice(_LIES)}"
-    return Weather(seed, learner, agents, cycles, topology, settings, faults)
+    return _newer(Weather(seed, learner, agents, cycles, topology, settings, faults))
+
+
+def _newer(drawn: Weather) -> Weather:
+    """The same, with what the storm draws since it draws members, clocks and disks: from a number of its own."""
+    fate, own = random.Random(f"newer {drawn.seed}"), ALGORITHMS[drawn.learner].own_keys
+    settings, faults = dict(drawn.settings), dict(drawn.faults)
+    if drawn.learner == "average" and fate.random() < 0.5:
+        settings |= {"privacy.noise": "cell", "privacy.cell.min": drawn.agents // 2 + 1}
+    in_cells = "privacy.cell.min" in settings
+    if settings.get("learner.mixing") in ("pairwise", "contributions") and fate.random() < 0.3:
+        faults["dishonest"] = f"{fate.choice(('0.25', '0.34'))}@{fate.choice(_LIES_IN_MESSAGES)}"
+    first = _BEFORE_FIRST_SUM if in_cells and fate.random() < 0.7 else drawn.cycles - 4
+    faults |= {kind: make(fate, drawn.cycles, first) for kind, make in _NEWER.items() if fate.random() < 0.2}
+    liar = ""
+    if in_cells and fate.random() < 0.5:
+        settings["privacy.cell.min"] = max(4, settings["privacy.cell.min"])
+        liar = fate.choice(sorted(CELL_LIARS))
+    later: dict[str, Any] = {}
+    comes_back = "restart" in faults or "churn" in faults
+    if comes_back and fate.random() < 0.5:
+        later = {key: fate.choice(values) for key, values in _OF_A_DEVICE.items() if key.partition(".")[2] in own}
+    return replace(drawn, settings=settings, faults=faults, liar=liar, later=later)
 
 
 def _share(fate: random.Random, most: float) -> str:
     return f"{fate.uniform(0, most):.2f}"
 
 
-def _moments(fate: random.Random, cycles: int) -> str:
-    begins = fate.randint(1, cycles - 4)
+def _moments(fate: random.Random, cycles: int, first: int | None = None) -> str:
+    begins = fate.randint(1, first or cycles - 4)
     return f"{begins}-{fate.randint(begins + 1, cycles)}"
 
 
@@ -110,3 +157,18 @@ _FAULTS: dict[str, Callable[[random.Random, int], str]] = {
     "vault": lambda fate, _: f"{(mean := fate.choice((300, 2500)))}ms±{fate.randint(0, mean)}ms",
     "churn": lambda fate, _: f"lognormal({fate.choice((1, 2))},{fate.choice((0.5, 1))})",
 }
+
+
+_NEWER: dict[str, Callable[[random.Random, int, int], str]] = {
+    "revoke": lambda fate, _, first: f"{fate.choice(('0.13', '0.25', '0.34'))}@cycle:{fate.randint(1, first)}",
+    "renew": lambda fate, _, __: str(fate.randint(3, 9)),
+    "clock": lambda fate, cycles, first: f"{fate.choice(('0.25', '0.5'))}@cycle:{_moments(fate, cycles, first)}",
+    "disk-full": lambda fate, cycles, first: f"{fate.choice(('0.25', '0.5'))}@cycle:{_moments(fate, cycles, first)}",
+}
+_OF_A_DEVICE: Mapping[str, tuple[Any, ...]] = {
+    "learner.fanout": (1, 2, 3),
+    "learner.share_bits": (16, 24, 40),
+    "learner.longest_period": (1.0, 2.0, 4.0),
+    "learner.deadline": (1.0, 2.0, 10.0),
+}
+"""Settings that a device may choose for itself, whatever its fleet has agreed on."""

@@ -111,11 +111,17 @@ class FleetProvenance:
         identity: of this device.
         task: digest of its task document.
         refuses: whether the fleet has revoked a device.
+        clock: seconds of Unix time.
     """
 
-    def __init__(self, identity: Identity, task: bytes = b"", refuses: Callable[[str], bool] = _nobody) -> None:
-        self._task = task
-        self._refuses = refuses
+    def __init__(
+        self,
+        identity: Identity,
+        task: bytes = b"",
+        refuses: Callable[[str], bool] = _nobody,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._task, self._refuses, self._clock = task, refuses, clock
         self.renew(identity)
 
     def signed(self, own: S) -> S:
@@ -138,7 +144,7 @@ class FleetProvenance:
 
     def admit(self, published: Signed) -> None:
         """See Provenance.admit."""
-        self._witness.admit(published, time.time())
+        self._witness.admit(published, self._clock())
         if self._refuses(published.owner):
             raise _revoked(published.owner)
 

@@ -99,9 +99,15 @@ class Ledger:
                 os.close(lock)
 
     @classmethod
-    def in_memory(cls, owner: str, budget: Budget) -> Self:
-        """A ledger for a simulated device; it lasts as long as the object. Its key is the same in every run."""
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    def in_memory(cls, owner: str, budget: Budget, connection: sqlite3.Connection | None = None) -> Self:
+        """A ledger for a simulated device; it lasts as long as the object. Its key is the same in every run.
+
+        Args:
+            owner: the device's id.
+            budget: what one unit may cost.
+            connection: to an empty database; None for a new one.
+        """
+        connection = connection or sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         fill(connection, owner, budget, sha256(owner.encode()).digest())
         return cls(connection, None, None)
 

@@ -10,6 +10,8 @@ from sottovoce.agent.links import Store
 from sottovoce.learners import Learner
 from sottovoce.vault import Vault
 
+from sottovoce_lab.simulate.disk import Disk
+
 
 @dataclass(slots=True)
 class Device:
@@ -27,6 +29,8 @@ class Device:
         life: raised by every crash, so that events of an earlier life are void.
         timers: when each timer is due, by name.
         honest: whether its learner is the one that ships.
+        refused: node ids that its fleet has revoked, as far as it knows.
+        disk: that can be full; None where there is always room.
     """
 
     id: str
@@ -40,3 +44,15 @@ class Device:
     life: int = 0
     timers: dict[str, float] = field(default_factory=dict)
     honest: bool = True
+    refused: set[str] = field(default_factory=set)
+    disk: Disk | None = None
+
+    @property
+    def barred(self) -> bool:
+        """Whether it knows that it is revoked itself: then it never starts again."""
+        return self.id in self.refused
+
+    @property
+    def company(self) -> tuple[str, ...]:
+        """Those peers that it may send to."""
+        return tuple(peer for peer in self.peers if peer not in self.refused)

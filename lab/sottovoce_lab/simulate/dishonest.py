@@ -26,7 +26,7 @@ from sottovoce.algorithms.pairwise.public.messages import Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
-from sottovoce.door import Answer, PrivacyStatement, Query, Refused
+from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.errors import UsageError
 from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
 from sottovoce.vault import Spending, Vault
@@ -71,6 +71,10 @@ class LyingVault:
         if query.id not in self._told:
             self._told[query.id] = self._alter(answer.value)
         return Told(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated, answer.units)
+
+    def step(self, query: CellQuery) -> CellAnswer | Refused:
+        """What it says in a secure sum is sealed and signed for others: its own device cannot alter it."""
+        return self._vault.step(query)
 
 
 class LyingMixer(Mixer):

@@ -1,16 +1,18 @@
 """Who is down and who is cut off, as a fleet goes from cycle to cycle: the same for simulated agents and processes."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce_lab.simulate.faults import Faults, Sessions
+from sottovoce_lab.simulate.faults import During, Faults, Sessions
 from sottovoce_lab.simulate.vector.churn import Churn, LogNormal
 
 _ONLINE = 0.9  # share of agents up at any moment under log-normal churn, as in Ormándi et al. 2013
 _NAMED = 12
+_DAYS = (40.0, 400.0)
+"""By which a wrong wall clock is ahead, or behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,18 @@ class Turn:
         killed: agents to be killed, by place.
         restarted: agents to be started again.
         cut_off: agents that are cut off from all others from now on.
+        full: agents whose disks are full from now on.
+        wrong: days by which wall clocks are ahead from now on, by place; all others are right.
+        revoked: agents that the fleet revokes now.
         notes: the same in words, but for churn, which would be too many.
     """
 
     killed: tuple[int, ...]
     restarted: tuple[int, ...]
     cut_off: frozenset[int]
+    full: frozenset[int]
+    wrong: Mapping[int, float]
+    revoked: tuple[int, ...]
     notes: tuple[str, ...]
 
 
@@ -53,6 +61,13 @@ class Fate:
         if isinstance(faults.churn, Sessions):
             law = LogNormal(_ONLINE, faults.churn.mu, faults.churn.sigma)
             self._churn = Churn(len(names), law, np.random.default_rng(seed))
+        clock, disk, revoke = faults.clock, faults.disk_full, faults.revoke
+        self._wrong = {
+            place: self._random.uniform(*_DAYS) * self._random.choice((-1, 1))
+            for place in (self._random.sample(everybody, round(clock.share * len(names))) if clock else ())
+        }
+        self._full = frozenset(self._random.sample(everybody, round(disk.share * len(names))) if disk else ())
+        self._revoked = everybody[len(names) - round(revoke.share * len(names)) :] if revoke else range(0)
         self._online = np.ones(len(names), dtype=np.bool_)
         self._down: frozenset[int] = frozenset()
         self._last = 0
@@ -63,7 +78,16 @@ class Fate:
         down = self._killed(cycle) | self._away(passed)
         killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
         self._down = down
-        return Turn(killed, restarted, self._cut(cycle), tuple(self._notes(passed, cycle)))
+        revoke = self._faults.revoke
+        return Turn(
+            killed=killed,
+            restarted=restarted,
+            cut_off=self._side if _within(self._faults.partition, cycle) else frozenset(),
+            full=self._full if _within(self._faults.disk_full, cycle) else frozenset(),
+            wrong=self._wrong if _within(self._faults.clock, cycle) else {},
+            revoked=tuple(self._revoked) if revoke and revoke.cycle in passed else (),
+            notes=tuple(self._notes(passed, cycle)),
+        )
 
     def brings_back(self, cycle: int) -> bool:
         """Whether somebody who is down at this cycle will be up again."""
@@ -86,12 +110,9 @@ class Fate:
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()
         return frozenset(absence.agent for absence in absences if absence.down <= self._last < absence.up)
 
-    def _cut(self, cycle: int) -> frozenset[int]:
-        partition = self._faults.partition
-        return self._side if partition and partition.begins <= cycle < partition.ends else frozenset()
-
     def _notes(self, passed: range, cycle: int) -> Iterable[str]:
         kill, restart, partition = self._faults.kill, self._faults.restart, self._faults.partition
+        revoke, disk, clock = self._faults.revoke, self._faults.disk_full, self._faults.clock
         if kill and kill.cycle in passed:
             yield f"cycle {cycle}: killed {self._told(self._doomed)}"
         if restart and restart.cycle in passed:
@@ -100,7 +121,17 @@ class Fate:
             yield f"cycle {cycle}: cut off {self._told(self._side)}"
         if partition and partition.ends in passed:
             yield f"cycle {cycle}: the two sides meet again"
+        if revoke and revoke.cycle in passed:
+            yield f"cycle {cycle}: revoked {self._told(self._revoked)}"
+        if disk and disk.begins in passed:
+            yield f"cycle {cycle}: full disks of {self._told(self._full)}"
+        if clock and clock.begins in passed:
+            yield f"cycle {cycle}: wrong clocks of {self._told(self._wrong)}"
 
     def _told(self, places: Iterable[int]) -> str:
         hit = [self._names[place] for place in sorted(places)]
         return ", ".join(hit) if len(hit) <= _NAMED else f"{len(hit)} agents"
+
+
+def _within(during: During | None, cycle: int) -> bool:
+    return during is not None and during.begins <= cycle < during.ends

@@ -12,6 +12,11 @@ churn=trace:FILE              the same by a trace of lines `agent,down_cycle,up_
 broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and back after TIME, like 3s
 vault=MEAN±SPREAD             each answer of a vault takes MEAN±SPREAD, likewise
 dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
+revoke=SHARE@cycle:N          the fleet revokes a share of the agents, the last ones, at cycle N; the others hear of it
+                              within three cycles. What an honest agent hears of its own revocation ends it for good
+renew=CYCLES                  certificates hold for so many cycles, at least 3, and are renewed after two thirds of them
+clock=SHARE@cycle:A-B         from cycle A until cycle B the wall clocks of a share of the agents are wrong by months
+disk-full=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents cannot write: neither state nor ledger
 
 Each at most once; cycles count from 1.
 """
@@ -39,9 +44,16 @@ _KINDS = {
     "broker-kill": "broker-kill=3s@cycle:20",
     "vault": "vault=2s±1s",
     "dishonest": "dishonest=0.25@flip",
+    "revoke": "revoke=0.1@cycle:20",
+    "renew": "renew=9",
+    "clock": "clock=0.25@cycle:10-20",
+    "disk-full": "disk-full=0.25@cycle:10-20",
 }
 LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
 """What dishonest agents do."""
+
+LEAST_RENEWED = 3
+"""Cycles for which a certificate holds, at least: a device that is down for one still has its own renewed in time."""
 
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
@@ -59,8 +71,8 @@ class AtCycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
-    """A share of the agents that is cut off from the others from cycle `begins` until cycle `ends`."""
+class During:
+    """A share of the agents to which something happens from cycle `begins` until cycle `ends`."""
 
     share: float
     begins: int
@@ -104,7 +116,7 @@ class Faults:
     delay: float = 0.0
     delay_spread: float = 0.0
     reorder: float = 0.0
-    partition: Partition | None = None
+    partition: During | None = None
     kill: AtCycle | None = None
     restart: AtCycle | None = None
     churn: Sessions | tuple[Absence, ...] | None = None
@@ -112,6 +124,16 @@ class Faults:
     vault: float = 0.0
     vault_spread: float = 0.0
     dishonest: Dishonesty | None = None
+    revoke: AtCycle | None = None
+    renew: int | None = None
+    clock: During | None = None
+    disk_full: During | None = None
+
+    @property
+    def of_members(self) -> tuple[str, ...]:
+        """Kinds that are about keys, certificates, clocks and disks, which only simulated agents let others decide."""
+        found = {"revoke": self.revoke, "renew": self.renew, "clock": self.clock, "disk-full": self.disk_full}
+        return tuple(kind for kind, value in found.items() if value is not None)
 
     @property
     def on_messages(self) -> bool:
@@ -151,8 +173,9 @@ class Faults:
         Raises:
             UsageError: the message says what the run has.
         """
-        last = [moment.cycle for moment in (self.kill, self.restart, self.broker_kill) if moment is not None]
-        last += [self.partition.ends] if self.partition is not None else []
+        moments = (self.kill, self.restart, self.broker_kill, self.revoke)
+        last = [moment.cycle for moment in moments if moment is not None]
+        last += [span.ends for span in (self.partition, self.clock, self.disk_full) if span is not None]
         if late := [cycle for cycle in last if cycle > cycles]:
             raise UsageError(f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles")
         if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
@@ -225,14 +248,20 @@ def _around(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
     return mean, spread
 
 
-def _partition(value: str, refuse: Refuse) -> Mapping[str, Any]:
+def _during(value: str, refuse: Refuse) -> During:
     match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}-{_CYCLE}", value)
     if not match:
         raise refuse()
-    partition = Partition(_share(match[1], refuse), int(match[2]), int(match[3]))
-    if partition.ends <= partition.begins:
+    during = During(_share(match[1], refuse), int(match[2]), int(match[3]))
+    if during.ends <= during.begins:
         raise refuse("it has to end after it begins,")
-    return {"partition": partition}
+    return during
+
+
+def _renew(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    if not re.fullmatch(_CYCLE, value) or int(value) < LEAST_RENEWED:
+        raise refuse(f"a certificate holds for {LEAST_RENEWED} cycles or more;")
+    return {"renew": int(value)}
 
 
 def _at_cycle(value: str, refuse: Refuse) -> AtCycle:
@@ -275,12 +304,16 @@ _READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
     "delay": _delay,
     "vault": _vault,
     "reorder": lambda value, refuse: {"reorder": _share(value, refuse)},
-    "partition": _partition,
+    "partition": lambda value, refuse: {"partition": _during(value, refuse)},
     "kill": lambda value, refuse: {"kill": _at_cycle(value, refuse)},
     "restart": lambda value, refuse: {"restart": _at_cycle(value, refuse)},
     "churn": _churn,
     "broker-kill": _broker_kill,
     "dishonest": _dishonest,
+    "revoke": lambda value, refuse: {"revoke": _at_cycle(value, refuse)},
+    "renew": _renew,
+    "clock": lambda value, refuse: {"clock": _during(value, refuse)},
+    "disk-full": lambda value, refuse: {"disk_full": _during(value, refuse)},
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
@@ -22,8 +23,11 @@ from sottovoce_lab.simulate.device import Device
 from sottovoce_lab.simulate.law import Happening, Law
 from sottovoce_lab.simulate.mass import PushSumMass
 from sottovoce_lab.simulate.pairs import PairwiseSum
+from sottovoce_lab.simulate.revoked import Undone
+from sottovoce_lab.simulate.sums import SumsAgree
 
 LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
+    CellState: SumsAgree,
     ContributionsState: ContributionsGrow,
     PairwiseState: PairwiseSum,
     PushSumState: PushSumMass,
@@ -111,7 +115,7 @@ class Invariants:
             by_state[type(device.store.load().state)].append(device)
         for state, alike in by_state.items():
             own = (LAWS[state](alike),) if state in LAWS else ()
-            laws = (AppliedOnce(), Charged(), *own)
+            laws = (AppliedOnce(), Charged(), Undone(), *own)
             self._laws.update((device.id, laws) for device in alike)
 
     def saw(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:

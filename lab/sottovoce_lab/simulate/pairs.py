@@ -61,7 +61,7 @@ class PairwiseSum:
                 if move is None or not any(one is move for one in given):
                     return _MADE_UP
                 expected = np.clip(before.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
-            case "answer" | "receive" | "confirm" | "over":
+            case "answer" | "receive" | "confirm" | "over" | "meet":
                 pass
             case _:  # a beat
                 taken = before.answer is not None and not isinstance(before.answer, Refused)

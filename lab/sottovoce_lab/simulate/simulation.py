@@ -7,7 +7,7 @@ duplicated, delayed, held back and cut off as Faults say. What must hold of the 
 
 import heapq
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,15 @@ from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.learners import Ask, Message, PublishModel, Reply, SetTimer, TakePart
 
 from sottovoce_lab.simulate.device import Device
+from sottovoce_lab.simulate.disk import OutOfRoom
 from sottovoce_lab.simulate.faults import Faults
 from sottovoce_lab.simulate.invariants import Invariants
 from sottovoce_lab.simulate.trace import Witness
 
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
+_HEARD_PERIODS = 3.0  # within which all devices hear whom their fleet has revoked
+_PAUSE_PERIODS = (0.5, 1.5)  # of a device whose disk is full, before it tries again
 _HELD_RETRIES = (1.0, 4.0)  # how long a message is held back: its own retry overtakes it, and so may later messages
 
 
@@ -88,7 +91,7 @@ class Simulation:
         if not self._events:
             return False
         self.now, _, happen = heapq.heappop(self._events)
-        happen()
+        self._endured(happen)
         return True
 
     def kill(self, node: str) -> None:
@@ -100,7 +103,37 @@ class Simulation:
 
     def restart(self, node: str) -> None:
         """Start a killed device from its store."""
-        self._start(self.devices[node])
+        self._endured(lambda: self._start(self.devices[node]))
+
+    def revoke(self, nodes: Collection[str]) -> None:
+        """The fleet revokes these; each honest device hears of it at a time of its own, one that is down all the same.
+
+        An honest device that hears of its own revocation is at its end. A dishonest one hears nothing.
+        """
+        for device in self.devices.values():
+            if device.honest:
+                self._schedule(self._random.uniform(0, _HEARD_PERIODS) * self._period, self._hearing(device, nodes))
+
+    def _hearing(self, device: Device, nodes: Collection[str]) -> Callable[[], None]:
+        def heard() -> None:
+            device.refused.update(nodes)
+            if device.barred:
+                self.kill(device.id)
+            elif device.core is not None:
+                actions = device.core.meet(device.company, self.now)
+                self._saw("meet", device)
+                self._perform(device, actions)
+
+        return heard
+
+    def _endured(self, happen: Callable[[], None]) -> None:
+        """Let it happen; a device that could not write is down, and tries again after a while."""
+        try:
+            happen()
+        except OutOfRoom as error:
+            device = self.devices[error.node]
+            self.kill(device.id)
+            self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
 
     def over(self, node: str, window: int) -> None:
         """A window of the records that a device follows is over; one that is down hears nothing."""
@@ -114,8 +147,10 @@ class Simulation:
         return lambda: self._start(device) if device.life == life else None
 
     def _start(self, device: Device) -> None:
+        if device.barred:
+            return
         device.core = Core(learner=device.learner, store=device.store, seal=_unsealed)
-        actions = device.core.start(device.peers, self.now)
+        actions = device.core.start(device.company, self.now)
         self._saw("start", device)
         self._perform(device, actions)
 
@@ -176,7 +211,8 @@ class Simulation:
 
     def _transmit(self, device: Device, life: int, outgoing: Outgoing, *, retry: bool) -> None:
         core = self._alive(device, life)
-        if core is None or not core.awaits(outgoing.recipient, outgoing.sequence):
+        refused = outgoing.recipient in device.refused
+        if core is None or refused or not core.awaits(outgoing.recipient, outgoing.sequence):
             return
         self.traffic.messages += 1
         self.traffic.retries += retry
@@ -197,7 +233,7 @@ class Simulation:
 
     def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
         recipient = self.devices[outgoing.recipient]
-        if recipient.core is None or self._cut(sender.id, recipient.id):
+        if recipient.core is None or sender.id in recipient.refused or self._cut(sender.id, recipient.id):
             return
         try:
             duplicate, actions = recipient.core.receive(
@@ -216,7 +252,8 @@ class Simulation:
 
     def _confirm(self, sender: Device, life: int, outgoing: Outgoing, reply: Message | None) -> None:
         core = self._alive(sender, life)
-        if core is not None and not self._cut(sender.id, outgoing.recipient):
+        cut = outgoing.recipient in sender.refused or self._cut(sender.id, outgoing.recipient)
+        if core is not None and not cut:
             try:
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now, reply)
             except MessageRefused:

@@ -1,7 +1,7 @@
 """A fleet in one process under a virtual clock: thousands of agents, the same cores, learners and vaults."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,14 @@ from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.family import records_of
 from sottovoce.errors import NetworkError
+from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, build
 
 from sottovoce_lab.simulate import Device, Simulation, Trace, Witness
 from sottovoce_lab.simulate.dishonest import dishonest_learner, dishonest_records, dishonest_vault
-from sottovoce_lab.simulate.fate import Fate
+from sottovoce_lab.simulate.disk import Disk, StoreOnDisk, on_disk
+from sottovoce_lab.simulate.enrolled import Member, enrolled
+from sottovoce_lab.simulate.fate import Fate, Turn
 from sottovoce_lab.testbed.ends import left_behind
 from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
 from sottovoce_lab.testbed.plan import Plan
@@ -39,12 +42,50 @@ MOST_POINTS = 200
 """Of a curve: measuring would take longer than learning."""
 
 
+class Weather:
+    """What befalls agents that no `--fault` can say: nothing, unless a subclass says otherwise.
+
+    Attributes:
+        signed: whether agents have keys and certificates, whatever the faults are.
+        later: the plan by which an honest agent is configured that comes back; None for the same as before.
+    """
+
+    signed: bool = False
+    later: Plan | None = None
+
+    def altered(self, place: int, device: Device) -> None:
+        """An agent has been built."""
+
+
+CALM = Weather()
+
+
+class Clock:
+    """The time of a simulation that is yet to be built.
+
+    Args:
+        period: seconds of a cycle.
+
+    Attributes:
+        simulation: set once it is there.
+    """
+
+    def __init__(self, period: float) -> None:
+        self.simulation: Simulation | None = None
+        self._period = period
+
+    def days(self) -> float:
+        """Cycles since the beginning, which are days on wall clocks."""
+        return 0.0 if self.simulation is None else self.simulation.now / self._period
+
+
 def run(
     plan: Plan,
     watcher: Watcher,
     witness: Witness | None = None,
     meter: AnyMeter | None = None,
     points: int = MOST_POINTS,
+    weather: Weather = CALM,
 ) -> Report:
     """Run the plan to its end and measure it. Ctrl-C ends it early, with a report of what there is.
 
@@ -54,17 +95,21 @@ def run(
         witness: sees every event.
         meter: measures the models; without it the one that the plan's learner has.
         points: of the curve, at most; measuring takes time too.
+        weather: what befalls the agents that no `--fault` can say.
     """
     began = time.monotonic()
     options = plan.options
-    devices = _devices(plan, witness, watcher)
-    honest = devices[: len(devices) - plan.dishonest]
+    clock = Clock(options.period)
+    members = _members(plan, weather, clock)
+    devices = _devices(plan, members, witness, watcher, weather)
+    honest = [device for device in devices if device.honest]
     simulation = Simulation(devices, faults=options.faults, period=options.period, seed=options.seed, witness=witness)
+    clock.simulation = simulation
     meter = meter or meter_of(plan)
     curve: list[dict[str, object]] = []
     interrupted = None
     try:
-        for moment in _moments(plan, simulation, honest, meter, watcher, began, points):
+        for moment in _moments(plan, simulation, members, honest, meter, watcher, began, points, weather):
             curve.append(curve_point(moment))
             watcher.moment(moment)
         _await_laggards(simulation, devices, options.cycles, options.period)
@@ -83,11 +128,13 @@ def run(
 def _moments(
     plan: Plan,
     simulation: Simulation,
+    members: Sequence[Member],
     honest: list[Device],
     meter: AnyMeter,
     watcher: Watcher,
     began: float,
     points: int,
+    weather: Weather,
 ) -> Iterator[Moment]:
     """The run, cycle by cycle; of a long one, at most so many moments."""
     options = plan.options
@@ -100,7 +147,9 @@ def _moments(
         for place in turn.killed:
             simulation.kill(names[place])
         for place in turn.restarted:
+            _reconfigure(weather.later, place, simulation.devices[names[place]], members)
             simulation.restart(names[place])
+        _befall(turn, simulation, names, members)
         simulation.cut_off = frozenset(names[place] for place in turn.cut_off)
         for note in turn.notes:
             watcher.note(note)
@@ -120,30 +169,77 @@ def _moments(
         )
 
 
-def _devices(plan: Plan, witness: Witness | None, watcher: Watcher) -> list[Device]:
+def _learner(plan: Plan, place: int, name: str, members: Sequence[Member]) -> Learner[Any]:
+    provenance = members[place].provenance if members else Unsigned()
+    return (plan.family if place else plan.first).learner(name, provenance, ())[0]
+
+
+def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequence[Member]) -> None:
+    """An agent that was killed is about to be started again."""
+    if later is not None and device.honest:
+        device.learner = _learner(later, place, device.id, members)
+
+
+def _befall(turn: Turn, simulation: Simulation, names: list[str], members: Sequence[Member]) -> None:
+    """What happens to disks, clocks, certificates and members."""
+    for place, name in enumerate(names):
+        device = simulation.devices[name]
+        if device.disk is not None and device.disk.full != (place in turn.full):
+            device.disk.full = place in turn.full
+        if members:
+            members[place].wrong = turn.wrong.get(place, 0.0)
+            if device.core is not None and not device.barred:
+                members[place].renew()
+    if turn.revoked:
+        simulation.revoke([names[place] for place in turn.revoked])
+
+
+def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
+    """The agents' keys and certificates, where something happens to these; in a calm run nobody signs anything."""
+    options, faults = plan.options, plan.options.faults
+    if not (weather.signed or faults.revoke or faults.renew or faults.clock):
+        return ()
+    return enrolled(options.agents, options.seed, faults.renew, clock.days)
+
+
+def _devices(
+    plan: Plan, members: Sequence[Member], witness: Witness | None, watcher: Watcher, weather: Weather
+) -> list[Device]:
     options = plan.options
-    names = [f"agent-{i:05d}" for i in range(options.agents)]
+    names = [one.node for one in members] or [f"agent-{i:05d}" for i in range(options.agents)]
     seeds = np.random.SeedSequence(options.seed).generate_state(options.agents, np.uint64)
     family = plan.family
     devices = []
     for i, name in enumerate(names):
         if i % _BUILT_AT_ONCE == 0:
             watcher.advance("agents built", i, len(names))
-        lie = plan.lie(i)
+        lie, disk = plan.lie(i), Disk() if options.faults.disk_full else None
         vault = build(
             records=dishonest_records(records_of(plan.raw[i], plan.transform, plan.bounds), lie, plan.classes),
             kernel=family.kernel,
             terms=family.terms,
-            ledger=Ledger.in_memory(name, options.budget),
+            ledger=Ledger.in_memory(name, options.budget, None if disk is None else disk.connection),
             noise=SeededNoise(int(seeds[i])),
-            belongs=Unsigned().verify if plan.config.cell is not None else None,
+            belongs=(members[i].witness if members else Unsigned()).verify if plan.config.cell is not None else None,
             observer=witness.looking_into(name) if isinstance(witness, Trace) else None,
         )
-        learner, _ = (family if i else plan.first).learner(name, Unsigned(), ())
+        learner = _learner(plan, i, name, members)
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
-        told = dishonest_vault(vault, lie, int(seeds[i]))
+        told = dishonest_vault(vault if disk is None else on_disk(vault, name), lie, int(seeds[i]))
         learner = dishonest_learner(learner, lie)
-        devices.append(Device(name, learner, MemoryStore(learner.fresh()), told, peers, honest=not lie))
+        store = MemoryStore(learner.fresh())
+        device = Device(
+            id=name,
+            learner=learner,
+            store=store if disk is None else StoreOnDisk(store, disk, name),
+            vault=told,
+            peers=peers,
+            honest=not lie,
+            refused=members[i].refused if members else set(),
+            disk=disk,
+        )
+        weather.altered(i, device)
+        devices.append(device)
     return devices
 
 

@@ -132,6 +132,8 @@ class Options:
             raise UsageError("--fault dishonest=…: no device can be told to lie: use --transport memory")
         if self.faults.vault and self.transport != "memory":
             raise UsageError("--fault vault=…: a process' vault takes the time that it takes: use --transport memory")
+        if (members := self.faults.of_members) and self.transport != "memory":
+            raise UsageError(f"--fault {members[0]}=…: happens to simulated agents alone: use --transport memory")
         if self.epsilon is not None and not self.epsilon > 0:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
         if not 0 < self.delta < 1:

@@ -9,7 +9,7 @@ from sottovoce.errors import UsageError
 from sottovoce_lab.simulate import Faults, on_messages
 from sottovoce_lab.simulate import faults as module
 from sottovoce_lab.simulate.absences import Absence
-from sottovoce_lab.simulate.faults import AtCycle, Partition, Sessions
+from sottovoce_lab.simulate.faults import AtCycle, During, Sessions
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,12 @@ from sottovoce_lab.simulate.faults import AtCycle, Partition, Sessions
         ("kill=1@cycle:1", Faults(kill=AtCycle(1.0, 1))),
         ("reorder=0.2", Faults(reorder=0.2)),
         ("reorder=0", Faults()),
-        ("partition=0.5@cycle:10-20", Faults(partition=Partition(0.5, 10, 20))),
-        ("partition=.25@cycle:1-2", Faults(partition=Partition(0.25, 1, 2))),
+        ("partition=0.5@cycle:10-20", Faults(partition=During(0.5, 10, 20))),
+        ("partition=.25@cycle:1-2", Faults(partition=During(0.25, 1, 2))),
+        ("revoke=0.1@cycle:3", Faults(revoke=AtCycle(0.1, 3))),
+        ("renew=9", Faults(renew=9)),
+        ("clock=0.25@cycle:1-2", Faults(clock=During(0.25, 1, 2))),
+        ("disk-full=0.25@cycle:1-2", Faults(disk_full=During(0.25, 1, 2))),
         ("churn=lognormal(2,1)", Faults(churn=Sessions(2.0, 1.0))),
         ("churn=lognormal(0, 0.5)", Faults(churn=Sessions(0.0, 0.5))),
     ],

@@ -1,0 +1,109 @@
+"""Simulated agents with the keys and certificates of a real fleet, and with wall clocks that may be wrong.
+
+On their wall clocks a cycle is a day. Keys of devices follow from the seed, so that their ids do; all else of a
+certificate is never the same twice, and nothing that a device does depends on it.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+from sottovoce.agent.provenance import FleetProvenance, RosterWitness
+from sottovoce.identity import Fleet, Identity, Validity
+from sottovoce.identity.certificates import fleet_certificate
+from sottovoce.identity.new_device import DeviceKeys
+from sottovoce.identity.request import read_request
+
+_FLEET = "simulated"
+_TASK = sha256(b"simulated").digest()
+_BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+_DAY = timedelta(days=1)
+_FOR_ALL = 3650.0  # days; of the fleet's certificate, and of devices' that are never renewed
+
+
+class Member:
+    """One agent: who it is, whom it takes for a member, and what its wall clock says.
+
+    Args:
+        fleet: it is enrolled in.
+        keys: its own.
+        lifetime: days for which its certificates hold.
+        days: of the run that are over.
+
+    Attributes:
+        refused: node ids that its fleet has revoked, as far as it knows.
+        wrong: days by which its wall clock is ahead.
+        provenance: signs, and checks what others signed.
+        witness: the same of secure sums, for its vault.
+    """
+
+    def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
+        self._fleet, self._keys, self._lifetime, self._days = fleet, keys, lifetime, days
+        self.refused: set[str] = set()
+        self.wrong = 0.0
+        self._identity = self._issued()
+        self.provenance = FleetProvenance(self._identity, _TASK, self.refused.__contains__, self.clock)
+        self.witness = RosterWitness(fleet.authority, _TASK, lambda: self.refused, self.clock)
+
+    @property
+    def node(self) -> str:
+        """Its id."""
+        return self._identity.node_id
+
+    def clock(self) -> float:
+        """What it takes for the time, seconds of Unix time."""
+        return (_BEGAN + timedelta(days=self._days() + self.wrong)).timestamp()
+
+    def renew(self) -> None:
+        """Take a new certificate if, by the fleet's own clock, two thirds of the present one's time are over."""
+        present = self._identity
+        if (
+            _BEGAN + timedelta(days=self._days())
+            >= present.not_before + (present.not_after - present.not_before) * 2 / 3
+        ):
+            self._identity = self._issued()
+            self.provenance.renew(self._identity)
+
+    def _issued(self) -> Identity:
+        """Its identity with a certificate from now on."""
+        now = _BEGAN + timedelta(days=self._days())
+        validity = Validity(now - _DAY / 24, now + timedelta(days=self._lifetime))
+        pem = self._fleet.issue(read_request(self._keys.request(), "the request"), validity)
+        certificate = x509.load_pem_x509_certificate(pem)
+        return Identity(
+            node_id=self._keys.node_id,
+            fleet=self._fleet.name,
+            mode="fleet-ca",
+            public_key=self._keys.device.public_key().public_bytes_raw(),
+            tls_key_pem=b"",
+            tls_cert_pem=pem,
+            certificate_der=certificate.public_bytes(Encoding.DER),
+            not_before=validity.not_before,
+            not_after=validity.not_after,
+            authority=self._fleet.authority,
+            _device_key=self._keys.device,
+        )
+
+
+def enrolled(agents: int, seed: int, renewed: int | None, days: Callable[[], float]) -> Sequence[Member]:
+    """A fleet.
+
+    Args:
+        agents: how many.
+        seed: of their ids.
+        renewed: days for which certificates hold; None where they hold for the whole run.
+        days: of the run that are over.
+    """
+    key = generate_private_key(SECP256R1())
+    validity = Validity(_BEGAN - timedelta(days=_FOR_ALL), _BEGAN + timedelta(days=2 * _FOR_ALL))
+    fleet = Fleet(_FLEET, fleet_certificate(_FLEET, key, validity), key)
+
+    def keys(number: int) -> DeviceKeys:
+        own = sha256(f"{seed}/{number}".encode()).digest()
+        return DeviceKeys(Ed25519PrivateKey.from_private_bytes(own), generate_private_key(SECP256R1()))
+
+    return [Member(fleet, keys(number), renewed or _FOR_ALL, days) for number in range(agents)]

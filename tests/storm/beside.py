@@ -1,0 +1,57 @@
+"""What the simulator's faults cannot say: members that lie in secure sums, and agents that are configured otherwise."""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from typing import cast
+
+from sottovoce.agent.own_task import task_of
+from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.errors import InternalError
+from sottovoce.secure_sum.statements import Body, Statement, body_bytes
+from sottovoce.vault import Vault
+from sottovoce_lab.simulate import Device
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.plan import Plan
+
+from tests.cells.liars import LIARS, DealsAnotherSeed, Forger, ForgesResults, Liar, with_another_seed
+
+
+class ForgesUnderOwnKey(ForgesResults):
+    """The same in a fleet with real keys: it signs with its own in the names of others, too."""
+
+    def _forger(self, state: CellState, seed: int) -> Forger:
+        names = [*state.peers, self._owner]
+        return Forger(self._owner, names, self.course.size, seed, self._signed_as)
+
+    def _signed_as(self, owner: str, body: Body) -> Statement:
+        return replace(self._signed(body_bytes(body)), owner=owner)
+
+
+CELL_LIARS: Mapping[str, type[Liar]] = {**LIARS, ForgesResults.__name__: ForgesUnderOwnKey}
+
+
+class Beside(memory.Weather):
+    """Implements sottovoce_lab.testbed.memory.Weather.
+
+    Args:
+        plan: of the run.
+        liar: of CELL_LIARS, what the last agent is; empty where there is none.
+        later: the same plan as the configuration of each agent is when it comes back; None for no change.
+    """
+
+    def __init__(self, plan: Plan, liar: str, later: Plan | None) -> None:
+        if later is not None and task_of(plan.config) != task_of(later.config):
+            raise InternalError("the storm changes at a restart what a fleet has to agree on")
+        self.signed = bool(liar)
+        self.later = later
+        self._liar, self._place = liar, plan.options.agents - 1
+
+    def altered(self, place: int, device: Device) -> None:
+        """See Weather.altered."""
+        if not self._liar or place != self._place:
+            return
+        device.learner, device.honest = copy(device.learner), False
+        device.learner.__class__ = CELL_LIARS[self._liar]
+        if self._liar == DealsAnotherSeed.__name__:
+            with_another_seed(cast(Vault, getattr(device.vault, "_vault", device.vault)))

@@ -1,0 +1,143 @@
+"""Revocation, renewal, wrong clocks and full disks of simulated agents: each does what it says."""
+
+from typing import Any
+
+import pytest
+from sottovoce.accounting.events import PureRelease
+from sottovoce.errors import LedgerUnwritable, MessageRefused, UsageError
+from sottovoce.secure_sum.statements import Ready, Statement, body_bytes
+from sottovoce.vault import Budget, Ledger
+from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulate.disk import Disk
+from sottovoce_lab.simulate.enrolled import Member, enrolled
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.progress import Watcher
+
+AGENTS, CYCLES = 8, 16
+
+
+class Seen:
+    """A witness of every event."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, float, str]] = []
+        self.last: dict[str, Any] = {}
+
+    def saw(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
+        self.events.append((event, at, device))
+        self.last[device] = state
+
+
+def ran(learner: str, *words: str, **settings: Any) -> tuple[dict[str, Any], Seen]:
+    seen = Seen()
+    options = Options(
+        agents=AGENTS,
+        learner=learner,
+        fidelity="sound",
+        model=None,
+        data=f"synthetic#features=3&classes=2&records={24 * AGENTS}&seed=1",
+        transport="memory",
+        epsilon=4.0,
+        delta=1e-5,
+        cycles=CYCLES,
+        period=1.0,
+        topology="full",
+        seed=3,
+        faults=Faults.parse(words),
+        fault_words=list(words),
+        settings={key.replace("__", "."): value for key, value in settings.items()},
+    )
+    return memory.run(plan(options), Watcher(), seen).document(), seen
+
+
+def signed(member: Member) -> Statement:
+    return member.provenance.signed(Statement(member.node, body_bytes(Ready(bytes(32), bytes(32)))))
+
+
+def test_the_revoked_stop_and_what_they_contributed_goes() -> None:
+    document, seen = ran("clipd2p", "revoke=0.25@cycle:8", learner__mixing="contributions")
+    gone = {one["id"] for one in document["agents"][-2:]}
+    assert [one["alive"] for one in document["agents"]] == [True] * (AGENTS - 2) + [False] * 2
+    assert {device for event, _, device in seen.events if event == "kill"} == gone
+    held = [{one.owner for one in state.held.values()} for state in seen.last.values() if state is not None]
+    assert len(held) == AGENTS - 2
+    assert all(owners and not owners & gone for owners in held)
+
+
+def test_a_full_disk_ends_an_agent_until_there_is_room() -> None:
+    document, seen = ran("clipd2p", "disk-full=0.5@cycle:3-9", learner__mixing="push-sum")
+    killed = [at for event, at, _ in seen.events if event == "kill"]
+    assert len(killed) > AGENTS / 2, "each tried more than once"
+    assert all(2 <= at <= 9 for at in killed)
+    assert all(one["alive"] and one["cycles"] >= CYCLES for one in document["agents"])
+
+
+def test_a_ledger_on_a_full_disk_fails_and_goes_on_afterwards() -> None:
+    disk = Disk()
+    ledger = Ledger.in_memory("agent", Budget(None, 1e-5, "record", "add-remove"), disk.connection)
+    event = PureRelease("laplace", 1, 4, 1995, 1000, 1.995)
+    assert ledger.charge(b"first", event)
+    disk.full = True
+    with pytest.raises(LedgerUnwritable, match="full"):
+        for number in range(100):
+            assert ledger.charge(number.to_bytes(32, "big"), event)
+    charges = ledger.head().charges
+    assert charges < 100
+    assert len(list(ledger.charges())) == charges
+    disk.full = False
+    assert ledger.charge(b"last", event)
+    assert ledger.head().charges == charges + 1
+
+
+def test_certificates_expire_are_renewed_and_hold_by_each_ones_own_clock() -> None:
+    days = [0.0]
+    one, other = enrolled(2, 5, 6, lambda: days[0])
+    assert one.node == enrolled(2, 5, 6, lambda: 0.0)[0].node, "ids follow from the seed"
+    statement = signed(one)
+    other.provenance.admit(statement)
+    other.witness.verify(statement)
+    days[0] = 7.0
+    with pytest.raises(MessageRefused, match="does not hold now"):
+        other.provenance.admit(statement)
+    other.provenance.verify(statement)
+    one.renew()
+    other.provenance.admit(signed(one))
+    other.wrong = 40.0
+    with pytest.raises(MessageRefused, match="does not hold now"):
+        other.witness.verify(signed(one))
+    other.wrong = 0.0
+    other.refused.add(one.node)
+    with pytest.raises(MessageRefused, match="revoked"):
+        other.provenance.admit(signed(one))
+
+
+@pytest.mark.parametrize("word", ["renew=4", "clock=0.5@cycle:1-9"])
+def test_sums_are_opened_whatever_clocks_say(word: str) -> None:
+    document, _ = ran("average", word, privacy__noise="cell", privacy__cell__min=4)
+    assert all(one["alive"] for one in document["agents"])
+    assert document["privacy"]["ledgers_agree"]
+    assert sum(one["cycles"] > 0 for one in document["agents"]) >= AGENTS / 2
+
+
+@pytest.mark.parametrize("word", ["revoke=0.1@cycle:3", "renew=4", "clock=0.5@cycle:1-9", "disk-full=0.5@cycle:1-9"])
+def test_only_simulated_agents_have_them(word: str) -> None:
+    with pytest.raises(UsageError, match="--transport memory"):
+        Options(
+            agents=4,
+            learner="clipd2p",
+            fidelity="sound",
+            model=None,
+            data="synthetic",
+            transport="grpc",
+            epsilon=1.0,
+            delta=1e-5,
+            cycles=20,
+            period=1.0,
+            topology="full",
+            seed=0,
+            faults=Faults.parse([word]),
+            fault_words=[word],
+            settings={},
+        )
