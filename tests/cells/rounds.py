@@ -219,7 +219,8 @@ def _device(
     learner = (kind or Cells)(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=provenance)
     others = [other for other in names if other != name and dice.random() < 0.95]
     dice.shuffle(others)
-    return Device(name, learner, MemoryStore(learner.fresh()), vault, tuple(others))  # type: ignore[arg-type]
+    store, honest = MemoryStore(learner.fresh()), kind is None
+    return Device(name, learner, store, vault, tuple(others), honest=honest)  # type: ignore[arg-type]
 
 
 def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down: set[str], dice: random.Random) -> None:

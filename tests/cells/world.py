@@ -132,7 +132,8 @@ class World:
             provenance=Pretended(),
         )
         others = tuple(other for other in self.names if other != name)
-        return Device(name, learner, MemoryStore(learner.fresh()), self._vault(name, budget, seed), others)
+        vault, honest = self._vault(name, budget, seed), name not in self.liars
+        return Device(name, learner, MemoryStore(learner.fresh()), vault, others, honest=honest)
 
     def _vault(self, name: str, budget: Budget, seed: int) -> Vault:
         rows: NDArray[np.float64] = self.values[name][np.newaxis]

@@ -80,9 +80,9 @@ def test_a_ledger_on_a_full_disk_fails_and_goes_on_afterwards() -> None:
     event = PureRelease("laplace", 1, 4, 1995, 1000, 1.995)
     assert ledger.charge(b"first", event)
     disk.full = True
+    queries = (number.to_bytes(32, "big") for number in range(100))
     with pytest.raises(LedgerUnwritable, match="full"):
-        for number in range(100):
-            assert ledger.charge(number.to_bytes(32, "big"), event)
+        all(ledger.charge(query, event) for query in queries)
     charges = ledger.head().charges
     assert charges < 100
     assert len(list(ledger.charges())) == charges
