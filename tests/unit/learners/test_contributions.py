@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.contributions.public.machine import Mixer, jump
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
+from sottovoce.algorithms.contributions.public.robust import LONGEST
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import Query, Refused
@@ -136,8 +137,8 @@ def test_it_asks_where_the_others_will_be_whose_steps_are_on_their_way() -> None
     for _ in range(3):
         hand.step(ONE, 0)
     (ask,) = hand.on(TICK).all(Ask)
-    assert hand.model == [9.0, 0.0]
-    np.testing.assert_allclose(ask.query.point, hand.model - np.array([2.0 * 2 / 3, 0.0]))
+    assert hand.model == pytest.approx([10.0 - (1.0 + 1.0 + LONGEST) / 3, 0.0])
+    np.testing.assert_allclose(ask.query.point, hand.model - np.array([1.0 * 2 / 3, 0.0]))
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -148,10 +149,10 @@ def test_among_two_or_three_nobody_is_believed_about_the_steps_that_others_lack(
 
 
 @pytest.mark.parametrize("dishonest", [0.0, 0.25])
-def test_none_counts_for_more_than_the_median_length(dishonest: float) -> None:
+def test_none_counts_for_more_than_a_multiple_of_the_median_length(dishonest: float) -> None:
     some = [contribution(f"d{i}", *((0.0, 100.0) if i == 0 else (1.0, 0.0))) for i in range(8)]
     hand = Hand("a", dishonest=dishonest).on(Received("a", message(*some))).on(TICK)
-    assert hand.model == pytest.approx([10.0 - 7 / 8, -1 / 8] if dishonest == 0 else [9.0, 0.0])
+    assert hand.model == pytest.approx([10.0 - 7 / 8, -LONGEST / 8] if dishonest == 0 else [9.0, 0.0])
 
 
 @pytest.mark.parametrize("dishonest", [0.0, 0.25])

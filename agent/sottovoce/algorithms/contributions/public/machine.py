@@ -67,8 +67,8 @@ _HIGHEST = 2**64
 _SHORTEST = 1e-3  # of the first step
 _JUMP = 2.0
 """Times the length that d of s steps of noise add, √(d/s) of the whole: how far a newer contribution may be."""
-_RECENT = 2
-"""Own steps, at most, that stand in for steps of others which have yet to arrive."""
+_RECENT = 1
+"""Own steps, at most, that stand in for steps of others which have yet to arrive; two are off where devices differ."""
 _MOST_BYTES = 2**21
 """Of the contributions of one message before they are packed, unless one alone has more."""
 _MOST_REPLIED = 3 * 2**15
