@@ -6,7 +6,7 @@ python -m tests.storm.defects [--seeds N]
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -14,10 +14,13 @@ from unittest.mock import patch
 from sottovoce.agent.core import Core
 from sottovoce.agent.links import Seen
 from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.golf.public.machine import Golf
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.messages import Move
 from sottovoce.algorithms.push_sum.public.machine import PushSum
+from sottovoce.errors import DataError
 from sottovoce.learners import Delivered, Reply
 from sottovoce.vault import Ledger
 
@@ -185,6 +188,53 @@ def _step_first(shipped: Any, learner: Any, state: Any, answer: Any) -> Any:
     """A step is counted before it is taken."""
     after, effects = shipped(learner, state, answer)
     return (after, effects) if after.step == state.step else (replace(after, numerator=state.numerator), effects)
+
+
+@_planted(Core, "_commit")
+def _as_if_written(shipped: Any, core: Any, state: Any, sent: Any, seen: Any) -> None:
+    """A commit for which there was no room counts as one."""
+    with suppress(DataError):
+        shipped(core, state, sent, seen)
+    for one in sent:
+        core._outbox[one.recipient] = one
+        core._sequences[one.recipient] = one.sequence
+    if seen is not None:
+        core._seen[seen[0]] = seen[1]
+
+
+@_planted(Mixer, "_without_revoked")
+def _contributions_stay(shipped: Any, learner: Any, state: Any) -> Any:
+    """What a revoked device has contributed is kept."""
+    return state
+
+
+@_planted(Golf, "_without_revoked")
+def _records_stay(shipped: Any, learner: Any, state: Any) -> Any:
+    """What a revoked device has published is kept."""
+    return state, []
+
+
+@_planted(Cells, "_holds")
+def _own_offer(shipped: Any, learner: Any, offer: Any) -> bool:
+    """A device leads a secure sum although its own certificate has expired."""
+    return True
+
+
+@_planted(Cells, "_failed")
+def _leader_is_struck(shipped: Any, learner: Any, state: Any) -> Any:
+    """Who led a secure sum that came to nothing is struck as a liar."""
+    failed, effects = shipped(learner, state)
+    if state.leader in ("", learner._owner):
+        return failed, effects
+    struck, more = learner._dishonesty.seen(failed, state.leader, "led nowhere")
+    return struck, [*effects, *more]
+
+
+@_planted(Cells, "_believed")
+def _own_sum(shipped: Any, learner: Any, state: Any, opened: Any) -> Any:
+    """Two devices make different sums of what they have both opened."""
+    after, effects = shipped(learner, state, opened)
+    return replace(after, numerator=after.numerator + len(after.peers) + state.cycle), effects
 
 
 def found(planted: Callable[[], Any], seeds: int) -> Outcome | None:

@@ -189,7 +189,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
     if lie not in _OF_MESSAGES:
         return learner
     if isinstance(learner, Pairwise):
-        farthest = learner.farthest
+        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # without noise nothing is too far
 
         def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
             mean = models.mean(axis=0)

@@ -1,5 +1,6 @@
 """Revocation, renewal, wrong clocks and full disks of simulated agents: each does what it says."""
 
+import warnings
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ class Seen:
         self.last[device] = state
 
 
-def ran(learner: str, *words: str, **settings: Any) -> tuple[dict[str, Any], Seen]:
+def ran(learner: str, *words: str, epsilon: float | None = 4.0, **settings: Any) -> tuple[dict[str, Any], Seen]:
     seen = Seen()
     options = Options(
         agents=AGENTS,
@@ -39,7 +40,7 @@ def ran(learner: str, *words: str, **settings: Any) -> tuple[dict[str, Any], See
         model=None,
         data=f"synthetic#features=3&classes=2&records={24 * AGENTS}&seed=1",
         transport="memory",
-        epsilon=4.0,
+        epsilon=epsilon,
         delta=1e-5,
         cycles=CYCLES,
         period=1.0,
@@ -141,3 +142,10 @@ def test_only_simulated_agents_have_them(word: str) -> None:
             fault_words=[word],
             settings={},
         )
+
+
+def test_a_lie_in_a_fleet_without_noise_is_finite() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        document, _ = ran("push-sum", "dishonest=0.25@close", epsilon=None, learner__mixing="pairwise")
+    assert document["final"]["loss_mean"] >= 0
