@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
@@ -82,9 +83,9 @@ def new(
 
 @contextmanager
 def processes(most: int) -> Iterator[Executor]:
-    """A process for each processor of this machine, and no more than so many."""
+    """A process for each processor of this machine, `most` at most. They end with this process, however it ends."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(most, os.cpu_count() or 1), mp_context=context)
+    pool = ProcessPoolExecutor(min(most, os.cpu_count() or 1), mp_context=context, initializer=_end_with_parent)
     try:
         yield pool
     finally:
@@ -116,3 +117,15 @@ def cluster(address: str) -> Iterator[Executor]:
         yield client.get_executor(pure=False)
     finally:
         client.close()
+
+
+def _end_with_parent() -> None:
+    """Watch the process that started this one, in a thread."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def watch() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True, name="parent").start()
