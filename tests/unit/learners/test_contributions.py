@@ -220,6 +220,17 @@ def test_a_peer_that_sends_is_replied_what_it_lacks_and_told_no_more_than_its_ow
     assert send.message.contributions == (), "it asks for that itself"  # type: ignore[attr-defined]
 
 
+def test_a_peer_that_sends_nothing_is_sent_what_it_still_lacks_a_turn_after_it_was_listed() -> None:
+    b, c = contribution("b", 1.0, 0.0), contribution("c", 2.0, 0.0)
+    hand = Hand("a").on(Received("other", message(b))).on(TICK)
+    hand.on(Received("other", message(c))).on(Delivered("a", message(b=0))).on(TICK)
+    assert hand.all(Send)[0].message.contributions == (b,), "c is on its list for the first time"  # type: ignore[attr-defined]
+    hand.on(Delivered("a", message(b=1, c=1))).on(TICK)
+    assert not hand.all(Send), "it has got c elsewhere"
+    hand.on(Delivered("a", message(b=1))).on(TICK)
+    assert hand.all(Send)[0].message.contributions == (c,)  # type: ignore[attr-defined]
+
+
 def test_a_peer_that_holds_more_is_asked_for_it_and_its_reply_is_taken_in() -> None:
     hand = Hand("a", steps=0).on(TICK).on(Delivered("a", message(b=2)))
     (send,) = hand.on(TICK).all(Send)

@@ -294,6 +294,7 @@ class Mixer:
         held, sent = _steps(state.held), []
         for i, some in chosen:
             state = _sent(state, peers[i], some)
+            state = replace(state, listed={**state.listed, peers[i]: held})
             sent.append(Send(peers[i], Contributions(held, some)))
         state = replace(
             state,
@@ -305,7 +306,8 @@ class Mixer:
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
         """What a peer is sent beside the list of what is held here; None if both hold the same.
 
-        A peer that sends messages itself is told the rest in replies, as far as those have room for it.
+        A device gets what others hold in replies, as far as those have room for it. So a peer that sends messages here
+        is only sent the own contribution, and another one also what it still lacks a turn after it was listed.
         """
         known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
@@ -316,8 +318,10 @@ class Mixer:
         behind = any(steps > held.get(at, 0) for at, steps in known.items() if at != self.rank and at <= last)
         if not lacking and not behind:
             return None
-        asks = peer in state.heard and self.schedule.width * 8 <= _MOST_REPLIED
-        return tuple(one for one in lacking if one is own) if asks else lacking
+        if self.schedule.width * 8 > _MOST_REPLIED:
+            return lacking
+        listed = {} if peer in state.heard else state.listed.get(peer, {})
+        return tuple(one for one in lacking if one is own or _still_lacks(known, listed, rank(one.owner)))
 
     def _lacking(
         self, state: ContributionsState, known: Mapping[int, int], other: int, most: int
@@ -437,7 +441,8 @@ class Mixer:
         """Peers that left are forgotten, with what was on its way to them: nothing is lost by it."""
         left = state.pending - set(peers)
         known = {peer: held for peer, held in state.known.items() if peer in peers}
-        state = replace(state, peers=peers, known=known, pending=state.pending - left)
+        listed = {peer: held for peer, held in state.listed.items() if peer in peers}
+        state = replace(state, peers=peers, known=known, listed=listed, pending=state.pending - left)
         return state, [Forget(peer) for peer in sorted(left)]
 
     def _answered(self, state: ContributionsState, answer: Answer) -> Step:
@@ -478,6 +483,11 @@ def _sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) 
     """The state in which a peer is known to hold these, too."""
     known = {**state.known.get(peer, {}), **{rank(one.owner): one.steps for one in some}}
     return replace(state, known={**state.known, peer: known})
+
+
+def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], at: int) -> bool:
+    """Whether a peer's steps of one owner are fewer than it was told of before it said so."""
+    return known.get(at, 0) < listed.get(at, 0)
 
 
 def _steps(held: Held) -> dict[int, int]:

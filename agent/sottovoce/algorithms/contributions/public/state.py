@@ -28,6 +28,7 @@ class ContributionsState:
         simulated: a seeded release is part of it.
         peers: node ids it may send to, in rotation.
         known: steps of what each of them holds, by rank, as it last said, and as it was sent since.
+        listed: steps of what this device held when it last sent them a message, by rank.
         heard: those of them that have said so.
         pending: peers that have not confirmed the last message.
         asked: id of the query the vault is answering, if any.
@@ -45,6 +46,7 @@ class ContributionsState:
     simulated: bool = False
     peers: tuple[str, ...] = ()
     known: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    listed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     heard: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     asked: bytes | None = None
