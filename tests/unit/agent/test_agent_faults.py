@@ -154,11 +154,16 @@ def _listens(port: int) -> bool:
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
+def _listens_at(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as caller:  # its file is there before it listens
+        return caller.connect_ex(str(path)) == 0
+
+
 def answered(look: Callable[[], None], settings: Any) -> None:
     """Run an agent until it is told to stop, and have somebody look meanwhile, at what answers in its place."""
 
     def then_stop() -> None:
-        until((settings.agent.state / "agent.sock").exists, "it listens")
+        until(lambda: _listens_at(settings.agent.state / "agent.sock"), "it listens")
         look()
         ask(settings.agent.state, "stop", waiting=True)
 
