@@ -14,11 +14,12 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, Pu
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
 from sottovoce.data import Records
-from sottovoce.door import Answer, PrivacyStatement, Query, Refused, Release
+from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
+from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.rooms.gradients import GradientTerms
 from sottovoce_lab.simulate import Device, out_peers
+from sottovoce_lab.simulate.wrapped_vault import WrappedVault
 
 KERNEL = Softmax(2, 2)
 LEARNER = "clipd2p"
@@ -76,25 +77,16 @@ class CountingNoise(SeededNoise):
         return super().words(count)
 
 
-class WatchedVault:
+class WatchedVault(WrappedVault):
     """A vault whose every answer is compared with the first one to the same slot."""
 
     def __init__(self, vault: Vault, ledger: Ledger, noise: CountingNoise) -> None:
-        self._vault = vault
+        super().__init__(vault)
         self.ledger = ledger
         self._noise = noise
         self.asked: dict[int, bytes] = {}
         self.repeats = 0
         self.sums = [np.zeros(KERNEL.size, dtype=np.int64)]
-
-    @property
-    def statement(self) -> PrivacyStatement:
-        """See Vault.statement."""
-        return self._vault.statement
-
-    def spending(self) -> Spending:
-        """See Vault.spending."""
-        return self._vault.spending()
 
     def answer(self, query: Query) -> Answer:
         """See Vault.answer."""

@@ -26,12 +26,13 @@ from sottovoce.algorithms.pairwise.public.messages import Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 from sottovoce.data import Records
-from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
+from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import UsageError
 from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
-from sottovoce.vault import Spending, Vault
+from sottovoce.vault import Vault
 
 from sottovoce_lab.simulate.told import Told
+from sottovoce_lab.simulate.wrapped_vault import WrappedVault
 
 _LOUD = 10.0  # times what the vault's answer is long
 _NEAR = 0.9  # of what an honest device goes along with
@@ -41,8 +42,8 @@ Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
 
 
-class LyingVault:
-    """A vault of which its own device tells its learner something else.
+class LyingVault(WrappedVault):
+    """A vault of which its own device tells its learner something else, but in secure sums, which are signed inside.
 
     Args:
         vault: the real one.
@@ -50,18 +51,9 @@ class LyingVault:
     """
 
     def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
-        self._vault = vault
+        super().__init__(vault)
         self._alter = alter
         self._told: dict[bytes, NDArray[np.int64]] = {}
-
-    @property
-    def statement(self) -> PrivacyStatement:
-        """Of the real one."""
-        return self._vault.statement
-
-    def spending(self) -> Spending:
-        """Of the real one."""
-        return self._vault.spending()
 
     def answer(self, query: Query) -> Answer:
         """The same to the same question."""
@@ -71,10 +63,6 @@ class LyingVault:
         if query.id not in self._told:
             self._told[query.id] = self._alter(answer.value)
         return Told(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated, answer.units)
-
-    def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """What it says in a secure sum is sealed and signed for others: its own device cannot alter it."""
-        return self._vault.step(query)
 
 
 class LyingMixer(Mixer):

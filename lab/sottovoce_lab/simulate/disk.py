@@ -5,13 +5,16 @@ charge may be durable, and the release that it pays for not.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from sottovoce.agent.links import Outgoing, Saved, Seen, Store
-from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
+from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import DataError, LedgerUnwritable
-from sottovoce.vault import Spending, Vault
+from sottovoce.vault import Vault
+
+from sottovoce_lab.simulate.wrapped_vault import WrappedVault
 
 _SMALLEST_PAGE = 512
 _MOST_PAGES = 2**32 - 2
@@ -82,8 +85,8 @@ class StoreOnDisk:
         self._store.commit(state, sent, confirmed, seen)
 
 
-class VaultOnDisk:
-    """A device's vault, whose ledger is on the device's disk.
+class VaultOnDisk(WrappedVault):
+    """A device's vault, whose ledger is on the device's disk. It raises OutOfRoom where that could not be written.
 
     Args:
         vault: the real one.
@@ -91,36 +94,23 @@ class VaultOnDisk:
     """
 
     def __init__(self, vault: Vault, node: str) -> None:
-        self._vault, self._node = vault, node
-
-    @property
-    def statement(self) -> PrivacyStatement:
-        """See Vault.statement."""
-        return self._vault.statement
-
-    def spending(self) -> Spending:
-        """See Vault.spending."""
-        return self._vault.spending()
+        super().__init__(vault)
+        self._node = node
 
     def answer(self, query: Query) -> Answer:
-        """See Vault.answer.
-
-        Raises:
-            OutOfRoom: the ledger could not be written; nothing was released.
-        """
-        try:
-            return self._vault.answer(query)
-        except LedgerUnwritable as error:
-            raise OutOfRoom(self._node) from error
+        """See Vault.answer."""
+        with self._written():
+            return super().answer(query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """See Vault.step.
+        """See Vault.step."""
+        with self._written():
+            return super().step(query)
 
-        Raises:
-            OutOfRoom: the ledger could not be written; nothing was released.
-        """
+    @contextmanager
+    def _written(self) -> Iterator[None]:
         try:
-            return self._vault.step(query)
+            yield
         except LedgerUnwritable as error:
             raise OutOfRoom(self._node) from error
 

@@ -113,8 +113,7 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
         dishonest=0.0,
         stride=1,
     )
-    start = np.append(np.zeros(schedule.size), () if schedule.thresholds is None else schedule.thresholds.start)
-    seen = [start * _UNIT]
+    seen = [learner.estimate(learner.fresh()) * _UNIT]
     found: dict[int, Floats] = {}
     for frame in overheard(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Contributions):

@@ -1,0 +1,32 @@
+"""A vault in front of the real one, for subclasses that change some of what it does."""
+
+from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
+from sottovoce.vault import Spending, Vault
+
+
+class WrappedVault:
+    """Does what the real vault does.
+
+    Args:
+        vault: the real one.
+    """
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        """See Vault.statement."""
+        return self._vault.statement
+
+    def spending(self) -> Spending:
+        """See Vault.spending."""
+        return self._vault.spending()
+
+    def answer(self, query: Query) -> Answer:
+        """See Vault.answer."""
+        return self._vault.answer(query)
+
+    def step(self, query: CellQuery) -> CellAnswer | Refused:
+        """See Vault.step."""
+        return self._vault.step(query)
