@@ -209,7 +209,7 @@ class Membership:
         Args:
             peer: its node id.
             now: seconds.
-            blamed: it may be the reason. If not, this device itself is cut off, and no other peer is tried or forgotten.
+            blamed: it may be the reason. If not, this device is cut off, and no other peer is tried or forgotten.
         """
         pending = self._pending.pop(peer, None)
         self.traffic["failed"] += pending is not None

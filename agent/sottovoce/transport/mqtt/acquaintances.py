@@ -65,7 +65,7 @@ class Acquaintances:
         presence: of this device.
         notary: verifies introductions.
         restarted: called with a node id when that device has another key, with None when this one has.
-        returned: called with the node id of a device that has connected to the broker again.
+        returned: called with the node id of a device that is at the broker again.
         now: the time.
     """
 
