@@ -1,10 +1,10 @@
 """The durable part of the state of a device that shares a model."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.shared_model.public.machine import SharedModel

@@ -83,13 +83,13 @@ class QChain:
             return self._decided(query, records)
         size = self.steps.kernel.size
         local = query.point[:size] if self._local is None else self._local
-        self._facts = {"local_before": local.tolist(), "batch": self._places(query.slot)}
+        self._facts = {"local_before": local, "batch": self._places(query.slot)}
         self._local = None  # it is what will be released
         return self.steps.last(query.point[size:], local, records, query.slot, self._start(query.slot))
 
     def traced(self) -> dict[str, Any]:
         """All of Algorithm 2's last turn, JSON-ready: for simulations."""
-        return self._facts
+        return {name: _listed(fact) for name, fact in self._facts.items()}
 
     def _decided(self, query: Query, records: Records) -> int:
         if self._local is None:
@@ -111,16 +111,16 @@ class QChain:
             self._local = self.steps.local(local, records, query.slot, start)
         self._facts = {
             "batch": self._places(query.slot),
-            "local_before": local.tolist(),
-            "local_after": self._local.tolist(),
+            "local_before": local,
+            "local_after": self._local,
             "loss": loss,
-            "state": state.tolist(),
+            "state": state,
             "action": ("local", "global")[action == GLOBAL],
             "reward": reward,
             "exploration": exploration,
             "replay": self._replay(),
             "networks": networks,
-            "learnt": None if learnt is None else _told(learnt),
+            "learnt": None if learnt is None else _of_step(learnt),
         }
         return action
 
@@ -129,7 +129,7 @@ class QChain:
         if self.controller.terms.state_size > _LARGEST_TOLD:
             return None
         networks = {"theta": self.controller.network, "theta_target": self.controller.target}
-        return {name: [array.tolist() for array in network.arrays] for name, network in networks.items()}
+        return {name: list(network.arrays) for name, network in networks.items()}
 
     def _replay(self) -> list[dict[str, Any]]:
         """What the controller remembers, the oldest first."""
@@ -137,10 +137,10 @@ class QChain:
         return [
             {
                 "number": first + place,
-                "state": state.tolist(),
+                "state": state,
                 "action": action,
                 "reward": reward,
-                "next": None if following is None else following.tolist(),
+                "next": following,
             }
             for place, (state, action, reward, following) in enumerate(self.controller.memory)
         ]
@@ -160,11 +160,20 @@ class QChain:
         return slot % self.batches * self.steps.batch
 
 
-def _told(learnt: TargetStep) -> dict[str, Any]:
+def _of_step(learnt: TargetStep) -> dict[str, Any]:
     return {
-        "transitions": learnt.transitions.tolist(),
-        "targets": learnt.targets.tolist(),
-        "predictions": learnt.predictions.tolist(),
+        "transitions": learnt.transitions,
+        "targets": learnt.targets,
+        "predictions": learnt.predictions,
         "loss": learnt.loss,
         "copied": learnt.copied,
     }
+
+
+def _listed(fact: Any) -> Any:
+    """A fact with lists in place of arrays."""
+    if isinstance(fact, np.ndarray):
+        return fact.tolist()
+    if isinstance(fact, dict):
+        return {name: _listed(part) for name, part in fact.items()}
+    return [_listed(part) for part in fact] if isinstance(fact, list) else fact

@@ -1,8 +1,7 @@
 """What is due to each peer of a device that shares a model: one message at a time, the most urgent first."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
 from sottovoce.algorithms.shared_model.public.state import SharedModelState
@@ -13,8 +12,9 @@ from sottovoce.learners.messages import Message
 def sent(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:
     """Send what is due to whoever has confirmed the last message; the rest waits for the confirmation."""
     effects: list[Effect] = []
-    for peer in dict.fromkeys((*state.requests, state.wanting, *state.peers)):
-        if not peer or peer in state.pending:
+    due = {*state.requests, state.wanting, *state.owed} - state.pending - {""}
+    for peer in dict.fromkeys((*state.requests, state.wanting, *state.peers)) if due else ():
+        if peer not in due:
             continue
         state, message = _due(state, peer)
         if message is not None:

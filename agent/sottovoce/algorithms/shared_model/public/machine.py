@@ -15,10 +15,10 @@ A link carries one message at a time: what else is due to a peer waits in the st
 """
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.shared_model.public.links import sent

@@ -1,10 +1,11 @@
 """What a device that shares one model is told, and what it must not forget."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.shared_model.public.messages import Head
@@ -73,8 +74,7 @@ class Held:
     simulated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SharedModelState:
+class SharedModelState(Struct, frozen=True):
     """What a device knows. Never changed in place; what follows `written` does not outlive a restart.
 
     Attributes:
@@ -115,7 +115,7 @@ class SharedModelState:
     exhausted: bool = False
     forks: int = 0
     lost: int = 0
-    written: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = {}
     waited: int = 0
     source: str = ""
     recent: tuple[str, ...] = ()
