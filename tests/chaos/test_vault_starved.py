@@ -6,7 +6,7 @@ import socket
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sottovoce.agent.assemble import LEDGER
@@ -79,16 +79,17 @@ def test_a_vault_without_descriptors_serves_whom_it_has_and_does_not_spin(tmp_pa
     device = separate(tmp_path)
     with VaultProcess(device).ready() as vault, AgentProcess(device) as agent:
         until(lambda: agent.ready().status()["steps_done"] >= 3, "some steps are done")
-        with connected(device) as early, connected(device) as late:
+        with connected(device) as early, ExitStack() as later:
             early.sendall(QUESTION[:1])
             until(lambda: read(early), "it is let in, and listened to")
             with limited(vault.process.pid, resource.RLIMIT_NOFILE, 3):
                 early.sendall(QUESTION[1:])
                 assert introduced(early)
+                late = later.enter_context(connected(device))
+                late.sendall(QUESTION)
                 share = processor_share(vault.process.pid, SECONDS)
                 assert share < 0.2, f"it takes {share:.2f} of a processor"
                 until(lambda: "connections-refused" in vault.log(), "it says so")
-            late.sendall(QUESTION)
             assert introduced(late)
         recovers(vault, agent)
 

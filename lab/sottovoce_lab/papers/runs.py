@@ -95,7 +95,7 @@ def anchored(source: str, folder: Path) -> str | None:
 
 
 def _of_axis(axis: Axis | None, value: Any) -> dict[str, Any]:
-    return dict.fromkeys([axis.key, *axis.also], value) if axis else {}
+    return dict.fromkeys([key for key in (axis.key, *axis.also) if key], value) if axis else {}
 
 
 def _of_series(series: Part, panel: str, x: Any, y: Any) -> dict[str, Any]:
