@@ -1,10 +1,21 @@
 """Threads whose start ends. Python's own `Thread.start` waits without end for a thread that gets no memory to begin."""
 
 import _thread
+import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, ParamSpec, TypeVar
 
 _START_SECONDS = 10.0
+USUAL = min(32, (os.cpu_count() or 1) + 4)
+"""Threads of an event loop's own executor, as asyncio has them."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Background:
@@ -35,3 +46,77 @@ class Background:
             self._work()
         finally:
             self._ended.set()
+
+
+class Threads(ThreadPoolExecutor):
+    """A pool of threads that begin when there is work for them, each within some seconds or not at all.
+
+    Args:
+        most: threads at once, at most.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._most = most
+        self._changes = threading.Lock()
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._begun: list[Background] = []
+        self._over = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call a function on one of the threads.
+
+        Raises:
+            MemoryError: a thread did not begin; nothing is called.
+            RuntimeError: the pool was shut down, or the system refuses another thread.
+        """
+        future: Future[T] = Future()
+        with self._changes:
+            if self._over:
+                raise RuntimeError("these threads have ended")
+            if not self._idle.acquire(blocking=False) and len(self._begun) < self._most:
+                self._begun.append(Background(self._serve))
+            self._work.put(partial(_do, future, partial(fn, *args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Call what was submitted, or not even that, then end the threads."""
+        with self._changes:
+            self._over = True
+            while cancel_futures and not self._work.empty():
+                self._work.get()
+            for _ in self._begun:
+                self._work.put(None)
+        if wait:
+            for thread in self._begun:
+                thread.join()
+
+    def _serve(self) -> None:
+        first = True
+        while True:
+            try:
+                work = self._work.get() if first else self._next()
+                first = False
+                if work is None:
+                    return
+                work()
+            except MemoryError:  # the thread outlives what it was asked
+                first = False
+
+    def _next(self) -> Callable[[], None] | None:
+        with suppress(Empty):
+            return self._work.get_nowait()
+        self._idle.release()
+        return self._work.get()
+
+
+def _do(future: Future[Any], act: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = act()
+    except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,11 +1,12 @@
 """A thread begins, or its start fails: it is not waited for without end."""
 
 import _thread
+import asyncio
 import threading
 
 import pytest
 from sottovoce import threads
-from sottovoce.threads import Background
+from sottovoce.threads import Background, Threads
 
 
 def test_the_work_is_done_elsewhere_and_waited_for() -> None:
@@ -21,3 +22,53 @@ def test_a_thread_that_does_not_begin_is_an_error(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
     with pytest.raises(MemoryError, match="a thread did not begin"):
         Background(lambda: None)
+
+
+def test_a_pool_has_no_more_threads_than_it_may_and_uses_those_that_are_idle() -> None:
+    pool, gate = Threads(2), threading.Event()
+    assert [pool.submit(threading.get_ident).result() for _ in range(5)].count(threading.get_ident()) == 0
+    busy = [pool.submit(gate.wait) for _ in range(5)]
+    here = [thread for thread in threading.enumerate() if isinstance(thread, threading._DummyThread)]
+    gate.set()
+    assert all(one.result() for one in busy)
+    assert len(here) <= 2
+    pool.shutdown()
+
+
+def test_a_pool_raises_what_its_work_raised_and_works_on() -> None:
+    def failing() -> None:
+        raise MemoryError("none left")
+
+    pool = Threads(1)
+    with pytest.raises(MemoryError, match="none left"):
+        pool.submit(failing).result()
+    assert pool.submit(lambda: 3).result() == 3
+    pool.shutdown()
+    with pytest.raises(RuntimeError, match="have ended"):
+        pool.submit(lambda: 3)
+
+
+def test_a_pool_whose_thread_does_not_begin_fails_and_calls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, called = Threads(1), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threads, "_START_SECONDS", 0.01)
+        patch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
+        with pytest.raises(MemoryError, match="did not begin"):
+            pool.submit(called.set)
+    assert pool.submit(called.is_set).result() is False
+    pool.shutdown()
+
+
+def test_what_was_submitted_is_done_before_a_pool_ends_unless_it_is_cancelled() -> None:
+    done: list[int] = []
+    pool = Threads(1)
+    for number in range(20):
+        pool.submit(done.append, number)
+    pool.shutdown()
+    assert done == list(range(20))
+    assert asyncio.run(_elsewhere()) != threading.get_ident()
+
+
+async def _elsewhere() -> int:
+    asyncio.get_running_loop().set_default_executor(Threads(2))
+    return await asyncio.to_thread(threading.get_ident)

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sottovoce.agent.notify import attend
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
+from sottovoce.threads import USUAL, Threads
 
 
 class Pause:
@@ -40,6 +40,7 @@ class Pause:
     async def wait(self) -> ExitCode | None:
         """None when it is over; or how the agent ends, having been told to stop."""
         loop = asyncio.get_running_loop()
+        loop.set_default_executor(Threads(USUAL))
         loop.add_signal_handler(signal.SIGTERM, self.stop)
         loop.add_signal_handler(signal.SIGINT, lambda: self._end(ExitCode.INTERRUPTED))
         section = self.config.agent
@@ -53,7 +54,7 @@ class Pause:
 
                 with contextlib.suppress(SottovoceError, OSError):  # what cannot be had may be the fault itself
                     await stack.enter_async_context(watched_fault(self.config.observe.address, self.fault))
-            thread = stack.enter_context(ThreadPoolExecutor(max_workers=1))
+            thread = stack.enter_context(Threads(1))
             told = loop.create_task(attend(self._stopping, thread, self.fault.words))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._seconds)

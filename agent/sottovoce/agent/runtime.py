@@ -9,7 +9,6 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +47,7 @@ from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.learners import Ask, Forget, PublishModel, SetTimer, Shelve, TakePart
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.observe.machine import written_bytes
+from sottovoce.threads import Threads
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import parcel_task
@@ -115,7 +115,7 @@ class Agent:
         self._loop: asyncio.AbstractEventLoop
         self._serial = asyncio.Lock()
         self._day_watch = day_watch
-        self._core_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="core")
+        self._core_thread = Threads(1)
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire(name)))
         self._running: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()

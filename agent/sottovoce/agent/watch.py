@@ -1,11 +1,15 @@
 """Run an agent, and let it be watched where its configuration says so. What that takes is imported only then."""
 
+import asyncio
+
 from sottovoce.agent.runtime import Agent
 from sottovoce.errors import ExitCode
+from sottovoce.threads import USUAL, Threads
 
 
 async def run(agent: Agent) -> ExitCode:
     """See Agent.run, and sottovoce.agent.observation.watched."""
+    asyncio.get_running_loop().set_default_executor(Threads(USUAL))
     if agent.config.observe.metrics is None:
         return await agent.run()
     from sottovoce.agent.observation import watched

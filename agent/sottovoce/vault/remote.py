@@ -7,7 +7,6 @@ import random
 import socket
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -23,6 +22,7 @@ from sottovoce.errors import (
     TaskRefused,
     VaultAway,
 )
+from sottovoce.threads import Threads
 from sottovoce.vault import protocol
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
@@ -75,7 +75,7 @@ class RemoteVault:
         self._path, self._patience, self._waits = path, patience, waits
         self._closed = threading.Event()
         self._open: set[socket.socket] = set()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
+        self._thread = Threads(1)
         self._met = self._changing = False
         raw, met = self._exchange(protocol.Introduce(), min(patience, _MEETING_SECONDS))
         if not isinstance(met, Introduction):

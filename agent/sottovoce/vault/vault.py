@@ -5,7 +5,6 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from sottovoce.data import Records
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import InternalError, LedgerError, TaskRefused
 from sottovoce.secure_sum import STATEMENT_BYTES
-from sottovoce.threads import Background
+from sottovoce.threads import Background, Threads
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.followed import Followed
@@ -79,7 +78,7 @@ class Vault:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._cell = None if room.cell is None or room.belongs is None else room.cell(room.belongs)
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: Threads | None = None
         self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
         self._over_for_good: str | None = None
         self._closing = threading.Event()
@@ -217,9 +216,9 @@ class Vault:
         with self._turn:
             self._room.ledger.close()
 
-    def _own_thread(self) -> ThreadPoolExecutor:
+    def _own_thread(self) -> Threads:
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
+            self._thread = Threads(1)
         return self._thread
 
     def _live(self) -> None:
