@@ -277,8 +277,29 @@ def test_nothing_is_held_of_a_device_that_is_revoked() -> None:
     assert [one.owner for one in hand.state.held.values()] == ["b"]
     earlier = replace(hand.state, held={rank("revoked"): contribution("revoked", 9.0, 9.0)})
     hand.state = earlier
-    assert hand.on(TICK).model == START.tolist(), "and what it had done is undone"
-    assert not hand.learner.resumed(earlier, frozenset()).held
+    resumed = hand.learner.resumed(earlier, frozenset())
+    assert (resumed.held, [one.owner for one in resumed.kept.values()]) == ({}, ["revoked"])
+
+
+def test_what_came_of_a_revoked_device_since_the_last_gradient_leaves_and_what_came_before_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hand, revoked = Hand("a", dishonest=0.0).step(4 * ONE, 0), set[str]()
+    monkeypatch.setattr(Stamp, "refuses", lambda self, owner: owner in revoked)
+    news = Received("a", message(contribution("b", 3.0, 0.0)))
+    hand.on(news)
+    revoked.add("b")
+    assert hand.on(TICK).model == [6.0, 0.0], "no gradient was taken around it"
+    (ask,) = hand.all(Ask)
+    hand.on(FakeRelease(ask.query.id, np.zeros(2, dtype=np.int64)))
+    revoked.clear()
+    with_it = hand.on(news).step(0, 0).on(TICK).model
+    assert with_it != [6.0, 0.0]
+    revoked.add("b")
+    assert hand.on(TICK).model == with_it, "one was"
+    assert rank("b") not in hand.state.held
+    hand.on(Received("a", message(contribution("b", 3.1, 0.0, steps=2))))
+    assert hand.on(TICK).model == with_it, "and nothing newer is believed"
 
 
 def test_it_holds_those_of_the_lowest_ranks_and_always_its_own() -> None:

@@ -24,7 +24,7 @@ class ContributionsCodec:
             step=state.step,
             exhausted=state.exhausted,
             turn=state.turn,
-            held=to_wire(state.held[at] for at in sorted(state.held)),
+            held=to_wire(one for _, one in sorted({**state.kept, **state.held}.items())),
         )
         put(saved, state.numerator)
         return saved.SerializeToString()

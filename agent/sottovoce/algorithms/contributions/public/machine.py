@@ -9,8 +9,12 @@ same contributions have the same model.
 A newer contribution may differ from the one before it by as much as its further steps account for, and is declined
 otherwise. So a device that is honest to the end cannot turn its whole contribution round in a last step.
 
-What one device can do to the others is bounded by one contribution, its own. Nothing is handed over, so that nobody
-runs dry beside a device that is slow, away or cut off; and when a device is revoked, all it has done leaves with it.
+What one device can do to the others is bounded by one contribution, its own. Nothing is handed over, so that no device
+runs dry beside one that is slow, away or cut off.
+
+A revoked device's contribution is sent to no one, and no newer one is believed. It leaves the model if this device has
+asked for no gradient since it came. Otherwise it stays as it was: gradients have been taken around it, and without it
+they would correct what is no longer there.
 
 On the beat of its own clock a device signs what it has added, sends its contribution to the next peers in turn, with a
 list of what it holds, and asks its vault for a gradient at its model, unless that has yet to answer. A peer replies
@@ -133,15 +137,17 @@ class Mixer:
         return self.fresh()
 
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
-        """See Learner.resumed; what was signed for another task, or by a device that is revoked now, is dropped."""
-        held = {at: one for at, one in state.held.items() if self._holds(one)}
+        """See Learner.resumed; what was signed for another task is dropped."""
+        valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._holds(one)}
+        kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
+        held = {at: one for at, one in valid.items() if at not in kept}
         if state.step > self._most_steps:  # of a task that allowed more: the ledger hands out the first of them again
             state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
             held.pop(self.rank, None)
-        return replace(state, held=held, known={}, heard=frozenset(), pending=pending)
+        return replace(state, held=held, kept=kept, known={}, heard=frozenset(), pending=pending)
 
     def _holds(self, one: Contribution) -> bool:
-        if one.steps > self._most_steps or self._provenance.refuses(one.owner):
+        if one.steps > self._most_steps:
             return False
         try:
             self._provenance.verify(one)
@@ -191,7 +197,7 @@ class Mixer:
         and its weight as much less. So a device that is slow or cut off holds none back, and when two halves of a fleet
         meet again, neither has done the other's work. Of the step counts the highest quarter is not believed.
         """
-        counted = dict(state.held)
+        counted = {**state.kept, **state.held}
         if state.step > 0:
             counted[self.rank] = self._own(state)
         if not counted:
@@ -245,7 +251,7 @@ class Mixer:
         estimate = self.estimate(state)
         if state.asked is None and not self._done(state):
             threshold, query = question(self.schedule, state.step, self._point(state, estimate))
-            state = replace(state, threshold=threshold, asked=query.id)
+            state = replace(state, threshold=threshold, asked=query.id, fresh=frozenset())
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1)
         published = PublishModel(estimate[: self.schedule.size], state.cycle)
@@ -265,8 +271,12 @@ class Mixer:
         return moved
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
+        """The state in which what revoked devices put in stays at most as it was; see the module."""
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
-        return state if len(left) == len(state.held) else replace(state, held=left)
+        if len(left) == len(state.held):
+            return state
+        known = {at: state.held[at] for at in state.held.keys() - left.keys() - state.fresh}
+        return replace(state, held=left, kept={**state.kept, **known})
 
     def signed(self, state: ContributionsState) -> ContributionsState:
         """The state with its own contribution as it is now."""
@@ -383,7 +393,7 @@ class Mixer:
                 known[at] = min(known[at], held[at].steps)  # what it declined is not asked for again
             state = replace(state, known={**state.known, sender: known})
         simulated = state.simulated or any(one.simulated for one in wanted)
-        return replace(state, held=held, simulated=simulated)
+        return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
 
     @staticmethod
     def _within_reach(state: ContributionsState, news: list[Contribution]) -> list[Contribution]:

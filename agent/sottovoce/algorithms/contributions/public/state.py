@@ -20,6 +20,8 @@ class ContributionsState:
     Attributes:
         numerator: int64[width], its own sum in units of 2^-40, unrounded.
         held: the contributions of others, and its own as it was last signed.
+        kept: those of revoked devices that gradients have been taken around. They are sent to no one.
+        fresh: ranks of those that came since it last asked for a gradient. Not kept over a restart.
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
@@ -38,6 +40,8 @@ class ContributionsState:
 
     numerator: NDArray[np.int64]
     held: Held = field(default_factory=dict)
+    kept: Held = field(default_factory=dict)
+    fresh: frozenset[int] = frozenset()
     cycle: int = 0
     step: int = 0
     turn: int = 0
