@@ -7,6 +7,9 @@ from typing import Any
 DAY = 86_400
 """Seconds."""
 
+EXPORT = "-export"
+"""Ends the name under which a window keeps what a net meter of that name fed in, where that is more than it took."""
+
 NOT_BEFORE = 1_767_225_600.0
 """1 January 2026, UTC: no copy of this program existed before, so a clock that says less has not been set."""
 

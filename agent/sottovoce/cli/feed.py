@@ -64,12 +64,25 @@ def show(
         refused: dict[str, dict[str, int]] = {}
         for (meter, reason), count in found.refused.items():
             refused.setdefault(meter, {})[reason] = count
-        typer.echo(json.dumps({"seconds": found.seconds, "meters": meters, "refused": refused}))
+        heard = {
+            name: {
+                "came": _time(one.came),
+                "counted": _time(one.kept) if one.kept else None,
+                "refused": one.refused or None,
+                "new_counts": one.counts,
+            }
+            for name, one in found.heard.items()
+        }
+        typer.echo(json.dumps({"seconds": found.seconds, "meters": meters, "refused": refused, "heard": heard}))
         return
     if not meters:
         typer.echo("windows  none yet")
     for name, facts in meters.items():
         typer.echo(f"windows  {name}: {facts['windows']}, from {facts['first']} to {facts['last']}")
+    for name, one in found.heard.items():
+        counted = f"the newest that counted at {_time(one.kept)}" if one.kept else "none has counted"
+        again = f", {one.counts} new counts" if one.counts else ""
+        typer.echo(f"heard    {name}: newest message at {_time(one.came)}, {counted}{again}")
     for (meter, reason), count in found.refused.items():
         typer.echo(f"refused  {meter}: {count} for {reason}")
 

@@ -7,10 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Meta, Struct
 
+from sottovoce.days import EXPORT
 from sottovoce.wrong import LARGEST, wrong
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
@@ -96,6 +98,17 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             description="readings further apart, in seconds, leave a gap; at most a window; without it 600, or a window"
         ),
     ] = None
+    net: Annotated[
+        bool,
+        Meta(
+            description="energy that is fed in is counted against energy that is taken, so that values fall, or are "
+            "below 0; where more is fed in, it is kept as NAME-export"
+        ),
+    ] = False
+    time_zone: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=64)] | None,
+        Meta(description="of times of measurement that name none, such as Europe/Berlin; without it they are refused"),
+    ] = None
     replay: Annotated[bool, Meta(description="times of the past are no mistake: a recorded feed is replayed")] = False
 
 
@@ -169,6 +182,12 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise wrong(f"{key}.id", f"messages of {meter.format} do not say whose they are; leave it out")
         if self.gap_of(meter) > self.window:
             raise wrong(f"{key}.longest_gap", f"longer than a window of {self.window} s")
+        if meter.time_zone is not None and (chosen.time is None or chosen.time_format != "iso8601"):
+            raise wrong(f"{key}.time_zone", f"messages of {meter.format} have no times without a zone; leave it out")
+        if meter.time_zone is not None and not is_zone(meter.time_zone):
+            raise wrong(f"{key}.time_zone", f"this system knows no zone {meter.time_zone}; Europe/Berlin is one")
+        if meter.name in [f"{one.name}{EXPORT}" for one in self.meters if one.net]:
+            raise wrong(f"{key}.name", "under this name a net meter's energy that is fed in is kept; choose another")
         if meter.replay and chosen.time is None:
             raise wrong(f"{key}.replay", f"messages of {meter.format} do not say when they were measured")
 
@@ -202,6 +221,15 @@ def _misplaced(topic: str) -> str | None:
     if "\0" in topic:
         return "a filter holds no NUL"
     return "a filter does not begin with $" if topic.startswith("$") else None
+
+
+def is_zone(name: str) -> bool:
+    """Whether this system knows a time zone of this name."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
 
 
 def is_broker(url: str) -> bool:

@@ -13,6 +13,7 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
 _EMPTY_DAYS = 30  # of a new home, which are many beside the days that it has
+_DEAF = 900  # seconds in which a meter says something, and none of it counts
 _LATE_WINDOWS = 4  # ends of windows are written when the next reading comes in
 _RUN = "see that `sottovoce feed run` runs, and that the meter still publishes: `sottovoce feed show` counts refusals"
 
@@ -46,6 +47,15 @@ def feed(subject: Subject) -> Iterator[Finding]:
 
 def _windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Finding]:
     replayed = {meter.name for meter in config.feed.meters if meter.replay}
+    for name, heard in found.heard.items():
+        if heard.refused and heard.came - heard.kept > _DEAF:
+            since = f"for {_long(heard.came - heard.kept)}" if heard.kept else "yet"
+            yield warning(
+                f"meter {name}: its messages come in, and none has counted {since}: {heard.refused}",
+                "look the reason up under `What is refused` in docs/reference/feeds.md",
+            )
+        if heard.counts:
+            yield ok(f"meter {name}: {heard.counts} new counts have begun, of a meter that was reset or replaced")
     for name, (count, _, last) in found.meters.items():
         late = now - (last + 1) * found.seconds
         words = f"meter {name}: {count} windows of {found.seconds} s"

@@ -18,6 +18,7 @@ features = 14
 classes = 2
 expected_records = 100
 """
+GLOW = '[[feed.meters]]\nname = "house"\nformat = "glow"\nnames = { device = "C8" }\n'
 METER = '[[feed.meters]]\nname = "house"\nformat = "dsmr-reader"\n'
 OWN = """
 [[feed.formats]]
@@ -84,6 +85,9 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER + "max_power = 0", "meters.0.max_power"),
         (METER + 'topic = "x"', "unknown key"),
         (METER.replace("house", "My House"), "feed.meters.0.name"),
+        (METER + 'time_zone = "Europe/Berlin"\n', "feed.meters.0.time_zone"),
+        (GLOW + 'time_zone = "Europe/Nowhere"\n', "feed.meters.0.time_zone"),
+        (METER + "net = true\n" + METER.replace("house", "house-export"), "feed.meters.1.name"),
         ("[feed]\nwindow = 1801\n" + METER, "whole number of windows"),
         ('[feed]\nbroker = "http://x"\n' + METER, "feed.broker"),
         ('[feed]\nbroker = "mqtt://x:0"\n' + METER, "between 1 and 65535"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.config import load
-from sottovoce.data.feed import Window, WindowStore
+from sottovoce.data.feed import Heard, Window, WindowStore
 from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.feed import feed
 from sottovoce.errors import ExitCode
@@ -87,3 +87,12 @@ def test_a_device_without_meters_is_not_asked_for_any(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_text('[agent]\nstate = "s"\n[data]\nsource = "npz:a"\nfeatures = 2\nclasses = 2\nexpected_records = 1\n')
     assert list(feed(Subject(path, load(path)))) == []
+
+
+def test_a_meter_none_of_whose_messages_counts(tmp_path: Path, broker: socket.socket) -> None:
+    now = int(time.time())
+    with closing(WindowStore(tmp_path / "windows.db", 60, 400)) as store:
+        store.write([Window("plug", now // 60 - 1, 12)], {}, {"plug": Heard(now, now - 1000, "fell", 2)})
+    found = list(feed(_subject(tmp_path, broker)))
+    assert any("none has counted for 17 minutes: fell" in one.what for one in found if one.level is Level.WARNING)
+    assert any("2 new counts" in one.what for one in found)

@@ -79,8 +79,8 @@ def test_the_first_refusal_of_its_kind_is_logged_and_all_are_counted(
 ) -> None:
     caplog.set_level(logging.DEBUG, "sottovoce")
     heard(listener, clock, 2)
-    for _ in range(5):
-        listener.receive(TOPIC, b"4321.5", retained=False)
+    for n in range(5):
+        listener.receive(TOPIC, f"{4321 - n}.5".encode(), retained=False)
         listener.keep(idle=True)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "meter=house reason=fell" in caplog.text
@@ -127,3 +127,21 @@ def test_pauses_grow_to_two_minutes_and_are_drawn() -> None:
     assert min(late) < LONGEST / 2, "full jitter"
     pauses.reset()
     assert pauses.next() <= 2 * SHORTEST
+
+
+def test_a_new_count_is_logged_and_stored_with_when_the_meter_was_heard(
+    listener: Listener, clock: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "sottovoce")
+    heard(listener, clock, 2)
+    for n in range(3):
+        listener.receive(TOPIC, str(10 + n).encode(), retained=False)
+        listener.keep(idle=True)
+    assert "meter-counts-anew meter=house" in caplog.text
+    (found,) = summary(tmp_path / "w.db").heard.values()
+    assert (found.counts, found.refused, found.came == found.kept > 0) == (1, "", True)
+    listener.receive(TOPIC, b"9", retained=False)
+    clock.now += 601
+    listener.keep(idle=True)
+    (found,) = summary(tmp_path / "w.db").heard.values()
+    assert (found.counts, found.refused, found.came > 0) == (1, "fell", True)

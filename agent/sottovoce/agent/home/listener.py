@@ -4,8 +4,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
+from sottovoce.data.feed import Arrival, Heard, Meter, Window, WindowStore
 from sottovoce.errors import MessageRefused
 
 _log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Listener:
         self._told: set[tuple[str, str]] = set()
         self._saved_at = self._started = time.monotonic()
         self._heard: dict[str, float] = {}
+        self._news: dict[str, Heard] = {}
         self._silent: set[str] = set()
         self._urgent = False
 
@@ -44,12 +46,19 @@ class Listener:
         for meter in self._meters:
             if not meter.hears(topic):
                 continue
+            counts, before = meter.restarts, self._news.get(meter.name, Heard())
+            at = int(arrival.wall)
             try:
                 self._pending += meter.take(arrival)
             except MessageRefused as refusal:
+                self._news[meter.name] = replace(before, came=at, refused=refusal.reason)
                 self.count(meter.name, refusal.reason, str(refusal))
             else:
+                self._news[meter.name] = Heard(at, at, "", before.counts + meter.restarts - counts)
                 self._heard[meter.name] = arrival.monotonic
+                if meter.restarts > counts:
+                    self._urgent = True
+                    _log.warning("meter-counts-anew meter=%s it was reset or replaced; a window is missing", meter.name)
                 if meter.name in self._silent:
                     self._silent.remove(meter.name)
                     _log.info("meter-heard meter=%s", meter.name)
@@ -75,7 +84,7 @@ class Listener:
             DataError: the disk is full or failing.
         """
         due = self._urgent or time.monotonic() - self._saved_at > _COUNTS_EVERY
-        if (self._pending and idle) or len(self._pending) >= _MOST_PENDING or (due and self._refused):
+        if (self._pending and idle) or len(self._pending) >= _MOST_PENDING or (due and (self._refused or self._urgent)):
             return self.save()
         return False
 
@@ -86,8 +95,9 @@ class Listener:
             DataError: the disk is full or failing.
         """
         found = bool(self._pending)
-        if found or self._refused:
-            self._store.write(self._pending, self._refused)
+        if found or self._refused or self._urgent:
+            self._store.write(self._pending, self._refused, self._news)
+            self._news.clear()
         for meter in dict.fromkeys(window.meter for window in self._pending):
             _log.info("windows-kept meter=%s count=%d", meter, sum(one.meter == meter for one in self._pending))
         self._pending.clear()

@@ -3,13 +3,14 @@
 from sottovoce.data.feed.meter import Arrival, Meter
 from sottovoce.data.feed.payload import LARGEST
 from sottovoce.data.feed.source import Source, TimeFormat, Value
-from sottovoce.data.feed.store import Summary, WindowStore, read_windows, summary
+from sottovoce.data.feed.store import Heard, Summary, WindowStore, read_windows, summary
 from sottovoce.data.feed.windows import MISSING, Window, Windows
 
 __all__ = [
     "LARGEST",
     "MISSING",
     "Arrival",
+    "Heard",
     "Meter",
     "Source",
     "Summary",

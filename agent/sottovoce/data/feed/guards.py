@@ -64,10 +64,14 @@ class Fresh:
 
 
 class Newer:
-    """Each reading is measured after the one before: duplicates and late ones change nothing."""
+    """Each reading is measured after the one before: duplicates and late ones change nothing.
+
+    Attributes:
+        last: when the newest was measured, Unix time.
+    """
 
     def __init__(self) -> None:
-        self._last = float("-inf")
+        self.last = float("-inf")
 
     def check(self, measured: float) -> None:
         """Refuse what is not after the last.
@@ -75,32 +79,38 @@ class Newer:
         Raises:
             MessageRefused: a duplicate, or late.
         """
-        if measured <= self._last:
+        if measured <= self.last:
             raise MessageRefused("not-newer", "measured no later than the reading before; a duplicate, or late")
-        self._last = measured
+        self.last = measured
 
 
-class Rising:
-    """A counter only rises, and not faster than the largest plausible power.
+class Counting:
+    """A counter rises, and not faster than the largest plausible power; one that is net falls as fast, too.
 
-    Alone it begins with its first value above 0: meters say 0 until they have found their count after a start. Of
-    several tariffs one may well be 0. A fall is
-    refused for good, because a new meter and a broken one look the same; starting the feed again begins anew. A jump is
-    refused until three readings in a row agree on it: then counting goes on from there, and what lies between is
-    missing.
+    A value that does not continue the one before is refused until three in a row continue each other: then a new count
+    begins, because the meter was reset or replaced or its register overflowed, and what lies between is missing.
+
+    Meters say 0 until they have found their count after a start, so that a counter that is the whole count of its meter
+    begins with its first value above 0. Of several tariffs one may well be 0, and so may a net count.
 
     Args:
         most_watts: the largest plausible power.
         resolution: the smallest step of the counter, Wh.
         alone: whether it is the whole count of its meter.
+        net: whether it falls while energy is fed in.
+
+    Attributes:
+        restarts: new counts that have begun.
     """
 
-    def __init__(self, most_watts: float, resolution: float, *, alone: bool) -> None:
-        self._alone = alone
+    def __init__(self, most_watts: float, resolution: float, *, alone: bool, net: bool) -> None:
+        self.restarts = 0
         self._most_watts = most_watts
         self._resolution = resolution
+        self._zeros = not alone or net
+        self._net = net
         self._last: tuple[float, float] | None = None
-        self._jumped: list[tuple[float, float]] = []
+        self._apart: list[tuple[float, float]] = []
 
     def check(self, tick: float, wh: float) -> bool:
         """Accept a value, or refuse it.
@@ -115,42 +125,47 @@ class Rising:
         Raises:
             MessageRefused: it is negative or a first 0, it fell, or it jumped.
         """
-        if wh < 0:
-            raise MessageRefused("range", "a counter below 0")
-        if self._last is None:
-            if wh == 0 and self._alone:
-                raise MessageRefused("zero-start", "a counter that says 0 may not have found its count yet")
+        if wh < 0 and not self._net:
+            raise MessageRefused("range", "a counter below 0; of one that falls while energy is fed in say net = true")
+        if self._last is not None and self._continues(self._last, (tick, wh)):
             self._last = tick, wh
-            return False
-        if wh < self._last[1]:
-            self._jumped.clear()
-            raise MessageRefused("fell", "a counter that falls; if the meter was replaced, start the feed again")
-        if self._plausible(self._last, (tick, wh)):
-            self._last = tick, wh
-            self._jumped.clear()
+            self._apart.clear()
             return True
-        if self._jumped and not (wh >= self._jumped[-1][1] and self._plausible(self._jumped[-1], (tick, wh))):
-            self._jumped.clear()
-        self._jumped.append((tick, wh))
-        if len(self._jumped) < _AGREEING:
-            raise MessageRefused("jumped", "a counter that rises faster than the largest plausible power")
-        self._last = self._jumped[-1]
-        self._jumped.clear()
+        if wh == 0 and not self._zeros:
+            raise MessageRefused(
+                "zero-start" if self._last is None else "fell", "a counter that says 0 may not have found its count yet"
+            )
+        if self._last is not None:
+            self._check_new_count(self._last[1], (tick, wh))
+        self._last = tick, wh
         return False
 
-    def _plausible(self, before: tuple[float, float], after: tuple[float, float]) -> bool:
-        elapsed = after[0] - before[0]
-        return after[1] - before[1] <= self._most_watts * (elapsed + SLACK_SECONDS) / _HOUR + self._resolution
+    def _check_new_count(self, before: float, reading: tuple[float, float]) -> None:
+        if self._apart and not self._continues(self._apart[-1], reading):
+            self._apart.clear()
+        self._apart.append(reading)
+        if len(self._apart) < _AGREEING:
+            if reading[1] < before:
+                raise MessageRefused("fell", "a counter that falls; three such readings in a row begin a new count")
+            raise MessageRefused("jumped", "a counter that rises faster than the largest plausible power")
+        self._apart.clear()
+        self.restarts += 1
+
+    def _continues(self, before: tuple[float, float], after: tuple[float, float]) -> bool:
+        most = self._most_watts * (after[0] - before[0] + SLACK_SECONDS) / _HOUR + self._resolution
+        return (-most if self._net else 0.0) <= after[1] - before[1] <= most
 
 
 class InRange:
-    """A power lies between 0 and the largest plausible one.
+    """A power lies between 0 and the largest plausible one; a net one, which counts what is fed in, below 0 as far.
 
     Args:
-        most_watts: that power.
+        most_watts: the largest plausible power.
+        net: whether it is net.
     """
 
-    def __init__(self, most_watts: float) -> None:
+    def __init__(self, most_watts: float, *, net: bool) -> None:
+        self._least_watts = -most_watts if net else 0.0
         self._most_watts = most_watts
 
     def check(self, watts: float) -> None:
@@ -159,5 +174,5 @@ class InRange:
         Raises:
             MessageRefused: it does not.
         """
-        if not 0 <= watts <= self._most_watts:
-            raise MessageRefused("range", "a power below 0 or above the largest plausible one")
+        if not self._least_watts <= watts <= self._most_watts:
+            raise MessageRefused("range", "a power beyond the largest plausible one, or below 0 of a meter without net")

@@ -2,14 +2,18 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from sottovoce.data.feed.clock import Clock
-from sottovoce.data.feed.guards import Fresh, InRange, Newer, OneTopic, Rising
-from sottovoce.data.feed.payload import at, document, instant, number
+from sottovoce.data.feed.guards import Counting, Fresh, InRange, Newer, OneTopic
+from sottovoce.data.feed.payload import at, document, instants, number
 from sottovoce.data.feed.reduction import CounterWindows, PowerWindows
 from sottovoce.data.feed.source import Source, Value, covers
 from sottovoce.data.feed.windows import Window
+from sottovoce.days import EXPORT
 from sottovoce.errors import MessageRefused
+
+_CLOCK_BACK = "it counts more than the one before, and is measured no later: a clock was set back; declare time_zone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,12 @@ class Meter:
         self._fresh = Fresh(source.longest_gap, source.replay)
         self._parts = [_Part(value, source) for value in source.values]
         windows = CounterWindows if source.counter else PowerWindows
-        self._windows = windows(seconds, source.longest_gap)
+        self._windows = windows(seconds, source.longest_gap, net=source.net)
+
+    @property
+    def restarts(self) -> int:
+        """New counts that have begun: of a meter that was reset or replaced, or whose register overflowed."""
+        return sum(part.restarts for part in self._parts)
 
     def hears(self, topic: str) -> bool:
         """Whether a topic may be this meter's."""
@@ -76,7 +85,7 @@ class Meter:
         if source.identity_path and str(at(said, source.identity_path)) != source.identity:
             raise MessageRefused("another-meter", "a neighbour's meter")
         now, was_set = self._clock.place(arrival.monotonic, arrival.wall)
-        measured = instant(at(said, source.time_path), source.time_format) if source.time_path else None
+        measured = self._measured(said, now) if source.time_path else None
         if was_set and measured is None:
             self._windows.forget()
         self._fresh.check(arrival.retained, measured, now)
@@ -84,7 +93,12 @@ class Meter:
         for part in self._parts:
             if covers(part.value.topic, arrival.topic):
                 value = number(at(said, part.value.path)) * source.factor
-                if not part.take(arrival.topic, value, tick, stamped=measured is not None):
+                try:
+                    continues = part.take(arrival.topic, value, tick, stamped=measured is not None)
+                except ClockBack:
+                    self._windows.forget()
+                    raise
+                if not continues:
                     self._windows.forget()
         self.accepted += 1
         if not all(part.new for part in self._parts):
@@ -92,7 +106,28 @@ class Meter:
         total = sum(part.last for part in self._parts)
         for part in self._parts:
             part.new = False
-        return [Window(self.name, window, wh) for window, wh in self._windows.add(when, total)]
+        return [kept for number, wh in self._windows.add(when, total) for kept in self._kept(number, wh)]
+
+    def _measured(self, said: Any, now: float) -> float:
+        """When a reading was measured; of two times that it may mean, the one nearest to now, or next in a replay."""
+        source = self._source
+        possible = instants(at(said, source.time_path), source.time_format, source.time_zone)
+        if not source.replay:
+            return min(possible, key=lambda moment: abs(moment - now))
+        newest = max(part.newest for part in self._parts)
+        return next((moment for moment in possible if moment > newest), possible[-1])
+
+    def _kept(self, number: int, wh: int) -> list[Window]:
+        if not self._source.net:
+            return [Window(self.name, number, wh)]
+        return [Window(self.name, number, max(0, wh)), Window(self.name + EXPORT, number, max(0, -wh))]
+
+
+class ClockBack(MessageRefused):
+    """The times of a meter went back, so that what lies between two of its readings took longer than they say."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__("clock-back", words)
 
 
 class _Part:
@@ -110,19 +145,31 @@ class _Part:
         self.new = False
         self._topic = OneTopic()
         self._newer = Newer()
-        alone = len(source.values) == 1
-        self._rising = Rising(source.most_watts, source.resolution, alone=alone) if source.counter else None
-        self._in_range = InRange(source.most_watts)
+        most, alone = source.most_watts, len(source.values) == 1
+        self._counting = Counting(most, source.resolution, alone=alone, net=source.net) if source.counter else None
+        self._in_range = InRange(most, net=source.net)
+
+    @property
+    def newest(self) -> float:
+        """When the newest reading was measured, Unix time."""
+        return self._newer.last
+
+    @property
+    def restarts(self) -> int:
+        """New counts that have begun."""
+        return 0 if self._counting is None else self._counting.restarts
 
     def take(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
         """Accept a value; returns whether it continues the one before. MessageRefused says that it does not count."""
         self._topic.check(topic)
         if stamped:
+            if self._counting is not None and tick <= self.newest and value > self.last:
+                raise ClockBack(_CLOCK_BACK)
             self._newer.check(tick)
         continues = True
-        if self._rising is None:
+        if self._counting is None:
             self._in_range.check(value)
         else:
-            continues = self._rising.check(tick, value)
+            continues = self._counting.check(tick, value)
         self.last, self.new = value, True
         return continues

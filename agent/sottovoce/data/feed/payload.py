@@ -1,9 +1,9 @@
 """From a payload to the few values that are declared. Everything else in it is forgotten here."""
 
-import math
 import re
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -64,23 +64,32 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def instant(value: Any, form: TimeFormat) -> float:
-    """A time as seconds of Unix time.
+def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
+    """What a time may mean, the earliest first, as seconds of Unix time: two in the hour that a zone has twice a year.
+
+    Args:
+        value: as it was published.
+        form: how it is written.
+        zone: of times that name none.
 
     Raises:
-        MessageRefused: it is not of the declared form, or says no zone.
+        MessageRefused: it is not of the declared form, names no zone where none is declared, or is in the hour that the
+            zone leaves out.
     """
     if form != "iso8601":
-        return number(value) / _IN_A_SECOND[form]
+        return [number(value) / _IN_A_SECOND[form]]
     if not isinstance(value, str) or len(value) > _LONGEST:
         raise MessageRefused("no-time", "the declared time is no text")
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
         raise MessageRefused("no-time", "the declared time is not of ISO 8601") from error
-    if moment.tzinfo is None:
-        raise MessageRefused("no-time", "the declared time has no zone; leave `time` out, then arrival counts")
-    seconds = moment.timestamp()
-    if not math.isfinite(seconds):
-        raise MessageRefused("no-time", "the declared time is none")
-    return seconds
+    if moment.tzinfo is not None:
+        return [moment.timestamp()]
+    if zone is None:
+        raise MessageRefused("no-time", "the time names no zone; declare the meter's time_zone, such as Europe/Berlin")
+    there = ZoneInfo(zone)
+    meant = {moment.replace(tzinfo=there, fold=fold).timestamp() for fold in (0, 1)}
+    if not (found := sorted(at for at in meant if datetime.fromtimestamp(at, there).replace(tzinfo=None) == moment)):
+        raise MessageRefused("no-time", "no clock of the declared time_zone has ever shown this time")
+    return found

@@ -6,6 +6,7 @@ from pathlib import Path
 from sottovoce.data.dataset import DataSet
 from sottovoce.data.feed.store import read_windows
 from sottovoce.data.forecast import forecast_dataset, held_out
+from sottovoce.days import EXPORT
 from sottovoce.errors import DataError
 
 
@@ -14,8 +15,8 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
 
     Args:
         path: of the store.
-        options: `meter`, one of the store's, without it all of them; `test`, the share of the last days that is held
-            back for measuring, without it none.
+        options: `meter`, one of the store's, without it all of them but what net meters fed in; `test`, the share of
+            the last days that is held back for measuring, without it none.
 
     Raises:
         DataError: there is no such store or meter, or half hours cannot be made of its windows.
@@ -26,5 +27,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
         if meter not in windows.meters:
             raise DataError(f"{path}: there is no window of the meter {meter!r} yet; see `sottovoce feed show`")
         wh = wh[[windows.meters.index(meter)]]
+    else:
+        wh = wh[[name.removesuffix(EXPORT) not in {*windows.meters} - {name} for name in windows.meters]]
     share = held_out(options, str(path)) if "test" in options else 0.0
     return forecast_dataset(wh, windows.first, windows.seconds, name=f"feed:{path.name}", origin=str(path), share=share)

@@ -13,9 +13,11 @@ class CounterWindows:
     Args:
         seconds: length of a window.
         longest_gap: seconds.
+        net: whether the counter falls, too; then a window may be below 0.
     """
 
-    def __init__(self, seconds: int, longest_gap: float) -> None:
+    def __init__(self, seconds: int, longest_gap: float, *, net: bool = False) -> None:
+        self._net = net
         self._seconds = seconds
         self._longest_gap = longest_gap
         self._last: tuple[float, float] | None = None
@@ -26,7 +28,7 @@ class CounterWindows:
         self._last = self._edge = None
 
     def add(self, instant: float, wh: float) -> list[tuple[int, int]]:
-        """Take a reading, later than and not below the one before; others are left out.
+        """Take a reading, later than the one before, and not below it unless the counter is net; others are left out.
 
         Args:
             instant: Unix time, seconds.
@@ -35,7 +37,7 @@ class CounterWindows:
         Returns:
             (number, Wh) of each window that is known now.
         """
-        if self._last is not None and (instant <= self._last[0] or wh < self._last[1]):
+        if self._last is not None and (instant <= self._last[0] or (wh < self._last[1] and not self._net)):
             return []
         windows = []
         for number, value in self._edges(instant, wh):
@@ -62,10 +64,11 @@ class PowerWindows:
     Args:
         seconds: length of a window.
         longest_gap: seconds.
+        net: whether the power may be below 0, and so a window.
     """
 
-    def __init__(self, seconds: int, longest_gap: float) -> None:
-        self._counter = CounterWindows(seconds, longest_gap)
+    def __init__(self, seconds: int, longest_gap: float, *, net: bool = False) -> None:
+        self._counter = CounterWindows(seconds, longest_gap, net=net)
         self._longest_gap = longest_gap
         self._last: tuple[float, float] | None = None
         self._wh = 0.0
@@ -80,7 +83,7 @@ class PowerWindows:
 
         Args:
             instant: Unix time, seconds.
-            watts: the power, W, from 0.
+            watts: the power, W, from 0 unless it is net.
 
         Returns:
             (number, Wh) of each window that is known now.

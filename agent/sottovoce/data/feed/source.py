@@ -25,18 +25,20 @@ class Source:
 
     Attributes:
         meter: its name here, which is all of it that is stored or logged.
-        counter: whether its values are energies that only rise, or else powers.
+        counter: whether its values are energies, or else powers.
         json: whether payloads are JSON, or else one number.
         factor: Wh, or for powers W, in one unit of a value.
         values: whose sum is the meter's.
         identity: what is found at `identity_path` in its own messages.
         identity_path: empty where messages do not say whose they are.
         time_path: of the time of measurement; empty where the time of arrival counts.
-        time_format: of that time; ISO 8601 needs a zone.
+        time_format: of that time.
+        time_zone: of times of ISO 8601 that name none, such as Europe/Berlin; without it they are refused.
         most_watts: the largest plausible power, W.
         resolution: the smallest step of a counter, Wh.
         longest_gap: readings further apart, in seconds, leave what is between them missing.
         replay: whether times of the past are no mistake.
+        net: whether energy that is fed in counts against energy that is taken.
     """
 
     meter: str
@@ -48,10 +50,12 @@ class Source:
     identity_path: tuple[str, ...] = ()
     time_path: tuple[str, ...] = ()
     time_format: TimeFormat = "iso8601"
+    time_zone: str | None = None
     most_watts: float = 100_000.0
     resolution: float = 0.0
     longest_gap: float = 600.0
     replay: bool = False
+    net: bool = False
 
 
 def covers(topic_filter: str, topic: str) -> bool:

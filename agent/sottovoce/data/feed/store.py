@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,8 +25,30 @@ CREATE TABLE window (
 ) WITHOUT ROWID;
 CREATE TABLE refused (meter TEXT NOT NULL, reason TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (meter, reason));
 """
-SCHEMA = Schema(0x50FFFEED, "a store of windows", (_VERSION_1,), "move the file away and collect anew")
+_VERSION_2 = """
+CREATE TABLE heard (
+    meter TEXT PRIMARY KEY, came INTEGER NOT NULL, kept INTEGER NOT NULL, refused TEXT NOT NULL, counts INTEGER NOT NULL
+);
+"""
+SCHEMA = Schema(0x50FFFEED, "a store of windows", (_VERSION_1, _VERSION_2), "move the file away and collect anew")
 _DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """When a meter was heard, by this device's clock, in seconds of Unix time; 0 for never.
+
+    Attributes:
+        came: its newest message.
+        kept: the newest that counted.
+        refused: why that newest message did not count; empty if it did.
+        counts: new counts that have begun: of a meter that was reset or replaced, or whose register overflowed.
+    """
+
+    came: int = 0
+    kept: int = 0
+    refused: str = ""
+    counts: int = 0
 
 
 class WindowStore:
@@ -64,12 +87,18 @@ class WindowStore:
         except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
             raise _unusable(path, error) from error
 
-    def write(self, windows: Iterable[Window], refused: Mapping[tuple[str, str], int]) -> None:
+    def write(
+        self,
+        windows: Iterable[Window],
+        refused: Mapping[tuple[str, str], int],
+        heard: Mapping[str, Heard] = MappingProxyType({}),
+    ) -> None:
         """Add windows, and refusals since the last time, durably; then forget what is too old.
 
         Args:
             windows: finished; one that is there already stays as it was.
             refused: how often, by meter and reason.
+            heard: by meter; `counts` are those since the last time.
 
         Raises:
             DataError: the disk is full or failing; nothing was written.
@@ -89,6 +118,12 @@ class WindowStore:
                     execute(
                         "INSERT INTO refused VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
                         (meter, reason, count),
+                    )
+                for meter, one in heard.items():
+                    execute(
+                        "INSERT INTO heard VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET came = excluded.came, kept "
+                        "= max(kept, excluded.kept), refused = excluded.refused, counts = counts + excluded.counts",
+                        (meter, one.came, one.kept, one.refused, one.counts),
                     )
                 if newest >= self._pruned_at + self._day:
                     execute("DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?", (self._kept,))
@@ -115,11 +150,13 @@ class Summary:
         seconds: length of a window.
         meters: for each name its number of windows, and the first and the last of them.
         refused: how often, by meter and reason.
+        heard: by meter.
     """
 
     seconds: int
     meters: dict[str, tuple[int, int, int]]
     refused: dict[tuple[str, str], int]
+    heard: dict[str, Heard]
 
 
 def read_windows(path: Path, since: int = 0) -> Windows:
@@ -168,10 +205,14 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
             "ON meter.number = window.meter GROUP BY name ORDER BY name"
         ).fetchall()
         refused = connection.execute("SELECT meter, reason, count FROM refused ORDER BY meter, reason").fetchall()
+        heard: list[tuple[str, int, int, str, int]] = []
+        if SCHEMA.version(connection, path) > 1:  # another program's process upgrades it when the feed next starts
+            heard = connection.execute("SELECT meter, came, kept, refused, counts FROM heard ORDER BY meter").fetchall()
         return Summary(
             _seconds(connection),
             {name: (count, first, last) for name, count, first, last in found},
             {(meter, reason): count for meter, reason, count in refused},
+            {name: Heard(came, kept, reason, counts) for name, came, kept, reason, counts in heard},
         )
 
 

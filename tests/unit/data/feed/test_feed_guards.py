@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from sottovoce.data.feed.clock import Clock
-from sottovoce.data.feed.guards import Fresh, InRange, Newer, OneTopic, Rising
+from sottovoce.data.feed.guards import Counting, Fresh, InRange, Newer, OneTopic
 from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import MessageRefused
 
@@ -17,9 +17,9 @@ def refused(check: Callable[[], object]) -> str:
     return refusal.value.reason
 
 
-class TestRising:
-    def rising(self, resolution: float = 0.0, *, alone: bool = True) -> Rising:
-        return Rising(10_000.0, resolution, alone=alone)
+class TestCounting:
+    def rising(self, resolution: float = 0.0, *, alone: bool = True, net: bool = False) -> Counting:
+        return Counting(10_000.0, resolution, alone=alone, net=net)
 
     def test_it_begins_with_its_first_value_above_0(self) -> None:
         rising = self.rising()
@@ -32,20 +32,38 @@ class TestRising:
         assert not rising.check(0, 0.0)
         assert rising.check(10, 1.0)
 
-    def test_it_never_falls(self) -> None:
+    def test_a_reading_that_falls_is_refused_and_the_count_continues(self) -> None:
         rising = self.rising()
         rising.check(0, 500.0)
-        for tick in range(1, 50):
-            assert refused(lambda tick=tick: rising.check(tick, 499.9 + tick / 1000)) == "fell"  # type: ignore[misc]
-            if tick == 40:
-                break
-        assert rising.check(60, 500.0)
+        for tick in (10, 20, 30, 40):
+            assert refused(lambda tick=tick: rising.check(tick, 499.0)) == "fell"  # type: ignore[misc]
+            assert rising.check(tick + 5, 500.0 + tick)
+        assert rising.restarts == 0
 
-    def test_a_new_meter_counts_after_a_new_start_only(self) -> None:
+    def test_a_meter_that_is_replaced_counts_anew_with_its_third_reading(self) -> None:
         rising = self.rising()
         rising.check(0, 8_000_000.0)
-        assert {refused(lambda tick=tick: rising.check(tick, 10.0 + tick)) for tick in range(10, 500, 10)} == {"fell"}  # type: ignore[misc]
-        assert not self.rising().check(500, 510.0)
+        assert refused(lambda: rising.check(10, 0.0)) == "fell"
+        assert refused(lambda: rising.check(20, 3.0)) == "fell"
+        assert refused(lambda: rising.check(30, 3.5)) == "fell"
+        assert not rising.check(40, 4.0), "it continues nothing"
+        assert rising.check(50, 5.0)
+        assert rising.restarts == 1
+
+    def test_a_0_is_never_a_new_count(self) -> None:
+        rising = self.rising()
+        rising.check(0, 500.0)
+        assert {refused(lambda tick=tick: rising.check(tick, 0.0)) for tick in range(10, 400, 10)} == {"fell"}  # type: ignore[misc]
+        assert rising.check(400, 501.0)
+        assert rising.restarts == 0
+
+    def test_a_net_count_falls_and_rises_as_fast_as_the_largest_power(self) -> None:
+        net = self.rising(net=True)
+        assert not net.check(0, -40.0)
+        assert net.check(3600, -9_000.0)
+        assert net.check(7200, 500.0)
+        assert refused(lambda: net.check(7300, -90_000.0)) == "fell"
+        assert net.check(7400, 0.0)
 
     def test_it_rises_no_faster_than_the_largest_power(self) -> None:
         rising = self.rising()
@@ -128,7 +146,7 @@ def test_a_filter_is_one_meters() -> None:
 
 @pytest.mark.parametrize("watts", [-0.1, 10_000.1, float("nan"), float("inf")])
 def test_a_power_lies_within_its_range(watts: float) -> None:
-    guard = InRange(10_000.0)
+    guard = InRange(10_000.0, net=False)
     guard.check(0.0)
     guard.check(10_000.0)
     assert refused(lambda: guard.check(watts)) == "range"

@@ -2,7 +2,7 @@
 
 import pytest
 from sottovoce.data.feed import LARGEST
-from sottovoce.data.feed.payload import at, document, instant, number
+from sottovoce.data.feed.payload import at, document, instants, number
 from sottovoce.data.feed.source import covers
 from sottovoce.errors import MessageRefused
 
@@ -63,13 +63,22 @@ def test_a_path_goes_through_objects_and_lists() -> None:
      ("1780000200", "seconds"), (1_780_000_200_000, "milliseconds")],
 )  # fmt: skip
 def test_a_time_is_one_instant_in_all_forms(value: object, form: str) -> None:
-    assert instant(value, form) == 1_780_000_200.0  # type: ignore[arg-type]
+    assert instants(value, form) == [1_780_000_200.0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", ["2026-05-28T20:30:00", "28.05.2026 20:30", "", 1_780_000_200, None, "Z" * 50])
 def test_a_time_without_a_zone_is_none(value: object) -> None:
     with pytest.raises(MessageRefused) as refusal:
-        instant(value, "iso8601")
+        instants(value, "iso8601")
+    assert refusal.value.reason == "no-time"
+
+
+def test_a_time_without_a_zone_is_of_the_declared_one() -> None:
+    assert instants("2026-05-28T22:30:00", "iso8601", "Europe/Berlin") == [1_780_000_200.0]
+    twice = instants("2026-10-25T02:30:00", "iso8601", "Europe/Berlin")
+    assert [later - twice[0] for later in twice] == [0.0, 3600.0]
+    with pytest.raises(MessageRefused) as refusal:
+        instants("2026-03-29T02:30:00", "iso8601", "Europe/Berlin")
     assert refusal.value.reason == "no-time"
 
 
