@@ -17,6 +17,9 @@ import sottovoce
 from sottovoce.data import DataSet, load
 from sottovoce.errors import UsageError
 
+AT_ONCE = os.cpu_count() or 1
+"""Processes that make runs, at most."""
+
 _PATIENCE = 10.0  # seconds to wait for a scheduler
 
 _GUARANTEE = ("epsilon", "delta", "status", "spent_epsilon_max", "neighbouring", "unit", "reason", "mechanism")
@@ -85,7 +88,7 @@ def new(
 def processes(most: int) -> Iterator[Executor]:
     """A process for each processor of this machine, `most` at most. They end with this process, however it ends."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(most, os.cpu_count() or 1), mp_context=context, initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(min(most, AT_ONCE), mp_context=context, initializer=_end_with_parent)
     try:
         yield pool
     finally:

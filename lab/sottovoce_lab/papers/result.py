@@ -42,7 +42,7 @@ class Result(Struct, frozen=True, kw_only=True):
     Attributes:
         name: `PAPER/FIGURE`.
         quick: whether it is the coarse one.
-        wall_s: seconds that it took; less where runs of an earlier call were kept.
+        wall_s: seconds that it took, with those of runs that an earlier call kept.
         version: of Sottovoce.
         cells: numbers.
         findings: verdicts.

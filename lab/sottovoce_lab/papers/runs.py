@@ -1,5 +1,6 @@
 """The runs of an experiment: which there are, each in a process of its own, and kept as soon as it is done."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,10 +73,16 @@ def kept(
     if left:
         names = {digest(keys): place for place, keys in reversed(list(runs.items()))}
         with kept_runs.processes(len(left)) as pool:
-            for key, outcome, _ in new(left, one, file, pool):
+            for key, outcome, _ in new(left, _timed, file, pool):
                 done[key] = outcome
                 told(len(done), len(wanted), described(names[key]))
     return {place: done[digest(keys)] for place, keys in runs.items()}
+
+
+def _timed(keys: Mapping[str, Any]) -> Outcome:
+    began = time.monotonic()
+    outcome = one(keys)
+    return {**outcome, "seconds": round(time.monotonic() - began, 2)}
 
 
 def described(place: Place) -> str:
