@@ -98,7 +98,7 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
     data["expected_records"] = float(new.get("expected_records", 256 if many else 24))
     if "transform" in new:
         data["transform"] = new["transform"]
-    if case.unit == "window":
+    if case.unit != "record":  # windows that come one by one, too
         data["windows"] = list(WINDOWS)
     if dict(case.learner)["name"] == "stream":
         data["transform"] = "none"

@@ -61,11 +61,11 @@ def lives(case: Case, dice: random.Random) -> list[Life]:
 
 
 def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
-    """The same lives; where windows are the unit, of every other seed's their records come window by window.
+    """The same lives; where windows or devices are the unit, of every other seed's their records come by windows.
 
     The device's clock is set now and then, back or ahead, or says nothing.
     """
-    if case.unit != "window" or case.terms() is not None or seed % 2:
+    if case.unit == "record" or case.terms() is not None or seed % 2:
         return made
     dice, now = random.Random(seed + 2**32), WINDOWS[0] - 1
     for life in made:

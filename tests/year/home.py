@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
 from sottovoce.days import DAY, last_day_over
+from sottovoce.errors import MessageRefused
 from sottovoce.identity.authority import Authority
 from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, Vault
@@ -29,7 +30,7 @@ HALF_HOUR = 1800
 PERIOD = 3600.0
 
 
-def configured(directory: Path, first: int, epsilon: float) -> AgentConfig:
+def configured(directory: Path, first: int, epsilon: float, unit: str) -> AgentConfig:
     """As the how-to has it, and a period of an hour."""
     return checked(
         {
@@ -43,7 +44,7 @@ def configured(directory: Path, first: int, epsilon: float) -> AgentConfig:
                 "windows": [first, first + 3652],
             },
             "learner": {"model": "ridge", "period": PERIOD},
-            "privacy": {"epsilon": epsilon, "unit": "window"},
+            "privacy": {"epsilon": epsilon, "unit": unit},
             "feed": {
                 "store": str(directory / "windows.db"),
                 "meters": [{"name": "house", "format": "glow", "names": {"device": "house"}, "longest_gap": 1800}],
@@ -62,7 +63,8 @@ class Home:
         wh: int64[half hours] from midnight of the first day, Wh; -1 where nothing is known.
         first: number of that day.
         wall: seconds of Unix time, as they are; the device's own clock may be wrong.
-        epsilon: what a day may cost.
+        epsilon: what a privacy unit may cost.
+        unit: which that is: a window, so that a day has its own, or the device.
         seed: of its noise.
 
     Attributes:
@@ -80,6 +82,7 @@ class Home:
         first: int,
         wall: Callable[[], float],
         epsilon: float,
+        unit: str,
         seed: int,
     ) -> None:
         directory.mkdir()
@@ -87,9 +90,10 @@ class Home:
         self._first = first
         self._counter = np.cumsum(np.concatenate([[4_000_000], np.maximum(wh, 0)])).tolist()
         self._known = (wh >= 0).tolist()
+        self._before = 0
         self._wall = wall
         self._noise = SeededNoise(seed)
-        self.config = configured(directory, first, epsilon)
+        self.config = configured(directory, first, epsilon, unit)
         Ledger.create(directory / LEDGER, name, budget_of(self.config))
         self._name = name
         self.skew, self.up = 0.0, False
@@ -157,17 +161,22 @@ class Home:
             if not (self._known[place - 1] if place else True):
                 continue  # nobody heard it
             at = float(self._first * DAY + place * HALF_HOUR)
-            energy = {"import": {"cumulative": self._counter[place] / 1000}}
+            energy = {"import": {"cumulative": (self._counter[place] - self._before) / 1000}}
             said = {
                 "electricitymeter": {
                     "timestamp": np.datetime64(int(at), "s").item().isoformat() + "Z",
                     "energy": energy,
                 }
             }
-            kept += self._meter.take(
-                Arrival("glow/house/SENSOR/electricitymeter", json.dumps(said).encode(), False, at, at)
-            )
+            with suppress(MessageRefused):  # of a meter that was replaced: the feed says when it believes it
+                kept += self._meter.take(
+                    Arrival("glow/house/SENSOR/electricitymeter", json.dumps(said).encode(), False, at, at)
+                )
         self._windows.write(kept, {})
+
+    def replace_meter(self, at: int) -> None:
+        """From half hour `at` on another meter counts, from 0."""
+        self._before = self._counter[at]
 
     def size(self) -> int:
         """Bytes of all its files."""

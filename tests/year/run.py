@@ -37,23 +37,27 @@ class Plan:
 
     Attributes:
         days: how long it lasts.
-        epsilon: what a day may cost.
+        epsilon: what a privacy unit may cost.
+        unit: which that is: a window, so that each day has its own ε, or the device.
         cuts: power cuts that a home has in a year, on average; each is over within four hours.
         away: homes without power for two weeks.
         late: homes that join after a third of it.
         task: day on which the fleet changes to another task, which it has signed; None for never.
         upgrade: day from which on all homes have a new version of the program; None for never.
+        replaced: homes whose meter is replaced by one that counts from 0, in the middle.
         wrong_clocks: homes whose clock is wrong for a day in the middle: every other one behind by 400 days, or ahead.
         seed: of everything random.
     """
 
     days: int = 365
     epsilon: float = 2.0
+    unit: str = "window"
     cuts: float = 6.0
     away: int = 5
     late: int = 2
     task: int | None = 135
     upgrade: int | None = 220
+    replaced: int = 2
     wrong_clocks: int = 2
     seed: int = 0
 
@@ -120,6 +124,7 @@ class Year:
                 first=FIRST,
                 wall=lambda: FIRST * DAY + self._now,
                 epsilon=plan.epsilon,
+                unit=plan.unit,
                 seed=1000 * plan.seed + i,
             )
             for i, row in enumerate(wh)
@@ -165,6 +170,9 @@ class Year:
                 self._change(day)
             if day == self._plan.upgrade:
                 self._upgrade()
+            if day == mistaken:
+                for home in self._homes[: self._plan.replaced]:
+                    home.replace_meter(day * _A_DAY)
             for i, home in enumerate(wrong):
                 home.skew = (-1) ** (i + 1) * 400.0 * DAY if day == mistaken else 0.0
             self._day(day)
@@ -307,10 +315,11 @@ class Year:
             outcome.spent.append(max(spent))
             if max(spent) > self._plan.epsilon:
                 outcome.wrong.append(f"{name}: a day was charged ε = {max(spent)}")
-            if ahead > 0 and name not in jumped:
-                outcome.wrong.append(f"{name}: a day that has not been over was charged")
-            if spent[-2] == 0.0:
-                outcome.wrong.append(f"{name}: the last day but one was not learnt from")
+            if self._plan.unit == "window":
+                if ahead > 0 and name not in jumped:
+                    outcome.wrong.append(f"{name}: a day that has not been over was charged")
+                if spent[-2] == 0.0:
+                    outcome.wrong.append(f"{name}: the last day but one was not learnt from")
         return outcome
 
 

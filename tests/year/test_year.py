@@ -35,6 +35,17 @@ def test_a_task_and_an_upgrade_in_the_middle_of_a_year_lose_no_day_and_charge_no
     assert outcome.months[0].mean("fleet") < outcome.months[0].mean("persistence")
 
 
+@pytest.mark.timeout(200)
+def test_a_device_that_pays_as_a_whole_spreads_its_steps_over_a_year(tmp_path: Path) -> None:
+    wh = half_hours(4, DAYS, 3).astype(np.int64)
+    plan = Plan(days=DAYS, unit="device", epsilon=8.0, cuts=40.0, away=1, late=0, task=None, upgrade=None, replaced=1)
+    outcome = Year(wh, tmp_path, plan).run()
+    assert outcome.wrong == []
+    assert max(outcome.steps) <= 1 + (DAYS - 1) // 8, "48 steps in 365 days are one in eight"
+    assert min(outcome.steps) >= 3
+    assert 0 < max(outcome.spent) < 8.0
+
+
 def test_a_year_says_what_did_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.vault.vault.Vault._over", lambda _, event: event)  # days that have not come pay
     wh = half_hours(3, 16, 3).astype(np.int64)

@@ -60,7 +60,7 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
             f"a release that hides one {made.unit} promises nothing for a {kept.unit}, which is what this device's "
             f"ledger is kept for: a task for it has privacy.unit = {_or_device(kept.unit)}"
         )
-    event = over(event, EVERY) if larger else event
+    event = over(event, EVERY) if larger and kept.unit != "window" else event  # its windows may be those that are over
     if made.neighbouring == REPLACE:
         if kept.neighbouring == REPLACE or larger:
             return event, 1

@@ -64,6 +64,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
     """
     budget, family = budget_of(config), family_of(config)
     statement, lifetime = stated(config, budget, family)
+    of_days = config.follows and budget.unit == "window"
     return {
         "schema": SCHEMA,
         "learner": config.learner.name,
@@ -78,12 +79,12 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
             "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
             "central": "whoever sees the final model alone sees less; no number is claimed for it here",
         },
-        "total": f"{'a day is in no more than ' if config.follows else ''}{_total(family, statement)}",
+        "total": f"{'a day is in no more than ' if of_days else ''}{_total(family, statement)}",
         "heard": _heard(family),
         "not_covered": list(_NOT_COVERED),
         "left": _left(budget, spent),
         "all_tasks": _all_tasks(spent),
-        "renews": _renews(budget, read_policy(config.vault.policy).renews, follows=config.follows),
+        "renews": _renews(budget, read_policy(config.vault.policy).renews, follows=of_days),
     }
 
 

@@ -291,6 +291,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("privacy.unit", f"{why}; choose record")
         if unit == "window" and self.data.windows is None:
             raise wrong("data.windows", "declare the first and the last window: which have records is private")
+        if unit == "device" and self.data.source.startswith("feed:") and self.data.windows is None:
+            raise wrong("data.windows", "declare the first and the last day of the feed, by which its budget is spread")
         if self.data.classes == 1:
             self._check_regression()
         if self.data.source.startswith("feed:") and not self.learner.algorithm.regression:
@@ -348,13 +350,14 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def follows(self) -> bool:
-        """Whether records are added while the agent runs: the days of a meter's feed, each a privacy unit."""
+        """Whether records are added while the agent runs: the days of a meter's feed."""
         return self.followed_days is not None
 
     @property
     def followed_days(self) -> tuple[int, int] | None:
         """The first and the last of these days; None where none are followed."""
-        return self.data.windows if self.data.source.startswith("feed:") and self.unit == "window" else None
+        followed = self.data.source.startswith("feed:") and self.unit in ("window", "device")
+        return self.data.windows if followed else None
 
     @property
     def unit(self) -> str:

@@ -40,7 +40,7 @@ def build(
         ledger: opened for charging.
         noise: the source of randomness.
         observer: looks into a simulation, whose noise is seeded.
-        followed: where `records` are from, if it grows; the unit is a window then.
+        followed: where `records` are from, if it grows by windows; the unit is one of these, or the device.
         closed: see Room.
         belongs: the same.
 
@@ -53,8 +53,10 @@ def build(
     if followed is None:
         return Vault(room)
 
+    pays = "window" if ledger.own_budget.unit == "window" else ledger.budget.unit
+
     def read() -> Records:
-        return unit_records(_as_read(followed.read(), kernel), ledger.budget.unit)
+        return unit_records(_as_read(followed.read(), kernel), pays)
 
     return Vault(replace(room, followed=replace(followed, read=read)))
 

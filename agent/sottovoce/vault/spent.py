@@ -2,8 +2,8 @@
 
 from copy import deepcopy
 
-from sottovoce.accounting.events import CellSum, Event, Moved
-from sottovoce.accounting.relations import charged_as
+from sottovoce.accounting.events import CellSum, Event, Moved, over
+from sottovoce.accounting.relations import Promise, charged_as
 from sottovoce.accounting.tally import Tally, part_of
 from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.errors import PrivacyError
@@ -79,7 +79,7 @@ class Spent:
             self._alone.add(charged.by_itself if isinstance(charged, CellSum) else charged, changes)
         self._charges += 1
         if self._task is not None:
-            self._task.add(event)
+            self._task.add(_of_task(event, made))
 
     def check(self, event: Event, budget: Budget) -> None:
         """Whether anything says what an event under this budget costs in the ledger's own terms.
@@ -100,7 +100,8 @@ class Spent:
         units: Units | None = event.units
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
         if self._task is not None and budget.epsilon is not None:
-            units = self._task.payable(event, budget.epsilon)
+            found = self._task.payable(_of_task(event, promise_of(budget)), budget.epsilon)
+            units = event.units if found == EVERY else found
         if units is None or self._own.epsilon is None:
             return units
         charged, changes = charged_as(event, promise_of(budget), self._promise)
@@ -137,3 +138,8 @@ class Spent:
             self._all = self._all.renumbered()
             self._alone = None if self._alone is None else self._alone.renumbered()
             self._period = None if self._period is None else self._period.renumbered()
+
+
+def _of_task(event: Event, made: Promise) -> Event:
+    """The event in its task's terms: one that hides the whole device is charged to that, whatever its windows are."""
+    return over(event, EVERY) if made.unit == "device" else event

@@ -248,12 +248,19 @@ class Vault:
         observer.computed(query, facts if told is None else {**facts, **told()})
 
     def _over(self, event: Event) -> Event | None:
-        """The event over those of its windows that are over, where windows come one by one."""
+        """The event over those of its windows that are over, where windows come one by one.
+
+        One that hides the whole device pays for these windows in a ledger that is kept for windows, too.
+        """
         followed = self._room.followed
         if followed is None:
             return event
         last = followed.over()
-        windows = None if last is None or last < 0 else overlap(event.units, Units(((0, last),)))
+        if last is None or last < 0:
+            return None
+        if event.units == EVERY and self._room.ledger.own_budget.unit != "window":
+            return event
+        windows = overlap(event.units, Units(((0, last),)))
         return None if windows is None else over(event, windows)
 
     def _affordable(self, event: Event) -> Event | None:

@@ -1,5 +1,6 @@
 """`[feed]`: what is wrong in it is named, with line and remedy."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -182,3 +183,10 @@ def test_a_feed_that_is_followed_has_days_that_come(tmp_path: Path, old: str, ne
         load(written(tmp_path, METER, head))
     by_record = '[privacy]\nunit = "record"\n'
     assert not load(written(tmp_path, by_record + METER, head)).follows
+
+
+def test_the_days_of_a_feed_are_followed_too_where_the_device_pays_as_a_whole(tmp_path: Path) -> None:
+    by_device = '[privacy]\nunit = "device"\n'
+    assert load(written(tmp_path, by_device + METER)).follows
+    with pytest.raises(ConfigError, match=r"data\.windows: declare the first and the last day"):
+        load(written(tmp_path, by_device + METER, re.sub("windows = .*\n", "", HEAD)))

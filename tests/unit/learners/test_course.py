@@ -1,5 +1,7 @@
 """Records that are followed: half of a window's releases at once, then one for each window that ends."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -153,3 +155,33 @@ def test_a_release_of_more_windows_is_divided_by_more_and_one_of_few_moves_no_fa
     assert pace(10) == pytest.approx(4.0 / 440)
     assert pace(1) == pytest.approx(0.01)
     assert rate(SCHEDULE, 10_000, 48) == rate(SCHEDULE, 3, 48) > 0, "it falls no further when all at once are taken"
+
+
+@pytest.fixture(params=["pairwise", "push-sum"])
+def whole(request: pytest.FixtureRequest) -> Beats:
+    """A device that pays as a whole: five steps, one in three windows."""
+    schedule, start = replace(SCHEDULE, follows=False, every=3, longest=math.inf), np.zeros(1)
+    pairs = request.param == "pairwise"
+    return Beats(Pairwise(schedule, start, reach=1.0, most_steps=5) if pairs else PushSum(schedule, start))
+
+
+def test_a_device_that_pays_as_a_whole_takes_a_step_in_so_many_windows_until_all_are_taken(whole: Beats) -> None:
+    whole.over(100).beat(5)
+    taken = []
+    for window in range(101, 130):
+        whole.over(window).beat(3)
+        taken.append(len(whole.slots))
+    assert whole.slots == [0, 1, 2, 3, 4]
+    assert taken[:9] == [1, 1, 2, 2, 2, 3, 3, 3, 4]
+    assert whole.learner.progress(whole.state).steps == 5
+
+
+def test_a_clock_that_jumps_costs_such_a_device_one_step(whole: Beats) -> None:
+    whole.over(100).beat(3).over(500).beat(3).over(101).beat(3).over(502).beat(3)
+    assert whole.slots == [0, 1]
+
+
+def test_such_a_device_takes_a_refusal_by_its_budget_for_the_end(whole: Beats) -> None:
+    whole.refusing = True
+    whole.over(100).beat(3)
+    assert whole.state.exhausted

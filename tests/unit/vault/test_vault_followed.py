@@ -1,11 +1,13 @@
 """Records that grow while their vault is open: a window is charged when it is over, and not before."""
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
 from sottovoce.agent.waits import Waits
 from sottovoce.data import Records
@@ -13,6 +15,9 @@ from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, VaultAway
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Followed, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.clipped_sum import DiscreteGaussian
+from sottovoce.vault.mandate import Mandate
+from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.rooms.gradients import GradientTerms
 
@@ -181,3 +186,50 @@ def test_a_separate_vault_says_that_records_cannot_be_read_and_not_what_is_wrong
         assert not isinstance(answer, Refused)
         assert answer.units == 1
         remote.close()
+
+
+@pytest.mark.parametrize("own", ["window", "device"])
+def test_a_release_that_hides_the_device_is_of_no_day_that_has_not_come(own: str) -> None:
+    home = Home([FIRST, FIRST + 1], None, ledger=Ledger.in_memory("meter-17", Budget(2.0, 1e-5, own, "add-remove")))
+    if own == "window":
+        home.ledger.take_up(Mandate(1, Budget(0.5, 1e-5, "device", "add-remove"), b"signed"))
+    vault = home.vault()
+    answer = vault.answer(query(0))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "calendar"
+    for slot in range(STEPS):
+        home.over = FIRST + 2 * slot
+        released(vault, slot)
+        ahead = home.ledger.spent(Units(((home.over + 1, home.over + 10_000),)))
+        assert (ahead == 0) == (own == "window"), "where windows pay, those that are over do"
+    assert (
+        home.ledger.spent(Units(((0, FIRST),))) > home.ledger.spent(Units(((home.over, home.over),))) or own != "window"
+    )
+    answer = vault.answer(query(STEPS))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "budget"
+    released(vault, 0)
+
+
+@pytest.mark.parametrize("own", ["window", "device"])
+@pytest.mark.parametrize("of_task", ["window", "device"])
+def test_what_is_clipped_is_the_unit_of_the_task_however_many_days_there_are(
+    own: str, of_task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if (own, of_task) == ("device", "window"):
+        return  # no such task is taken up
+    home = Home([10, 10, 11, 12], 12, ledger=Ledger.in_memory("meter-17", Budget(8.0, 1e-5, own, "add-remove")))
+    home.ledger.take_up(Mandate(1, Budget(0.5, 1e-5, of_task, "add-remove"), b"signed"))
+    rows: list[int] = []
+    whole = DiscreteGaussian.apply
+
+    def counted(
+        mechanism: DiscreteGaussian, raw: Iterator[NDArray[np.float64]], noise: NoiseSource
+    ) -> NDArray[np.int64]:
+        held = list(raw)
+        rows.append(sum(len(part) for part in held))
+        return whole(mechanism, iter(held), noise)
+
+    monkeypatch.setattr(DiscreteGaussian, "apply", counted)
+    released(home.vault(), 0)
+    assert rows == [3 if of_task == "window" else 1]

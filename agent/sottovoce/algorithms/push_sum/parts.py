@@ -33,6 +33,7 @@ _NOISY = 120.0
 _LARGEST = 2.0
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _WHOLE_REGRESSION = 0.08  # of a device, for each record that it is expected to hold
+_YEAR = 365  # days
 _UNCLIPPED_GRAPH = 0.1
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them
 
@@ -115,7 +116,7 @@ def contributors(learner: PushSumSettings, size: int) -> int:
 def most_steps(config: AgentConfig) -> int:
     """Private steps that any device of the fleet takes, at most; one a window, and more, where records are followed."""
     steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
-    if config.followed_days is None:
+    if config.followed_days is None or config.unit == "device":
         return steps
     first, last = config.followed_days
     return steps + last - first + 1
@@ -158,10 +159,16 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         if paper or rule is None
         else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
         share_bits=learner.share_bits,
-        follows=config.follows,
-        longest=_longest(config, size) if config.follows else math.inf,
+        follows=_by_window(config),
+        every=math.ceil(_YEAR / max(1, learner.steps)) if config.follows and config.unit == "device" else 0,
+        longest=_longest(config, size) if _by_window(config) else math.inf,
         steps_first=paper,
     )
+
+
+def _by_window(config: AgentConfig) -> bool:
+    """Whether days of a feed are followed that pay for themselves."""
+    return config.follows and config.unit == "window"
 
 
 def _terms(config: AgentConfig) -> Terms:
@@ -215,7 +222,7 @@ def step_size(config: AgentConfig, size: int) -> float:
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
         return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
-    if config.follows and learner.step_size is None:
+    if _by_window(config) and learner.step_size is None:
         return _REGRESSION
     if config.data.classes == 1 and learner.step_size is None:
         whole = config.unit == "device"  # whose one clipped sum says where to, and hardly how far

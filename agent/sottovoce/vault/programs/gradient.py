@@ -91,7 +91,7 @@ class GradientSum:
         elif self.unit == "record":
             yield from gradients_at(self.kernel, query.point, records.features, records.labels)
         else:
-            for part in _by_unit(records):
+            for part in _by_unit(records, self.unit):
                 yield self.summed(query, part, math.inf)
 
     def summed(self, query: Query, records: Records, clip: float) -> NDArray[np.float64]:
@@ -99,9 +99,9 @@ class GradientSum:
         return self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, clip)[np.newaxis]
 
 
-def _by_unit(records: Records) -> Iterator[Records]:
-    """The records of each window; of the device, when there are no windows. Who holds none adds nothing, not zeros."""
-    if records.windows is None:
+def _by_unit(records: Records, unit: str) -> Iterator[Records]:
+    """The records of each window, or all where the device is the unit. A unit without any adds nothing, not zeros."""
+    if unit == "device" or records.windows is None:
         if len(records):
             yield records
         return

@@ -254,7 +254,7 @@ class Pairwise:
             return state
         state = replace(state, asked=None, answer=None)
         if isinstance(answer, Refused):
-            return replace(state, **refused(self.schedule, state))
+            return replace(state, **refused(self.schedule, state, answer))
         numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
         return replace(
             state,

@@ -277,7 +277,7 @@ class PushSum:
             [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, self.schedule.period))]
         )
         if isinstance(answer, Refused):
-            return self._mixed(replace(state, asked=None, due=None, **refused(self.schedule, state)), effects)
+            return self._mixed(replace(state, asked=None, due=None, **refused(self.schedule, state, answer)), effects)
         numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
         state = replace(
             state,

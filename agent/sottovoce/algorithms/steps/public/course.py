@@ -4,12 +4,13 @@ Of a source that stays as it is a device takes so many steps, one after the othe
 each pays for as many releases. Half of them a device takes at once, of all windows that are over by then; from then on
 it takes one step for each window that ends, of all that can still pay: of the last K, in the long run, which says as
 much of a window as one step after the other would, with far less noise. What is older has been forgotten by then, by a
-rule that is public.
+rule that is public. Where the device as a whole pays, its K steps are spread evenly over a year of windows.
 """
 
 from typing import Any, Protocol
 
 from sottovoce.algorithms.steps.public.descent import Schedule
+from sottovoce.door import Refused
 from sottovoce.learners.learner import Progress
 
 
@@ -55,7 +56,13 @@ def ahead(schedule: Schedule, state: Course) -> bool:
     if schedule.follows:
         waits = state.over is None or state.over == state.learnt
         return schedule.steps > 0 and (state.asked is not None or not waits)
-    return not state.exhausted and state.step < schedule.steps
+    left = not state.exhausted and state.step < schedule.steps
+    return left and (state.asked is not None or not schedule.every or _due(schedule, state))
+
+
+def _due(schedule: Schedule, state: Course) -> bool:
+    """Whether enough windows have ended since the last step; a clock that was set back waits for those again."""
+    return state.over is not None and (state.learnt is None or state.over - state.learnt >= schedule.every)
 
 
 def progress(schedule: Schedule, state: Course, own: dict[str, float | int | str]) -> Progress:
@@ -66,7 +73,7 @@ def progress(schedule: Schedule, state: Course, own: dict[str, float | int | str
         state: of its device.
         own: details of the learner's own.
     """
-    learnt = {} if not schedule.follows or state.learnt is None else {"last_window": state.learnt}
+    learnt = {} if state.learnt is None else {"last_window": state.learnt}
     return Progress(
         phase="learning" if ahead(schedule, state) else "mixing",
         steps_done=state.step,
@@ -78,9 +85,11 @@ def progress(schedule: Schedule, state: Course, own: dict[str, float | int | str
 
 def learnt_after(schedule: Schedule, state: Course) -> int | None:
     """`learnt`, when the question for the next step has been answered: further ones wait for another window."""
-    return state.asking if schedule.follows and state.step + 1 >= schedule.at_once else state.learnt
+    waits = schedule.every or (schedule.follows and state.step + 1 >= schedule.at_once)
+    return state.asking if waits else state.learnt
 
 
-def refused(schedule: Schedule, state: Course) -> dict[str, Any]:
-    """What changes of a state whose vault has refused: windows that come have a budget of their own."""
-    return {"learnt": state.asking} if schedule.follows else {"exhausted": True}
+def refused(schedule: Schedule, state: Course, answer: Refused) -> dict[str, Any]:
+    """What changes of a state whose vault has refused: windows that come have a budget of their own, or end first."""
+    waits = schedule.follows or (schedule.every and answer.reason == "calendar")
+    return {"learnt": state.asking} if waits else {"exhausted": True}

@@ -41,7 +41,8 @@ class Schedule:
         thresholds: how the clipping threshold moves; None where the vault's stays.
         asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
         share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
-        follows: records are followed: K is how many releases a window is in, and B is of one window.
+        follows: windows that pay for themselves are followed: K is how many releases one is in, and B is of one.
+        every: windows from one step to the next, where they are followed and the device pays for all of them; else 0.
         longest: γ/B of records that are followed, at most, so that the noise over few windows is bounded.
         steps_first: push-sum: take the private step before the shares are sent, as AdaD²P 2024, Algorithm 1, has it;
             else send first, so that a slow vault holds up no message.
@@ -59,6 +60,7 @@ class Schedule:
     asks: Literal["gradient", "mean"] = "gradient"
     share_bits: int = SHARE_BITS
     follows: bool = False
+    every: int = 0
     longest: float = math.inf
     steps_first: bool = False
 
