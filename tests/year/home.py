@@ -108,7 +108,7 @@ class Home:
         config, epoch = in_force(self.config, ledger), 0 if ledger.mandate is None else ledger.mandate.epoch
         family = family_of(config)
         learner, codec = family.learner(self._name, Stamp(), ())
-        vault = vault_here(config, family, ledger, clock=lambda: self.now, noise=self._noise)
+        vault = vault_here(config, family, ledger, clock=lambda: self.now, lived=self._wall, noise=self._noise)
         return learner, SqliteStore(self._directory, learner, codec, vault.spending().present.releases, epoch), vault
 
     def _ledger(self) -> Ledger:

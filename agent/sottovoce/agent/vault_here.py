@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from sottovoce.algorithms.family import Family, records_of
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
-from sottovoce.days import last_day_over
 from sottovoce.errors import ConfigError, DataError
-from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, Vault, build, read_policy
+from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, SteadyDays, Vault, build, read_policy
 
 if TYPE_CHECKING:  # which devices without a cell have no use for
     from sottovoce.secure_sum.statements import Statement
@@ -32,6 +31,7 @@ def vault_here(
     ledger: Ledger,
     *,
     clock: Callable[[], float] = time.time,
+    lived: Callable[[], float] | None = None,
     noise: SeededNoise | None = None,
     closed: Callable[[], str | None] = lambda: None,
     belongs: "Callable[[Statement], None] | None" = None,
@@ -43,6 +43,7 @@ def vault_here(
         family: of its learner.
         ledger: opened for charging.
         clock: seconds of Unix time.
+        lived: seconds on a clock that only goes forward; the machine's uptime.
         noise: of a simulation, whose releases no wire takes; None for the operating system's.
         closed: says why nothing more is released, or None.
         belongs: checks who signed what others say in secure sums.
@@ -51,7 +52,9 @@ def vault_here(
         SottovoceError: the records cannot be read, or the terms have no guarantee.
     """
     _count(config, ledger)
-    followed = Followed(lambda: records_here(config.data), lambda: last_day_over(clock())) if config.follows else None
+    followed = None
+    if config.follows:
+        followed = Followed(lambda: records_here(config.data), SteadyDays(clock, ledger.last_window(), lived))
     return build(
         records=records_here(config.data),
         followed=followed,

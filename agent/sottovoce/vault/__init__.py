@@ -21,6 +21,7 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.periods import LEAST_DAYS, Renews
 from sottovoce.vault.policy import Policy, read_policy
 from sottovoce.vault.rooms.terms import Terms
+from sottovoce.vault.steady import SteadyDays
 from sottovoce.vault.vault import Vault
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Scaling",
     "SeededNoise",
     "Spending",
+    "SteadyDays",
     "Terms",
     "Tip",
     "Vault",

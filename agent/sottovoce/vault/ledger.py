@@ -15,7 +15,7 @@ from typing import Self
 
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.stored import event_of
-from sottovoce.accounting.units import Units
+from sottovoce.accounting.units import LAST, Units
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.schema import PAGE_BYTES
@@ -324,6 +324,13 @@ class Ledger:
         """Every charge made, in order: its query's id, its terms and its stamp."""
         with named(self._path):
             yield from self._connection.execute("SELECT query, terms, stamp FROM charge ORDER BY number").fetchall()
+
+    def last_window(self) -> int | None:
+        """The last window that the newest charge is of; None where it is of all that there are, or there is none."""
+        with named(self._path):
+            row = self._connection.execute("SELECT terms FROM charge ORDER BY number DESC LIMIT 1").fetchone()
+        last = None if row is None else event_of(str(row[0])).units.spans[-1][1]
+        return None if last == LAST else last
 
     def _terms(self, query: bytes) -> str | None:
         with named(self._path):

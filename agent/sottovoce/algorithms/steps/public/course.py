@@ -90,6 +90,11 @@ def learnt_after(schedule: Schedule, state: Course) -> int | None:
 
 
 def refused(schedule: Schedule, state: Course, answer: Refused) -> dict[str, Any]:
-    """What changes of a state whose vault has refused: windows that come have a budget of their own, or end first."""
-    waits = schedule.follows or (schedule.every and answer.reason == "calendar")
-    return {"learnt": state.asking} if waits else {"exhausted": True}
+    """What changes of a state whose vault has refused.
+
+    Windows that come have a budget of their own. What is refused because the vault does not believe its clock is asked
+    again on the next beat.
+    """
+    if answer.reason == "calendar":
+        return {}
+    return {"learnt": state.asking} if schedule.follows else {"exhausted": True}

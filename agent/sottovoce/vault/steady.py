@@ -1,0 +1,58 @@
+"""Which day is over, by a wall clock that is believed only while it is steady.
+
+A clock that jumps would have days charged that have not come, again and again, until none of them could pay any more.
+So after a jump nothing is over until the clock has agreed with the machine's uptime for some hours. A jump costs that
+pause and nothing else. After a start a clock is believed at once that shows a day near the last one that was charged.
+"""
+
+import logging
+from collections.abc import Callable
+
+from sottovoce.days import last_day_over
+from sottovoce.vault.periods import uptime
+
+STEADY_SECONDS = 6 * 3600.0
+"""For which a clock has to agree with the uptime after a jump."""
+
+_log = logging.getLogger(__name__)
+_JUMP_SECONDS = 3600.0
+_AWAY_DAYS = 31
+"""A device that was off for longer has to wait, as after a jump."""
+
+
+class SteadyDays:
+    """Says which day is over. Call it now and then: a jump there and back between two calls goes unseen, harmlessly.
+
+    Args:
+        clock: seconds of Unix time.
+        charged: number of the last day that the ledger has charged; None where it has charged none.
+        lived: seconds on a clock that only goes forward and that no one sets; without it the machine's uptime.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], charged: int | None, lived: Callable[[], float] | None = None
+    ) -> None:
+        self._clock, self._uptime = clock, lived or uptime
+        now, over = self._uptime(), last_day_over(clock())
+        self._offset, self._since = clock() - now, now
+        self._believed = over is None or charged is None or charged - 1 <= over <= charged + _AWAY_DAYS
+        if not self._believed:
+            self._warn("the last day that was charged is far from the present one")
+
+    def __call__(self) -> int | None:
+        """Number of the last day that is over; None while the clock is not set, or not believed."""
+        wall, now = self._clock(), self._uptime()
+        if abs(wall - now - self._offset) > _JUMP_SECONDS:
+            if self._believed or now - self._since > _JUMP_SECONDS:
+                self._warn("it was set")
+            self._offset, self._since, self._believed = wall - now, now, False
+        if not self._believed and now - self._since >= STEADY_SECONDS:
+            self._believed = True
+            _log.info("clock-believed")
+        return last_day_over(wall) if self._believed else None
+
+    @staticmethod
+    def _warn(why: str) -> None:
+        _log.warning(
+            "clock-jumped %s; no day is charged until it has been steady for %.0f hours", why, STEADY_SECONDS / 3600
+        )

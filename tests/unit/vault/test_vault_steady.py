@@ -1,0 +1,133 @@
+"""A clock that jumps has no day charged before it has been steady, and spoils no day that comes."""
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from sottovoce.accounting.units import Units
+from sottovoce.data import Records
+from sottovoce.days import DAY, NOT_BEFORE
+from sottovoce.door import Query, Refused
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.vault import Budget, Followed, Ledger, OperatingSystemNoise, SteadyDays, Vault, build
+from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.steady import STEADY_SECONDS
+
+HOUR = 3600.0
+FIRST = int(NOT_BEFORE // DAY)
+KERNEL = Softmax(2, 2)
+EPSILON = 2.0
+
+
+@dataclass
+class Machine:
+    """A device with a wall clock that others set.
+
+    Attributes:
+        lived: seconds since it was started.
+        skew: how far its wall clock is ahead of the time, seconds.
+    """
+
+    lived: float = 0.0
+    skew: float = 0.0
+    ledger: Ledger = field(
+        default_factory=lambda: Ledger.in_memory("meter-17", Budget(EPSILON, 1e-5, "window", "add-remove"))
+    )
+    slot: int = 0
+    learnt: int | None = None
+
+    @property
+    def wall(self) -> float:
+        return (FIRST + 20) * DAY + self.lived + self.skew
+
+    def start(self) -> "Machine":
+        """Its vault begins, on what the ledger says."""
+        self.days = SteadyDays(lambda: self.wall, self.ledger.last_window(), lambda: self.lived)
+        count = 60
+        records = Records(np.ones((count, 2)), np.zeros(count, dtype=np.int64), np.arange(FIRST, FIRST + count))
+        self.vault: Vault = build(
+            records=records,
+            kernel=KERNEL,
+            terms=GradientTerms("clipd2p", 48, 0.5, (FIRST, FIRST + 3652)),
+            ledger=self.ledger,
+            noise=OperatingSystemNoise(),
+            followed=Followed(lambda: records, self.days),
+        )
+        return self
+
+    def live(self, seconds: float) -> "Machine":
+        """Time passes; once an hour it asks about a day that is over and that it has not learnt from."""
+        until = self.lived + seconds
+        while self.lived < until:
+            self.lived = min(until, self.lived + HOUR)
+            over = int(self.wall // DAY) - 1
+            if over == self.learnt:
+                continue
+            answer = self.vault.answer(Query("clipd2p", "gradient", self.slot, np.zeros(KERNEL.size)))
+            if isinstance(answer, Refused) and answer.reason == "calendar":
+                continue
+            self.learnt = over
+            self.slot += not isinstance(answer, Refused)
+        return self
+
+
+def test_days_are_over_as_long_as_the_clock_is_steady() -> None:
+    machine = Machine().start()
+    assert machine.days() == FIRST + 19
+    machine.live(3 * DAY)
+    assert machine.days() == FIRST + 22
+    assert machine.ledger.last_window() == FIRST + 22
+
+
+@pytest.mark.parametrize("jump", [400 * DAY, -400 * DAY, 2 * HOUR])
+def test_after_a_jump_nothing_is_over_until_the_clock_has_been_steady(
+    jump: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine().start().live(DAY)
+    machine.skew = jump
+    assert machine.days() is None
+    machine.lived += STEADY_SECONDS - 1
+    assert machine.days() is None
+    machine.lived += 1
+    assert machine.days() is not None or jump < -20 * DAY
+    assert "clock-jumped" in caplog.text
+
+
+def test_a_start_near_the_last_day_charged_is_believed_and_one_far_from_it_is_not() -> None:
+    machine = Machine().start().live(DAY)
+    machine.lived += 20 * DAY
+    assert machine.start().days() is not None
+    machine.skew = 3000 * DAY
+    assert machine.start().days() is None
+    machine.skew = 0.0
+    assert machine.start().days() is not None
+
+
+def test_sixty_round_trips_in_a_quarter_of_an_hour_charge_no_day_that_has_not_come() -> None:
+    machine = Machine().start().live(DAY)
+    for _ in range(60):
+        machine.skew = 3000 * DAY
+        machine.live(7.0)
+        machine.skew = 0.0
+        machine.live(7.0)
+    assert machine.ledger.spent(Units(((FIRST + 25, FIRST + 4000),))) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_whatever_a_clock_has_done_the_next_three_days_are_learnt_from(seed: int) -> None:
+    dice = random.Random(seed)
+    machine = Machine().start().live(DAY * dice.randint(1, 5))
+    for _ in range(dice.randint(1, 40)):
+        size = DAY * 4000 ** dice.random() if dice.random() < 0.7 else HOUR * dice.uniform(1, 24)
+        machine.skew = dice.choice((0.0, size, -size))
+        if dice.random() < 0.3:
+            machine.start()
+        machine.live(dice.choice((60.0, HOUR, 8 * HOUR)))
+    machine.skew = 0.0
+    if dice.random() < 0.5:
+        machine.start()
+    today = int(machine.wall // DAY)
+    machine.live(4.5 * DAY)
+    for day in range(today, today + 3):
+        assert 0.0 < machine.ledger.spent(Units(((day, day),))) <= EPSILON
