@@ -42,17 +42,22 @@ def replayed(bystander: Bystander, begin: int, end: int) -> None:
 @pytest.mark.parametrize("version", ["5", "3.1.1"])
 def test_readings_become_windows_and_nothing_else_is_kept(broker: Broker, tmp_path: Path, version: str) -> None:
     config = configured(tmp_path, broker.url, f'version = "{version}"')
+    begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
     with Bystander(broker) as bystander, FeedProcess(config) as feed:
         feed.says("ready broker=")
         replayed(bystander, 0, 30)
         bystander.publish(GLOW, "{")
         until(lambda: feed.kept() == 30, f"30 windows; it said:\n{feed.log()}")
         assert feed.end() == 0
-        assert feed.shown() == {
+        shown = feed.shown()
+        heard = shown.pop("heard")["house"]
+        assert shown == {
             "seconds": 60,
             "meters": {"house": {"windows": 30, "first": "2013-01-01T00:00+00:00", "last": "2013-01-01T00:30+00:00"}},
             "refused": {"house": {"malformed": 1}},
         }
+        assert begun <= heard.pop("counted") <= heard.pop("came")
+        assert heard == {"new_counts": 0, "refused": "malformed"}
     assert read_windows(tmp_path / "windows.db").wh.tolist() == [[10] * 30]
     kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".toml")
     for secret in (b"4595", b"1900009999999", b"Octopus", b"C8C9A3000000"):

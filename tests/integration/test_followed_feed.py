@@ -93,12 +93,12 @@ def test_a_day_is_learnt_from_when_it_is_over_without_a_restart(fleet: Fleet, tm
             assert agent.status()["state"] == "mixing"
         for home in homes:
             home.keep(TODAY, TODAY)
-        clock.set(clock.ahead + DAY)
+        clock.sleep(DAY)
         for agent in agents:
             until(lambda agent=agent: steps(agent) == STEPS // 2 + 1, "the day is over")  # type: ignore[misc]
         for home in homes:
             home.keep(TODAY + 1, TODAY + AFTER - 1)
-        clock.set(clock.ahead + (AFTER - 1) * DAY)
+        clock.sleep((AFTER - 1) * DAY)
         for agent in agents:
             until(lambda agent=agent: steps(agent) == STEPS // 2 + 2, "days that are missed are learnt from")  # type: ignore[misc]
             assert agent.status()["privacy"]["spent_epsilon"] < 2.0

@@ -1,14 +1,15 @@
-"""A wall clock that is set from outside, for processes: `time.time` is so many seconds ahead of the machine's."""
+"""A wall clock, and an uptime, that are set from outside, for processes: so many seconds ahead of the machine's own."""
 
 from pathlib import Path
 
 _CODE = """
 import time
-_real = time.time
-def _shifted():
+_time, _clock_gettime = time.time, time.clock_gettime
+def _ahead(index):
     with open({file!r}) as file:
-        return _real() + float(file.read())
-time.time = _shifted
+        return float(file.read().split()[index])
+time.time = lambda: _time() + _ahead(0)
+time.clock_gettime = lambda clock: _clock_gettime(clock) + (_ahead(1) if clock == time.CLOCK_BOOTTIME else 0.0)
 """
 
 
@@ -23,18 +24,27 @@ class ShiftedClock:
         directory.mkdir()
         self._file = directory / "seconds"
         self._directory = directory
-        self.ahead = 0.0
+        self._ahead, self._slept = 0.0, 0.0
         (directory / "sitecustomize.py").write_text(_CODE.format(file=str(self._file)))
-        self.set(0.0)
+        self._write()
 
     def set(self, ahead: float) -> None:
-        """Be so many seconds ahead from now on."""
-        self.ahead = ahead
-        draft = self._file.with_suffix(".new")
-        draft.write_text(str(ahead))
-        draft.rename(self._file)
+        """Have the wall clock so many seconds ahead from now on."""
+        self._ahead = ahead
+        self._write()
+
+    def sleep(self, seconds: float) -> None:
+        """Let so many seconds pass, as they do for a machine that is suspended."""
+        self._ahead += seconds
+        self._slept += seconds
+        self._write()
 
     @property
     def within(self) -> tuple[str, ...]:
         """What goes before a command."""
         return ("env", f"PYTHONPATH={self._directory}")
+
+    def _write(self) -> None:
+        draft = self._file.with_suffix(".new")
+        draft.write_text(f"{self._ahead} {self._slept}")
+        draft.rename(self._file)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import pytest
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
@@ -107,7 +108,7 @@ def test_random_turns_are_public_and_favour_nobody() -> None:
         waits = {}
         for name, others in (("a", "bc"), ("b", "ac"), ("c", "ab")):
             hand = Hand(*others, order="random").hears(step, "a" if name != "a" else "b", sender="c")
-            state = replace(hand.state, heard=Head(step, "a"))
+            state = msgspec.structs.replace(hand.state, heard=Head(step, "a"))
             waits[name] = before(state, hand.learner.schedule, name)
         assert sorted(waits.values()) == [0, 1, 2]
         first[min(waits, key=lambda name: waits[name])] += 1

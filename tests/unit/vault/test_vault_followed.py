@@ -197,6 +197,7 @@ def test_a_release_that_hides_the_device_is_of_no_day_that_has_not_come(own: str
     answer = vault.answer(query(0))
     assert isinstance(answer, Refused)
     assert answer.reason == "calendar"
+    last = FIRST
     for slot in range(STEPS):
         home.over = last = FIRST + 2 * slot
         released(vault, slot)
