@@ -1,7 +1,7 @@
 """Days, UTC, by the wall clock: the windows of a meter's feed, numbered from 1970-01-01."""
 
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 DAY = 86_400
@@ -21,6 +21,13 @@ def last_day_over(now: float) -> int | None:
         now: seconds of Unix time.
     """
     return None if now < NOT_BEFORE else int(now // DAY) - 1
+
+
+def lasts_until(days: float | None) -> str | None:
+    """The date in so many days, ISO 8601, of a hundred years at most; None where that is unknown."""
+    if days is None:
+        return None
+    return (datetime.now(UTC).date() + timedelta(days=min(days, 36_500.0))).isoformat()
 
 
 def with_day_numbers(tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_pat
     """The fleet's word comes first; that 365 days have gone by is written into the vault's file between two starts."""
     own = {"epsilon": 20.0, "unit": "device"}
     device = separate_device(open_fleet(authority), tmp_path / "a", epsilon=20.0, unit="device")
-    (tmp_path / "policy.toml").write_text('approve = "auto"\nrenews = "year"\n')
+    (tmp_path / "policy.toml").write_text('approve = "auto"\nrenews = "year"\nepsilon_per_year = 30\n')
     mine = vault_section(device.state, tasks="signed", policy=str(tmp_path / "policy.toml"))
     device.configure(privacy=own, vault=mine)
     with VaultProcess(device) as vault, AgentProcess(device) as agent:
@@ -190,7 +190,12 @@ def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_pat
         status = agent.status()
         assert status["steps_done"] == 0
         assert (status["ledger"]["period"]["number"], status["ledger"]["period"]["next_is_signed"]) == (0, True)
+        (limit,) = status["ledger"]["limits"]
+        assert (limit["span"], limit["epsilon"], round(limit["ends_days"])) == ("year", 30.0, 365)
+        assert 0 < limit["spent_epsilon"] == pytest.approx(status["ledger"]["spent_epsilon"])
+        assert status["ledger"]["lasts_days"] is None, "it has not been at work for a day"
         told = sottovoce("agent", "status", "--config", device.config).stdout
+        assert f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days at work" in told
         assert "of at least 365 days at work, and the fleet has signed the next" in told
         assert (agent.end(), vault.end()) == (0, 0)
     ledger_file = vault_directory(device.state) / "ledger.db"

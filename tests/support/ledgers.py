@@ -1,7 +1,9 @@
 """Ledgers as earlier versions of the program wrote them."""
 
+SCHEMA_7 = "DROP TABLE span; PRAGMA user_version = 7; "
+"""Back to the one that knew no limits of the owner's."""
 SCHEMA_6 = (
-    "DROP TABLE enrolled; CREATE TABLE file (number INTEGER PRIMARY KEY, records INTEGER NOT NULL) STRICT; "
+    SCHEMA_7 + "DROP TABLE enrolled; CREATE TABLE file (number INTEGER PRIMARY KEY, records INTEGER NOT NULL) STRICT; "
     "CREATE TABLE record (digest BLOB PRIMARY KEY, number INTEGER UNIQUE) STRICT, WITHOUT ROWID; "
     "PRAGMA user_version = 6; "
 )

@@ -89,6 +89,13 @@ class Tally:
             spans.append((first, last))
         return Units(tuple(spans)) if spans else None
 
+    def times(self, epsilon: float) -> float:
+        """How many times over all of it could be charged before any unit is above `epsilon`, within one percent.
+
+        Infinite where nothing was charged; below 1 where a unit is above it.
+        """
+        return min(_times(parts, epsilon, self._delta) for parts in self._paid(0, LAST))
+
     def renumbered(self) -> "Tally":
         """Another, for the same units under numbers of which nothing is known: each has paid what any has."""
         most = Counter[Part]()
@@ -173,12 +180,31 @@ def _price(parts: Parts, delta: float) -> float:
 @lru_cache(maxsize=1024)
 def _within(parts: Parts, epsilon: float, delta: float) -> bool:
     """Whether `_price` is at most ε; quick where releases are sampled, too."""
-    mu_squared, pure, sampled = _sums(parts)
+    return _holds(epsilon, *_sums(parts), delta)
+
+
+def _holds(epsilon: float, mu_squared: float, pure: float, sampled: "dict[SampledGaussian, int]", delta: float) -> bool:
     if not sampled or math.isinf(pure):
-        return _price(parts, delta) <= epsilon
+        return composed(gaussian_epsilon(math.sqrt(mu_squared), delta), pure) <= epsilon
     from sottovoce.accounting.sampled import affordable
 
     return affordable(epsilon, mu_squared, pure, sampled, delta)
+
+
+@lru_cache(maxsize=256)
+def _times(parts: Parts, epsilon: float, delta: float) -> float:
+    if not parts:
+        return math.inf
+    low, high = 2.0**-20, 2.0**20
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        mu_squared, pure, sampled = _sums(parts)
+        counts = {event: max(1, round(count * middle)) for event, count in sampled.items()}
+        if _holds(epsilon, middle * mu_squared, middle * pure, counts, delta):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"]:

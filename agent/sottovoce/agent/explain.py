@@ -65,6 +65,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
     budget, family = budget_of(config), family_of(config)
     statement, lifetime = stated(config, budget, family)
     of_days = config.follows and budget.unit == "window"
+    policy = read_policy(config.vault.policy)
     return {
         "schema": SCHEMA,
         "learner": config.learner.name,
@@ -84,7 +85,8 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "not_covered": list(_NOT_COVERED),
         "left": _left(budget, spent),
         "all_tasks": _all_tasks(spent),
-        "renews": _renews(budget, read_policy(config.vault.policy).renews, follows=of_days),
+        "renews": _renews(budget, policy.renews, follows=of_days),
+        "limits": dict(policy.limits),
     }
 
 

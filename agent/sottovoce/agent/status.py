@@ -20,7 +20,7 @@ from sottovoce.identity.renewal import renewal_due
 from sottovoce.observe import Counters
 from sottovoce.observe.machine import resident_bytes
 from sottovoce.transport import Transport
-from sottovoce.vault import PeriodSpending, Spending, VaultFront
+from sottovoce.vault import LimitSpending, PeriodSpending, Spending, VaultFront
 
 SCHEMA = "sottovoce.status/1"
 
@@ -83,6 +83,8 @@ def status_document(agent: Reported) -> dict[str, Any]:
             "echoes_needed": agent.head_gossip.detector.needed,
             "keepers": sorted(agent.head_gossip.keeping.nodes),
             "period": _period(agent.spending.of_period),
+            "limits": [_limit(limit) for limit in agent.spending.of_limits],
+            "lasts_days": _days(agent.spending.lasts),
             "written_bytes_today": agent.spending.written_today,
             "bytes_per_day": agent.config.ledger.bytes_per_day,
         },
@@ -174,3 +176,18 @@ def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
         "least_days": spent.period.least / 86_400 if math.isfinite(spent.period.least) else None,
         "next_is_signed": spent.period.waiting,
     }
+
+
+def _limit(spent: LimitSpending) -> dict[str, Any]:
+    """Of the owner's, for all tasks together."""
+    return {
+        "span": spent.span,
+        "epsilon": spent.limit,
+        "spent_epsilon": spent.epsilon if math.isfinite(spent.epsilon) else None,
+        "ends_days": spent.ends / 86_400,
+    }
+
+
+def _days(lasts: float | None) -> float | None:
+    """How long the budget lasts at the pace of its past; null where it cannot be said, or nothing was spent."""
+    return None if lasts is None or not math.isfinite(lasts) else lasts / 86_400

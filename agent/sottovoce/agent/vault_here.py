@@ -68,14 +68,21 @@ def vault_here(
 
 
 def _count(config: AgentConfig, ledger: Ledger) -> None:
-    """Begin to count towards the next period of the ledger's budget, if the owner's policy allows any."""
-    renews, unit = read_policy(config.vault.policy).renews, ledger.own_budget.unit
-    if renews != "never" and unit != "device":
+    """Keep to what the owner allows a month, a year and a period of the ledger's budget, and count the time of these.
+
+    Where tasks follow one another, or days do, it is counted without limits too, to say how long the budget lasts.
+    """
+    policy, unit = read_policy(config.vault.policy), ledger.own_budget.unit
+    if policy.renews != "never" and unit != "device":
         raise ConfigError(
             f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} is not there anew, since each "
             f"{unit} pays for itself, once: leave it out"
         )
-    ledger.periods.count(renews)
+    ledger.periods.renew(policy.renews)
+    if policy.limits:
+        ledger.limit(policy.limits)
+    if policy.limits or policy.renews != "never" or config.vault.tasks == "signed":
+        ledger.count()
     ledger.live()
 
 

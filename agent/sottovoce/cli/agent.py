@@ -1,6 +1,7 @@
 """`sottovoce agent`: run a device, ask it, stop it."""
 
 import json
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from sottovoce.cli import services
 from sottovoce.cli.agent_task import app as task
 from sottovoce.cli.agent_task import tasks
 from sottovoce.cli.other_tasks import told
-from sottovoce.days import DAY
+from sottovoce.days import DAY, lasts_until
 from sottovoce.errors import NetworkError, UsageError
 
 _LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
@@ -150,6 +151,21 @@ def _period(period: dict[str, Any] | None) -> list[str]:
     ]
 
 
+def _lasts(ledger: dict[str, Any]) -> list[str]:
+    """What the owner allows in a month or a year, and until when the budget lasts."""
+    lines = [
+        f"limit    ε {_spent(limit['spent_epsilon'])} of {limit['epsilon']:g} spent this {limit['span']}, "
+        f"which ends in {math.ceil(limit['ends_days'])} days at work"
+        for limit in ledger["limits"]
+    ]
+    until = lasts_until(ledger["lasts_days"])
+    return lines if until is None else [*lines, f"budget   lasts until {until} at this pace"]
+
+
+def _spent(epsilon: float | None) -> str:
+    return "∞" if epsilon is None else f"{epsilon:.3f}"
+
+
 def _lines(answer: dict[str, Any]) -> list[str]:
     from sottovoce.agent.explain import person_words
 
@@ -174,6 +190,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
         *_period(answer["ledger"]["period"]),
+        *_lasts(answer["ledger"]),
         *_tasks(answer["task"]),
         *person,
         *days,

@@ -130,6 +130,10 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"left          ε = {left['epsilon']:.4g} after {left['charges']} charges, by {left['ledger']}")
     if found["all_tasks"] is not None:
         lines.append(f"all tasks     {_together(found['all_tasks'])}")
+    lines += [
+        f"limit         ε = {epsilon:g} a {span} of the vault's life, over all tasks together, by the owner's policy"
+        for span, epsilon in found["limits"].items()
+    ]
     return [*lines, f"renews        {found['renews']}"]
 
 

@@ -24,6 +24,7 @@ _COMPONENTS: dict[str, dict[str, Any]] = {
         "state_class": "measurement",
         **_DIAGNOSTIC,
     },
+    "budget_lasts_until": {"name": "Privacy budget lasts until", "device_class": "date", **_DIAGNOSTIC},
     "last_exchange": {"name": "Last exchange", "device_class": "timestamp", **_DIAGNOSTIC},
     "certificate_expires": {"name": "Certificate expires", "device_class": "timestamp", **_DIAGNOSTIC},
     "prediction": {

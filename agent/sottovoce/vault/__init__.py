@@ -6,7 +6,7 @@ device uses. Learners, wire and transport not even from here.
 
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.vault.belonging import check_budget, check_owner, check_there
-from sottovoce.vault.budget import Budget, PeriodSpending, Spending
+from sottovoce.vault.budget import Budget, LimitSpending, PeriodSpending, Spending
 from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate
 from sottovoce.vault.construction import build
@@ -31,6 +31,7 @@ __all__ = [
     "Head",
     "Keeper",
     "Ledger",
+    "LimitSpending",
     "Mandate",
     "Observer",
     "OperatingSystemNoise",

@@ -89,6 +89,23 @@ class PeriodSpending:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitSpending:
+    """What was spent under a limit that the owner has set for all tasks together.
+
+    Attributes:
+        span: `month` or `year`.
+        limit: what one unit may cost in it.
+        epsilon: charged in the present one to the unit charged most.
+        ends: seconds of the vault's life until the next one begins.
+    """
+
+    span: str
+    limit: float
+    epsilon: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
 class Spending:
     """What the ledger says has been spent.
 
@@ -101,6 +118,9 @@ class Spending:
         of_task: what of it the present task has, if the fleet has signed one.
         of_period: what of it the present period has, if the budget is for one.
         alone: the same ε if all other devices collude; None where it does not depend on them.
+        of_limits: what was spent under each limit of the owner's.
+        lasts: seconds until the budget or a limit is spent, if as much is charged in any time as was until now;
+            infinite where nothing was charged, None where it cannot be said.
     """
 
     epsilon: float
@@ -110,6 +130,8 @@ class Spending:
     of_task: TaskSpending | None = None
     of_period: PeriodSpending | None = field(default=None, compare=False)
     alone: float | None = None
+    of_limits: tuple[LimitSpending, ...] = field(default=(), compare=False)
+    lasts: float | None = field(default=None, compare=False)
 
     @property
     def of_budget(self) -> float:

@@ -7,6 +7,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.accounting.events import Event
 from sottovoce.accounting.units import EVERY
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -81,12 +82,16 @@ class CellRoom:
             return Refused(query.id, "task", str(refused))
         return None if answer is None else CellAnswer(query.id, encoded(answer), self.noise.simulated)
 
+    @property
+    def event(self) -> Event:
+        """What a sum costs at most."""
+        return self.mechanism.event(self.mechanism.cell.least)
+
     def _answered(self, said: Question) -> Answer | None:
         match said:
             case Begin(slot=slot, point=point):
                 self._read(point)
-                least = self.mechanism.event(self.mechanism.cell.least)
-                return None if self.ledger.payable(least) != EVERY else self.member.begin(slot, point)
+                return None if self.ledger.payable(self.event) != EVERY else self.member.begin(slot, point)
             case Join():
                 return self.member.join(said)
             case Agree():

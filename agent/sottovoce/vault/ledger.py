@@ -7,7 +7,7 @@ one identity and one budget; opening never creates it.
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +35,8 @@ from sottovoce.vault.ledger_file import (
     refuse_without_log,
     upgrade,
 )
+from sottovoce.vault.life import DAY, Life, uptime
+from sottovoce.vault.limits import Limit, Span, limits_in, note
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.mandate_list import MandateList
 from sottovoce.vault.periods import Periods
@@ -53,6 +55,7 @@ class Ledger:
 
     Attributes:
         mandate: the task that was taken up last; None before any.
+        life: how long its vault has been at work.
 
     Raises:
         LedgerError: the chain of charges is broken.
@@ -63,17 +66,16 @@ class Ledger:
         self._connection = connection
         self._lock = lock
         self._wear: Wear | None = None
+        self._head: Head
+        self._spent: Spent
         self.owner, self.own_budget, self.nonce = checked(connection)
         self.numbers = RecordNumbers(self._reading, self._transaction)
         self.keepers = KeeperList(self._reading, self._transaction)
-        self._head = Head(0, first_link(self.own_budget.made_for(self.owner), self.nonce))
         self._mandates = MandateList(self._reading, self._transaction)
-        self.mandate, self.periods = self._mandates.newest(), Periods(self._reading, self._transaction)
-        self._spent = Spent(self.own_budget, self.mandate)
-        self._catch_up()
+        self.mandate, self.life = self._mandates.newest(), Life(self._reading)
+        self.periods = Periods(self._reading, self.life)
+        self._tally(())
         check_releases(connection)
-        self._spent.begin(self.mandate)
-        self._spent.open(self.periods.number)
 
     @classmethod
     def create(cls, path: Path, owner: str, budget: Budget) -> None:
@@ -278,10 +280,19 @@ class Ledger:
             # Read after the releases: the agent may be at work.
             charges = self.head().charges
         task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.of_task(), of_task)
-        period = self.periods.present(self.mandate)
-        of_period = None if period is None else PeriodSpending(period, self._spent.of_period())
-        today = self._wear.today if self._wear else 0
-        return Spending(self._spent.epsilon(), charges, releases, today, task, of_period, self._spent.alone())
+        period, spent, lived = self.periods.present(self.mandate), self._spent, self.life.seconds
+        of_period = None if period is None else PeriodSpending(period, spent.of_period())
+        return Spending(
+            spent.epsilon(),
+            charges,
+            releases,
+            self._wear.today if self._wear else 0,
+            task,
+            of_period,
+            spent.alone(),
+            spent.of_limits(lived),
+            spent.lasts(lived, self.periods.lived) if lived >= DAY else None,
+        )
 
     def spent(self, units: Units) -> float:
         """ε charged so far to the unit charged most among these, in the ledger's own terms."""
@@ -385,11 +396,55 @@ class Ledger:
         self._spent.begin(mandate)
         self.live()
 
+    def limit(self, most: "Mapping[Span, float]") -> None:
+        """Keep to these ε in each span too, over all tasks together. See sottovoce.vault.limits.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        self._tally(limits_in(self._reading, most, self.own_budget.delta))
+
+    def count(self, clock: Callable[[], float] = uptime) -> None:
+        """Count the vault's life from now on, by this clock of seconds."""
+        self.life.count(clock)
+
     def live(self, *, ending: bool = False) -> None:
-        """Note how long the vault has lived; open the period that the task is in, if its time has come. See Periods."""
-        if self.periods.live(self.mandate, ending=ending):
-            self._catch_up()
-            self._spent.open(self.periods.number)
+        """Note each hour, and at the end, how long the vault has lived; begin the periods and spans whose time it is.
+
+        Raises:
+            LedgerError: the disk or the file failed.
+        """
+        if not self.life.counting:
+            return
+        lived, mandate, charges = self.life.seconds, self.mandate, self.head().charges
+        opens = None if mandate is None or not self.periods.due(mandate) else mandate.period
+        begin = [limit for limit in self._spent.limits if limit.began < 0 or limit.ends(lived) <= 0]
+        if not (begin or ending or self.life.due or opens is not None):
+            return
+        with self._transaction() as connection:
+            lived = self.life.note(connection)
+            for limit in begin:
+                note(connection, limit, lived, 0 if limit.began < 0 else charges)
+            if opens is not None:
+                self.periods.note(connection, opens, lived)
+        self.life.noted(lived)
+        for limit in begin:
+            self._spent.renew(limit, lived)
+        if opens is not None:
+            self.periods.open(opens, lived)
+            self._spent.open(opens)
+
+    def reached(self, event: Event) -> Limit | None:
+        """The limit that keeps this event from being paid, if one does."""
+        return self._spent.reached(event)
+
+    def _tally(self, limits: Iterable[Limit]) -> None:
+        """Follow the chain from its first link."""
+        self._head = Head(0, first_link(self.own_budget.made_for(self.owner), self.nonce))
+        self._spent = Spent(self.own_budget, self.mandate, tuple(limits))
+        self._catch_up()
+        self._spent.begin(self.mandate)
+        self._spent.open(self.periods.number)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

@@ -18,7 +18,7 @@ from sottovoce.vault.budget import Budget
 from sottovoce.vault.chain import release_digest
 
 _APPLICATION_ID = 0x50FF0CE1
-_SCHEMA_VERSION = 7
+_SCHEMA_VERSION = 8
 _VERSION_0_1 = 3  # which numbered records by their place
 KEY_BYTES = 32
 _TABLES = ("budget", "secret", "keepers", "ended", "task", "period", "numbering", "enrolled", "charge", "release")
@@ -56,6 +56,9 @@ DROP TABLE record;
 CREATE TABLE enrolled (epoch INTEGER PRIMARY KEY, prepared TEXT NOT NULL, records INTEGER NOT NULL,
                        features INTEGER NOT NULL, value BLOB NOT NULL) STRICT;
 """
+_LIMIT_TABLES = """
+CREATE TABLE span (span TEXT PRIMARY KEY, began REAL NOT NULL, charges INTEGER NOT NULL) STRICT;
+"""
 _TRIGGERS = "".join(
     f"CREATE TRIGGER IF NOT EXISTS {table}_{verb} BEFORE {verb} ON {table} "
     "BEGIN SELECT RAISE(ABORT, 'append only'); END;\n"
@@ -67,6 +70,7 @@ _STEPS = {
     4: _TASK_TABLES,
     5: _LASTING_TABLES,
     6: _ENROLLED_TABLES,
+    7: _LIMIT_TABLES,
 }  # from the schema of this number to the next
 _SCHEMA = _OLD_TABLES + "".join(_STEPS.values()) + _TRIGGERS
 

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from sottovoce.cell import Cell
 from sottovoce.errors import ConfigError, TaskRefused
+from sottovoce.vault.limits import Span
 from sottovoce.vault.periods import Renews
 
 Unit = Literal["record", "window", "device"]
@@ -26,6 +27,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         smallest_cell: tasks whose devices share their noise in secure sums are allowed where these are of so many
             devices at least; without it none are.
         colluding: of how many devices that collude such a task has to take account, at least.
+        epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's life.
+        epsilon_per_year: the same, in 365 days.
         renews: `year`: the ledger's budget is there anew in each period that the fleet's tasks open, a year apart.
     """
 
@@ -36,7 +39,15 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     epsilon: Annotated[float, Meta(gt=0)] | None = None
     smallest_cell: Annotated[int, Meta(ge=2)] | None = None
     colluding: Annotated[int, Meta(ge=0)] = 1
+    epsilon_per_month: Annotated[float, Meta(gt=0)] | None = None
+    epsilon_per_year: Annotated[float, Meta(gt=0)] | None = None
     renews: Renews = "never"
+
+    @property
+    def limits(self) -> dict[Span, float]:
+        """ε that all tasks together may spend, by the time in which."""
+        found: dict[Span, float | None] = {"month": self.epsilon_per_month, "year": self.epsilon_per_year}
+        return {span: epsilon for span, epsilon in found.items() if epsilon is not None}
 
     def check(self, *, algorithm: str, unit: str, purpose: str, cell: Cell | None) -> None:
         """Refuse what the owner does not allow.

@@ -1,5 +1,9 @@
-"""What a ledger's charges come to, in its own terms: all, and of the present period; in a task's: those of it."""
+"""What a ledger's charges come to, in its own terms: all, of the present period, and under each limit of the owner's.
 
+What those of the present task come to stands in the task's terms.
+"""
+
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
 from sottovoce.accounting.events import CellSum, Event, Moved, over
@@ -7,7 +11,9 @@ from sottovoce.accounting.relations import Promise, charged_as
 from sottovoce.accounting.tally import Tally, part_of
 from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.budget import Budget
+from sottovoce.vault.budget import Budget, LimitSpending
+from sottovoce.vault.life import DAY
+from sottovoce.vault.limits import Limit
 from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
 
 
@@ -20,12 +26,15 @@ class Spent:
     Args:
         own: the ledger's budget.
         mandate: the task that it was in last, if in any.
+        limits: that the owner has set; they follow the charges too.
 
     Attributes:
+        limits: the same.
         before: how many charges were made before the present task.
     """
 
-    def __init__(self, own: Budget, mandate: Mandate | None) -> None:
+    def __init__(self, own: Budget, mandate: Mandate | None, limits: Sequence[Limit] = ()) -> None:
+        self.limits = tuple(limits)
         self._own, self._promise = own, promise_of(own)
         self._all = Tally(own.delta)
         self._mandate = mandate
@@ -78,6 +87,9 @@ class Spent:
         if self._alone is not None:
             self._alone.add(charged.by_itself if isinstance(charged, CellSum) else charged, changes)
         self._charges += 1
+        for limit in self.limits:
+            if self._charges > limit.before:
+                limit.tally.add(charged, changes)
         if self._task is not None:
             self._task.add(_of_task(event, made))
 
@@ -102,10 +114,13 @@ class Spent:
         if self._task is not None and budget.epsilon is not None:
             found = self._task.payable(_of_task(event, promise_of(budget)), budget.epsilon)
             units = event.units if found == EVERY else found
-        if units is None or self._own.epsilon is None:
+        if units is None or (self._own.epsilon is None and not self.limits):
             return units
         charged, changes = charged_as(event, promise_of(budget), self._promise)
-        paying = (self._period or self._all).payable(charged, self._own.epsilon, changes)
+        paying: Units | None = charged.units
+        for tally, most in self._paying():
+            found = tally.payable(charged, most, changes)
+            paying = None if paying is None or found is None else overlap(paying, found)
         if charged.units == EVERY != event.units:  # all of the ledger's units, for whichever these are
             return None if paying is None else units
         return None if paying is None else overlap(units, paying)
@@ -130,6 +145,50 @@ class Spent:
         """ε of the unit charged most in the present task, in the task's terms; 0 outside of one."""
         return 0.0 if self._task is None else self._task.epsilon()
 
+    def renew(self, limit: Limit, lived: float) -> None:
+        """The next span of this limit begins; its first one holds all charges that there are."""
+        if limit.began >= 0:
+            limit.before, limit.tally = self._charges, Tally(self._own.delta)
+        limit.began = lived
+
+    def reached(self, event: Event) -> Limit | None:
+        """The limit that keeps this event from being paid, if one does."""
+        budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
+        charged, changes = charged_as(event, promise_of(budget), self._promise)
+        return next((one for one in self.limits if one.tally.payable(charged, one.epsilon, changes) is None), None)
+
+    def _paying(self) -> Iterator[tuple[Tally, float]]:
+        """What has to pay, and up to which ε."""
+        if self._own.epsilon is not None:
+            yield self._period or self._all, self._own.epsilon
+        yield from ((limit.tally, limit.epsilon) for limit in self.limits)
+
+    def of_limits(self, lived: float) -> tuple[LimitSpending, ...]:
+        """What was spent under each limit, by so many seconds of the vault's life."""
+        return tuple(
+            LimitSpending(one.span, one.epsilon, one.tally.epsilon(), max(0.0, one.ends(lived))) for one in self.limits
+        )
+
+    def lasts(self, lived: float, of_period: float) -> float | None:
+        """Seconds that the budget and the limits last, if as much is charged in any time as was until now.
+
+        Args:
+            lived: seconds of the vault's life.
+            of_period: those of it in the present period of the budget.
+
+        Returns:
+            Infinite where nothing was charged; None where it cannot be said, because each window pays for itself, or
+            nothing is promised. A limit does not count on the first day of its span, nor where that ends before.
+        """
+        if self._own.unit == "window" or self._own.epsilon is None:
+            return None
+        left = of_period * ((self._period or self._all).times(self._own.epsilon) - 1)
+        for limit in self.limits:
+            since = lived - limit.began
+            until = since * (limit.tally.times(limit.epsilon) - 1)
+            left = min(left, until) if since >= DAY and until < limit.ends(lived) else left
+        return max(0.0, left)
+
     def _turn(self, epoch: int) -> None:
         present = self._mandate if self._mandate is not None and self._mandate.epoch == epoch else None
         self.before = self._charges
@@ -138,6 +197,8 @@ class Spent:
             self._all = self._all.renumbered()
             self._alone = None if self._alone is None else self._alone.renumbered()
             self._period = None if self._period is None else self._period.renumbered()
+            for limit in self.limits:
+                limit.tally = limit.tally.renumbered()
 
 
 def _of_task(event: Event, made: Promise) -> Event:

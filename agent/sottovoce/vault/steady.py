@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from sottovoce.days import last_day_over
-from sottovoce.vault.periods import uptime
+from sottovoce.vault.life import uptime
 
 STEADY_SECONDS = 6 * 3600.0
 """For which a clock has to agree with the uptime after a jump."""

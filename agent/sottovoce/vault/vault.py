@@ -23,9 +23,9 @@ from sottovoce.vault.chain import Tip
 from sottovoce.vault.followed import Followed
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.life import DAY, NOTED_SECONDS
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.periods import NOTED_SECONDS
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
 
@@ -82,7 +82,7 @@ class Vault:
         self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
         self._over_for_good: str | None = None
         self._closing = threading.Event()
-        if room.ledger.periods.counting:
+        if room.ledger.life.counting:
             Background(self._live)
 
     @property
@@ -168,7 +168,7 @@ class Vault:
                 event = charged if as_before else new
                 records = room.records if event is None or room.followed is None else room.followed.read()
                 if event is None or not room.ledger.charge(query_id, event):
-                    return self._unpaid(query_id)
+                    return self._unpaid(query_id, plan.event)
                 if records.units is None and event.units != plan.event.units:
                     return Refused(query_id, "terms", "this was charged for other records, under another sampling")
                 places = self._read(records, plan, event)
@@ -206,7 +206,7 @@ class Vault:
             if cell is None:
                 return Refused(query.id, "query", "this vault takes part in no secure sums")
             answer = cell.step(query)
-            return self._unpaid(query.id) if answer is None else answer
+            return self._unpaid(query.id, cell.event) if answer is None else answer
 
     def close(self) -> None:
         """Finish what is being answered, then close the ledger."""
@@ -232,12 +232,17 @@ class Vault:
                 except (LedgerError, MemoryError) as error:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
-    def _unpaid(self, query: bytes) -> Refused:
-        """The budget is spent: for good, or until its next period."""
-        period = self._room.ledger.periods.present(self._room.ledger.mandate)
+    def _unpaid(self, query: bytes, event: Event) -> Refused:
+        """The budget is spent: for good, until its next period, or until the owner's limit allows more."""
+        ledger = self._room.ledger
+        if (limit := ledger.reached(event)) is not None:
+            ends = math.ceil(limit.ends(ledger.life.seconds) / DAY)
+            reached = f"the owner's limit of ε = {limit.epsilon:g} a {limit.span} is reached"
+            return Refused(query, "task", f"{reached}: more is released in {ends} days")
+        period = ledger.periods.present(ledger.mandate)
         if period is None or not period.waiting:
             return Refused(query, "budget", "the privacy budget is spent")
-        days = math.ceil((period.least - period.lived) / 86_400)
+        days = math.ceil((period.least - period.lived) / DAY)
         return Refused(query, "task", f"the privacy budget is spent until its next period, which opens in {days} days")
 
     def _show(

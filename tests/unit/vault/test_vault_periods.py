@@ -16,8 +16,8 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.account import Account, Charge, account_of, audited
 from sottovoce.vault.chain import first_link, next_link
 from sottovoce.vault.ledger_file import connect
+from sottovoce.vault.life import NOTED_SECONDS
 from sottovoce.vault.mandate import Mandate, Stamp, promise_of
-from sottovoce.vault.periods import NOTED_SECONDS
 from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce.vault.spent import Spent
 
@@ -41,7 +41,8 @@ class Device:
 
     def start(self) -> None:
         self.ledger = Ledger.open(self.path, OWNER, LIFE)
-        self.ledger.periods.count("year", lambda: self.uptime)
+        self.ledger.periods.renew("year")
+        self.ledger.count(lambda: self.uptime)
         self.ledger.live()
 
     def restart(self, away: float = 0.0) -> None:
@@ -127,7 +128,8 @@ def test_a_vault_that_is_killed_forgets_an_hour_of_its_life_at_most(device: Devi
     device.lives(10)
     device.uptime += NOTED_SECONDS - 1
     with closing(Ledger.read(device.path)) as left:  # what another process finds
-        left.periods.count("year", lambda: 0.0)
+        left.periods.renew("year")
+        left.count(lambda: 0.0)
         period = left.periods.present(None)
     assert period is not None
     assert period.lived == 10 * DAY
@@ -198,7 +200,8 @@ def test_a_ledger_of_the_schema_before_counts_as_the_first_period(tmp_path: Path
     with closing(connect(path, "rw")) as older:
         older.executescript(SCHEMA_5)
     again = Ledger.open(path, OWNER, LIFE)
-    again.periods.count("year", lambda: 0.0)
+    again.count(lambda: 0.0)
+    again.periods.renew("year")
     again.live()
     spending = again.spending()
     assert spending.of_period is not None

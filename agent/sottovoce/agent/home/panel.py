@@ -11,6 +11,7 @@ from sottovoce.agent.faults import Fault
 from sottovoce.agent.home.broker import Session, Will
 from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import AgentConfig
+from sottovoce.days import lasts_until
 from sottovoce.errors import NetworkError
 from sottovoce.observe.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery
 
@@ -136,6 +137,7 @@ class Panel:
             "trouble": status["transport"]["trouble"][:_MOST_LETTERS] or "none",
             "peers": len(status["peers"]),
             "epsilon_left": None if total is None or spent is None else round(max(total - spent, 0.0), 4),
+            "budget_lasts_until": lasts_until(status["ledger"]["lasts_days"]),
             "last_exchange": self._exchanged,
             "certificate_expires": status["certificate_expires"],
             "prediction": self._predictor.predict(model),

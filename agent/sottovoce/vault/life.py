@@ -1,0 +1,69 @@
+"""How long a vault has been at work: the only clock that budgets over months and years go by.
+
+It is the machine's uptime while the vault runs, added up over its runs: it only goes forward, and nobody sets it. So a
+calendar that jumps renews nothing and locks nothing, and a device that is off does not come nearer to its next budget.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable
+
+from sottovoce.vault.keeper_list import Access
+
+NOTED_SECONDS = 3_600.0
+"""How much of its life a vault that is killed may forget."""
+
+DAY = 86_400.0
+
+
+def uptime() -> float:
+    """Seconds since the machine was started, suspended or not."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Life:
+    """The time that one ledger's vault has been at work. It stands still until `count`.
+
+    Args:
+        reading: the ledger's file, to be read.
+    """
+
+    def __init__(self, reading: Access) -> None:
+        with reading() as connection:
+            self._noted = float(connection.execute("SELECT ifnull(max(seconds), 0.0) FROM lived").fetchone()[0])
+        self._clock: Callable[[], float] | None = None
+        self._since = 0.0
+
+    def count(self, clock: Callable[[], float] = uptime) -> None:
+        """Count from now on, by this clock of seconds."""
+        self._clock, self._since = clock, clock()
+
+    @property
+    def counting(self) -> bool:
+        """Whether it counts."""
+        return self._clock is not None
+
+    @property
+    def seconds(self) -> float:
+        """All of it, in seconds."""
+        return self._noted + (0.0 if self._clock is None else max(0.0, self._clock() - self._since))
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to note it."""
+        return self.seconds - self._noted >= NOTED_SECONDS
+
+    def note(self, connection: sqlite3.Connection) -> float:
+        """Write it into the ledger, in a transaction that the caller has begun.
+
+        Returns:
+            What was written, for `noted` when the transaction is through.
+        """
+        seconds = self.seconds
+        connection.execute("INSERT OR REPLACE INTO lived VALUES (1, ?)", (seconds,))
+        return seconds
+
+    def noted(self, seconds: float) -> None:
+        """So much of it is on the disk."""
+        if self._clock is not None:
+            self._noted, self._since = seconds, self._clock()

@@ -1,0 +1,55 @@
+"""What a device's owner allows all tasks together in a month and in a year, whatever the budget of the ledger is.
+
+A month is 30 days and a year is 365 of the vault's life, one behind the other. See sottovoce.vault.life.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.accounting.tally import Tally
+from sottovoce.vault.keeper_list import Access
+from sottovoce.vault.life import DAY
+
+Span = Literal["month", "year"]
+SECONDS: dict[Span, float] = {"month": 30 * DAY, "year": 365 * DAY}
+
+
+@dataclass(slots=True)
+class Limit:
+    """One of them.
+
+    Attributes:
+        span: how long it is for.
+        epsilon: what one unit may cost in it, in the ledger's own terms.
+        began: when the present span did, in seconds of the vault's life.
+        before: how many charges had been made then.
+        tally: of all charges since.
+    """
+
+    span: Span
+    epsilon: float
+    began: float
+    before: int
+    tally: Tally
+
+    def ends(self, lived: float) -> float:
+        """Seconds until the next span begins; 0 or less where it is time."""
+        return self.began + SECONDS[self.span] - lived
+
+
+def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list[Limit]:
+    """Limits of these ε, as the ledger has noted that their spans began, with nothing tallied.
+
+    One that is new began now, and all that was ever charged counts in it: when that was is not known.
+    """
+    with reading() as connection:
+        rows = connection.execute("SELECT span, began, charges FROM span").fetchall()
+    noted = {name: (float(began), int(charges)) for name, began, charges in rows}
+    return [Limit(span, epsilon, *noted.get(span, (-1.0, 0)), Tally(delta)) for span, epsilon in most.items()]
+
+
+def note(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
+    """Write that its span begins now, in a transaction that the caller has begun."""
+    connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, lived, charges))
