@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import load
 from sottovoce.data.feed import Window, WindowStore
-from sottovoce.data.forecast import FEATURES, LAGS
+from sottovoce.data.forecast import FEATURES, LAGS, forecast_dataset, told
+
+from tests.support.loads import half_hours
 
 HALF_HOUR = 988_889
 NOW = HALF_HOUR * 1800 + 900.0
@@ -79,3 +82,55 @@ def test_before_the_first_window_nothing_is_said(tmp_path: Path) -> None:
     assert found.predict(ZEROS, NOW) is None
     (tmp_path / "windows.db").unlink()
     assert found.predict(ZEROS, NOW) is None
+
+
+def days_of(seed: int, count: int) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
+    records = forecast_dataset(half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0).records
+    assert records.windows is not None
+    return by_day(records.features, records.windows)
+
+
+def error(rows: np.ndarray[Any, np.dtype[np.float64]], weights: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    return float(np.abs(told(rows, rows[:, :-1] @ weights) - told(rows, rows[:, -1])).mean())
+
+
+def test_the_home_goes_by_the_model_that_was_better_of_late() -> None:
+    days = days_of(1, 60)
+    blend = Blend({day: rows for day, rows in days.items() if day < 50})
+    later = np.vstack([rows for day, rows in days.items() if day >= 50])
+    bad, good = np.full(FEATURES - 1, 2.0), blend.own
+    assert blend.share(bad) == 1.0
+    assert error(later, blend.weights(bad)) == error(later, blend.own)
+    assert error(later, blend.weights(good)) == error(later, good)
+    shaken = blend.own + 0.3 * np.random.default_rng(2).normal(size=FEATURES - 1)
+    assert 0.0 < blend.share(shaken) <= 1.0
+    assert error(later, blend.weights(shaken)) < error(later, shaken)
+
+
+def test_a_home_without_days_goes_by_the_fleet_and_one_with_few_mostly() -> None:
+    fleet = Blend(days_of(1, 60)).own
+    assert (Blend({}).weights(fleet) == fleet).all()
+    (first, rows), *_ = days_of(3, 10).items()
+    blend = Blend({first: rows})
+    assert blend.share(fleet) <= 0.5, "on its first day its own model was none"
+
+
+def test_its_own_model_is_judged_by_days_that_it_has_not_seen() -> None:
+    days, last = days_of(4, 12), 11
+    other = {**days, last: days[last] * np.append(np.ones(FEATURES - 1), -1.0)}  # a day that goes the other way
+    one, two = Blend(days), Blend(other)
+    assert (one.own != two.own).any()
+    assert (one._said == two._said).all()
+
+
+def test_what_the_home_shows_follows_its_own_days(tmp_path: Path) -> None:
+    """Against a model of the fleet's that is far off, its own days correct the prediction from the next day on."""
+    wh, today = half_hours(1, 40, 5, missing=0.0)[0], HALF_HOUR // 48
+    first = (today - 39) * 48 - HALF_HOUR
+    found = predictor(tmp_path, {first + n: int(value) for n, value in enumerate(wh) if first + n < 0})
+    far = answer(np.full(FEATURES - 1, 1.5))
+    shown = found.predict(far, NOW)
+    own = found.predict(ZEROS, NOW)
+    assert shown is not None
+    assert own is not None
+    assert shown == pytest.approx(own, rel=0.5), "where the last half hour alone would be far away"

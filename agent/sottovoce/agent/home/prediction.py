@@ -1,4 +1,4 @@
-"""The next half hour of this home, predicted by the fleet's public model from this home's own windows."""
+"""The next half hour of this home, predicted from its own windows by the fleet's public model and the home's own."""
 
 import time
 from typing import Any
@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.agent.control import parameters
+from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.data.feed import Windows, read_windows
-from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, features_of, told
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, features_of, forecast_dataset, told
 from sottovoce.errors import DataError
 
 _SECONDS = 1800
@@ -28,6 +29,7 @@ class Predictor:
         self._store, self._seconds = config.feed.file, config.feed.window
         self._fits = data.classes == 1 and data.features == FEATURES
         chosen = parse(data.source).options.get("meter") if data.source.startswith("feed:") else None
+        self._blend: tuple[int, Blend] | None = None
         self._meter = chosen or next((meter.name for meter in config.feed.meters), None)
 
     def predict(self, model: dict[str, Any], now: float | None = None) -> float | None:
@@ -50,10 +52,26 @@ class Predictor:
             return None  # nothing is kept yet
         if self._meter not in windows.meters or (before := _before(windows, self._meter, half_hour)) is None:
             return None
+        weights = self._blended(half_hour // HALF_HOURS).weights(weights)
         record = np.zeros((1, FEATURES))
         record[:, :-1] = features_of(before[np.newaxis], np.array([half_hour % HALF_HOURS]))
         energy = told(record, (weights @ record[:, :-1].T)[np.newaxis])
         return round(float(energy[0, 0]) * 1000, 1)
+
+    def _blended(self, today: int) -> Blend:
+        """By the days before today; made once a day."""
+        if self._blend is None or self._blend[0] != today:
+            self._blend = today, Blend(self._days(today))
+        return self._blend[1]
+
+    def _days(self, today: int) -> dict[int, NDArray[np.float64]]:
+        """Records of this home, by their day, before today."""
+        windows = read_windows(self._store)
+        until = today * HALF_HOURS * _SECONDS // windows.seconds - windows.first
+        wh = windows.wh[[windows.meters.index(str(self._meter))], : max(0, until)]
+        origin = str(self._store)
+        records = forecast_dataset(wh, windows.first, windows.seconds, name="home", origin=origin, share=0.0).records
+        return {} if records.windows is None else by_day(records.features, records.windows)
 
 
 def _before(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:
