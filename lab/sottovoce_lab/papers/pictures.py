@@ -51,7 +51,8 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
         for axes in grid.flat[len(wanted) :]:
             axes.set_visible(False)
         for (panel, of), axes in zip(wanted, grid.flat, strict=False):
-            axes.set_title(spec.panels[panel].label + (f"\n{spec.series[of].label}" if spec.picture == "heat" else ""))
+            series = f"\n{spec.series[of].label}" if spec.picture == "heat" else ""
+            axes.set_title(f"{spec.panels[panel].label}{series}", fontsize=8 if series else None)
             {"heat": _heat, "curves": _curves}.get(spec.picture, _line)(spec, cells, panel, of, axes)
         handles, labels = grid[0][0].get_legend_handles_labels()
         if handles:
@@ -64,16 +65,20 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     """The measure over the x axis, with intervals; printed values are hollow diamonds."""
     values = list(dict.fromkeys(where[2] for where in cells if where[0] == panel))
     numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    words = any(isinstance(value, str) for value in values)  # which have no order: points side by side, and no line
     places = {value: value if numbers else place for place, value in enumerate(values)}
-    for number, series in enumerate(_series(cells, panel)):
+    shown = _series(cells, panel)
+    for number, series in enumerate(shown):
+        aside = 0.12 * (number - (len(shown) - 1) / 2) if words else 0.0
         mine = {x: cell for (at, name, x, _), cell in cells.items() if (at, name) == (panel, series)}
         halves = [0.0 if math.isnan(cell.half) else cell.half for cell in mine.values()]
         axes.errorbar(
-            [places[x] for x in mine], [cell.mean for cell in mine.values()], halves, color=f"C{number % 10}",
+            [places[x] + aside for x in mine], [cell.mean for cell in mine.values()], halves, color=f"C{number % 10}",
             marker=_MARKERS[number % len(_MARKERS)], markersize=3, capsize=2, label=spec.series[series].label,
+            linestyle="none" if words else "-",
         )  # fmt: skip
         printed = spec.printed.get(panel, {}).get(series, {})
-        at = [(places[x], printed[str(x)]) for x in values if str(x) in printed]
+        at = [(places[x] + aside, printed[str(x)]) for x in values if str(x) in printed]
         if at:
             axes.plot(*zip(*at, strict=True), "D", color=f"C{number % 10}", markerfacecolor="none", markersize=5)
     if spec.printed.get(panel):
