@@ -45,7 +45,7 @@ storm: setup  ## fleets of every learner under any mix of faults, every law asse
 	$(BIN)/python -m tests.storm --seeds $(SEEDS)
 
 .PHONY: year
-year: setup  ## a year of London's meters in ten minutes, forecast day by day, into dist/year; needs its data
+year: setup  ## a year of meters in ten minutes, forecast day by day, into dist/year; London's homes, or made-up ones
 	$(BIN)/python -m tests.year
 
 .PHONY: neighbours

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
+from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.agent.vault_here import LEDGER
 from sottovoce.data.forecast import forecast_dataset, told
 from sottovoce.days import DAY, NOT_BEFORE
@@ -18,6 +19,7 @@ from sottovoce.vault.account import account_of, audited
 from sottovoce_lab.simulate.faults import Faults
 from sottovoce_lab.simulate.simulation import Simulation
 
+from tests.year.commits import counted
 from tests.year.home import HALF_HOUR, PERIOD, Home
 
 FIRST = int(NOT_BEFORE // DAY)
@@ -87,6 +89,7 @@ class Outcome:
         steps: private steps of each home.
         spent: the most that any day of each home was charged, ε.
         bytes: of all files of each home, at the end.
+        commits: of the databases of each home, a day.
         messages: that were sent.
         cuts: power cuts.
         wrong: what did not hold; empty where everything did.
@@ -96,6 +99,7 @@ class Outcome:
     steps: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
+    commits: list[float] = field(default_factory=list)
     messages: int = 0
     cuts: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -135,6 +139,7 @@ class Year:
         self._begin(BEFORE * DAY)
         self._fleet = create_fleet(directory / "fleet", "year")
         self._heard = [0] * len(self._homes)
+        self._blends = [Blend() for _ in self._homes]
         self._outcome = Outcome()
 
     def _begin(self, at: float) -> None:
@@ -145,12 +150,22 @@ class Year:
 
     def run(self) -> Outcome:
         """All of it."""
+        with counted() as commits:
+            outcome = self._run()
+        outcome.commits = [commits[home.device.id] / self._plan.days for home in self._homes]
+        return outcome
+
+    def _run(self) -> Outcome:
         late = self._homes[len(self._homes) - self._plan.late :]
         away = self._homes[: self._plan.away]
         wrong = self._homes[self._plan.away : self._plan.away + self._plan.wrong_clocks]
         joined, mistaken, left = (round(self._plan.days * share) for share in (0.33, 0.52, 0.56))
         for day in range(BEFORE):
             self._listen(day + 1)
+        for records, blend in zip(self._records, self._blends, strict=True):
+            for day in range(BEFORE - 1):
+                if (rows := records.get(day)) is not None:
+                    blend.learn(rows)
         self._now = BEFORE * DAY
         self._simulation.start()
         for home in late:
@@ -276,11 +291,14 @@ class Year:
         if month == len(self._outcome.months):
             self._outcome.months.append(Errors())
             self._refit(day)
-        for i, home in enumerate(self._homes):
+        for i, (home, blend) in enumerate(zip(self._homes, self._blends, strict=True)):
+            if (yesterday := self._records[i].get(day - 1)) is not None:
+                blend.learn(yesterday)
             rows = self._records[i].get(day)
             if rows is None or home.device.model is None:
                 continue
-            models = {"fleet": home.device.model, "own": self._own[i], "pooled": self._pooled}
+            fleet = home.device.model
+            models = {"fleet": fleet, "own": self._own[i], "pooled": self._pooled, "blend": blend.weights(fleet)}
             predicted = {name: told(rows, rows[:, :-1] @ model) for name, model in models.items()}
             predicted["persistence"] = told(rows, np.zeros(len(rows)))
             self._outcome.months[month].add(predicted, told(rows, rows[:, -1]))
@@ -326,8 +344,7 @@ class Year:
 def _by_day(wh: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
     """Records of one home, float64[n, 10] by day from the first."""
     records = forecast_dataset(wh[np.newaxis], 0, HALF_HOUR, name="year", origin="year", share=0.0).records
-    assert records.windows is not None
-    return {int(day): records.features[records.windows == day] for day in np.unique(records.windows)}
+    return by_day(records)
 
 
 def _fit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

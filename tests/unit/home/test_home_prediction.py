@@ -85,9 +85,14 @@ def test_before_the_first_window_nothing_is_said(tmp_path: Path) -> None:
 
 
 def days_of(seed: int, count: int) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
-    records = forecast_dataset(half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0).records
-    assert records.windows is not None
-    return by_day(records.features, records.windows)
+    return by_day(forecast_dataset(half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0).records)
+
+
+def blend_of(days: dict[int, np.ndarray[Any, np.dtype[np.float64]]]) -> Blend:
+    blend = Blend()
+    for rows in days.values():
+        blend.learn(rows)
+    return blend
 
 
 def error(rows: np.ndarray[Any, np.dtype[np.float64]], weights: np.ndarray[Any, np.dtype[np.float64]]) -> float:
@@ -96,7 +101,7 @@ def error(rows: np.ndarray[Any, np.dtype[np.float64]], weights: np.ndarray[Any, 
 
 def test_the_home_goes_by_the_model_that_was_better_of_late() -> None:
     days = days_of(1, 60)
-    blend = Blend({day: rows for day, rows in days.items() if day < 50})
+    blend = blend_of({day: rows for day, rows in days.items() if day < 50})
     later = np.vstack([rows for day, rows in days.items() if day >= 50])
     bad, good = np.full(FEATURES - 1, 2.0), blend.own
     assert blend.share(bad) == 1.0
@@ -108,19 +113,19 @@ def test_the_home_goes_by_the_model_that_was_better_of_late() -> None:
 
 
 def test_a_home_without_days_goes_by_the_fleet_and_one_with_few_mostly() -> None:
-    fleet = Blend(days_of(1, 60)).own
-    assert (Blend({}).weights(fleet) == fleet).all()
-    (first, rows), *_ = days_of(3, 10).items()
-    blend = Blend({first: rows})
+    fleet = blend_of(days_of(1, 60)).own
+    assert (Blend().weights(fleet) == fleet).all()
+    rows, *_ = days_of(3, 10).values()
+    blend = Blend().learn(rows)
     assert blend.share(fleet) <= 0.5, "on its first day its own model was none"
 
 
 def test_its_own_model_is_judged_by_days_that_it_has_not_seen() -> None:
     days, last = days_of(4, 12), 11
     other = {**days, last: days[last] * np.append(np.ones(FEATURES - 1), -1.0)}  # a day that goes the other way
-    one, two = Blend(days), Blend(other)
+    one, two = blend_of(days), blend_of(other)
     assert (one.own != two.own).any()
-    assert (one._said == two._said).all()
+    assert (one._recent[-1][1] == two._recent[-1][1]).all(), "what it said of that day"
 
 
 def test_what_the_home_shows_follows_its_own_days(tmp_path: Path) -> None:

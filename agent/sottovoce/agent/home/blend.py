@@ -4,11 +4,12 @@ The home's own model is a ridge regression of all its days. It is fitted here, i
 the home: it is made from private data without noise.
 """
 
-from collections.abc import Mapping
+from collections import deque
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.data import Records
 from sottovoce.data.forecast import FEATURES, told
 
 Floats = NDArray[np.float64]
@@ -21,26 +22,29 @@ _SHARES = np.linspace(0.0, 1.0, 21)
 
 
 class Blend:
-    """What this home can say by itself, after some days.
+    """What this home can say by itself, after the days that it was given.
 
-    Args:
-        days: records float64[n, FEATURES] of the home by the number of their day, all over.
+    Attributes:
+        own: weights float64[FEATURES - 1] of its own model.
     """
 
-    def __init__(self, days: Mapping[int, Floats]) -> None:
-        second, first = _PENALTY * np.eye(FEATURES - 1), np.zeros(FEATURES - 1)
-        ordered = [days[day] for day in sorted(days)]
-        recent: list[Floats] = [np.empty((0, FEATURES))]
-        said: list[Floats] = [np.empty(0)]
-        self.own: Floats = first
-        for place, rows in enumerate(ordered):
-            if place >= len(ordered) - RECENT_DAYS:  # by the model of the days before it alone
-                recent.append(rows)
-                said.append(rows[:, :-1] @ self.own)
-            second, first = second + rows[:, :-1].T @ rows[:, :-1], first + rows[:, :-1].T @ rows[:, -1]
-            self.own = np.linalg.solve(second, first)
-        self._recent, self._said = np.vstack(recent), np.concatenate(said)
-        self._true = told(self._recent, self._recent[:, -1])
+    def __init__(self) -> None:
+        self._second, self._first = _PENALTY * np.eye(FEATURES - 1), np.zeros(FEATURES - 1)
+        self.own: Floats = self._first
+        self._recent: deque[tuple[Floats, Floats]] = deque(maxlen=RECENT_DAYS)
+
+    def learn(self, rows: Floats) -> "Blend":
+        """Learn the next day, after it was foretold by the model of the days before it alone.
+
+        Args:
+            rows: records float64[n, FEATURES] of the home on that day.
+        """
+        features, targets = rows[:, :-1], rows[:, -1]
+        self._recent.append((rows, features @ self.own))
+        self._second = self._second + features.T @ features
+        self._first = self._first + features.T @ targets
+        self.own = np.linalg.solve(self._second, self._first)
+        return self
 
     def share(self, fleet: Floats) -> float:
         """How much of its own model the home goes by, 0 to 1: what would have been best on its last days.
@@ -48,11 +52,12 @@ class Blend:
         Args:
             fleet: weights float64[FEATURES - 1] of the fleet's model.
         """
-        if not len(self._recent):
+        if not self._recent:
             return 0.0
-        by_fleet = self._recent[:, :-1] @ fleet
-        targets = by_fleet + _SHARES[:, np.newaxis] * (self._said - by_fleet)
-        return float(_SHARES[np.abs(told(self._recent, targets) - self._true).mean(axis=1).argmin()])
+        rows, own = (np.concatenate(each) for each in zip(*self._recent, strict=True))
+        by_fleet = rows[:, :-1] @ fleet
+        targets = by_fleet + _SHARES[:, np.newaxis] * (own - by_fleet)
+        return float(_SHARES[np.abs(told(rows, targets) - told(rows, rows[:, -1])).mean(axis=1).argmin()])
 
     def weights(self, fleet: Floats) -> Floats:
         """The model that the home goes by, of the same shape as the fleet's."""
@@ -60,6 +65,8 @@ class Blend:
         return share * self.own + (1.0 - share) * fleet
 
 
-def by_day(records: Floats, days: NDArray[np.int64]) -> dict[int, Floats]:
-    """Records of one home, by the number of their day."""
-    return {int(day): records[days == day] for day in np.unique(days)}
+def by_day(records: Records) -> dict[int, Floats]:
+    """Forecasting records of one home, float64[n, FEATURES] by the number of their day, in order."""
+    if records.windows is None:
+        return {}
+    return {int(day): records.features[records.windows == day] for day in np.unique(records.windows)}

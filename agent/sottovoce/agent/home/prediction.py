@@ -61,7 +61,9 @@ class Predictor:
     def _blended(self, today: int) -> Blend:
         """By the days before today; made once a day."""
         if self._blend is None or self._blend[0] != today:
-            self._blend = today, Blend(self._days(today))
+            self._blend = today, Blend()
+            for rows in self._days(today).values():
+                self._blend[1].learn(rows)
         return self._blend[1]
 
     def _days(self, today: int) -> dict[int, NDArray[np.float64]]:
@@ -71,7 +73,7 @@ class Predictor:
         wh = windows.wh[[windows.meters.index(str(self._meter))], : max(0, until)]
         origin = str(self._store)
         records = forecast_dataset(wh, windows.first, windows.seconds, name="home", origin=origin, share=0.0).records
-        return {} if records.windows is None else by_day(records.features, records.windows)
+        return by_day(records)
 
 
 def _before(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:
