@@ -52,7 +52,7 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
             axes.set_visible(False)
         for (panel, of), axes in zip(wanted, grid.flat, strict=False):
             series = f"\n{spec.series[of].label}" if spec.picture == "heat" else ""
-            axes.set_title(f"{spec.panels[panel].label}{series}", fontsize=8 if series else None)
+            axes.set_title(f"{spec.panels[panel].label}{series}", fontsize=7 if series else None)
             {"heat": _heat, "curves": _curves}.get(spec.picture, _line)(spec, cells, panel, of, axes)
         handles, labels = grid[0][0].get_legend_handles_labels()
         if handles:
