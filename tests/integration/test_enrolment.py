@@ -214,7 +214,7 @@ def answering(enroller: enrolling.Enroller) -> Iterator[None]:
 def comes(token: Token, state: Path) -> str:
     """The node id of who joins, or why it does not; empty as long as nobody listens."""
     try:
-        return join_with_token(token, state, BUDGET).node_id
+        return join_with_token(token, state, lambda _: BUDGET).node_id
     except NetworkError:
         return ""
     except IdentityError as error:

@@ -205,6 +205,7 @@ class TestHomeAssistant:
                     "trouble": "none",
                     "peers": 3,
                     "epsilon_left": 1.5,
+                    "budget_lasts_until": None,
                     "last_exchange": None,
                     "certificate_expires": "2027-01-01T00:00:00+00:00",
                     "prediction": 500.0,

@@ -168,6 +168,7 @@ class StandIn:
             "state": "learning",
             "peers": [{}, {}, {}],
             "privacy": {"epsilon": 2.0, "spent_epsilon": 0.5},
+            "ledger": {"lasts_days": None},
             "traffic": {"messages": 12, "received": self.received},
             "certificate_expires": "2027-01-01T00:00:00+00:00",
         }

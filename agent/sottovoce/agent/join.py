@@ -11,10 +11,13 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
 from sottovoce.identity.files import replace
 from sottovoce.identity.identity import FLEET_CERTIFICATE
-from sottovoce.identity.invitation import Seeds, Token, read_bundle, use_bundle, write_seeds
+from sottovoce.identity.invitation import Promised, Seeds, Token, read_bundle, use_bundle, write_seeds
 from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
 from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
+
+Choice = Callable[[Promised | None], Budget]
+"""Chooses a new ledger's budget, by what the devices of the fleet promise if it says so."""
 
 _REQUESTED = ".requested"
 
@@ -34,16 +37,23 @@ def join(
     Raises:
         IdentityError: there is something already; a device joins once.
     """
-    return _made(state, budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
+    return _made(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
 
 
-def join_from_bundle(bundle: Path, state: Path, budget: Budget, *, vault: Path | None = None) -> Identity:
+def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
     """The same for the device that a bundle was made for; the bundle is used up.
 
+    Args:
+        bundle: the file.
+        state: the directory to make; it must not exist.
+        budget: chosen by what the devices of the fleet promise.
+        vault: the directory of a separate vault, to make too.
+
     Raises:
-        IdentityError: the bundle is damaged or used, or cannot be marked as used.
+        IdentityError: the bundle is damaged or used, or cannot be marked as used; or the budget is not the fleet's.
     """
     invited = read_bundle(bundle)
+    chosen = budget(invited.seeds.promised)
 
     def make(draft: Path) -> Identity:
         fleet_certificate = invited.fleet_certificate.encode()
@@ -52,25 +62,27 @@ def join_from_bundle(bundle: Path, state: Path, budget: Budget, *, vault: Path |
         )
         return _settled(draft, invited.seeds)
 
-    return _made(state, budget, vault, make, lambda: use_bundle(bundle, invited))
+    return _made(state, lambda: chosen, vault, make, lambda: use_bundle(bundle, invited))
 
 
-def join_with_token(token: Token, state: Path, budget: Budget, *, vault: Path | None = None) -> Identity:
+def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
     """The same for a device whose certificate the enroller of a token issues; its keys are made here and stay here.
 
     Raises:
         NetworkError: the enroller does not answer.
         IdentityError: something else answers, or it declines, or what it issued does not hold.
     """
+    told: list[Promised | None] = []
 
     def make(draft: Path) -> Identity:
         keys = DeviceKeys.generate()
         issued = redeem(token, keys.request())
+        told.append(issued.seeds.promised)
         certificate, fleet_certificate = issued.certificate.encode(), issued.fleet_certificate.encode()
         write_identity(draft / IDENTITY, keys, certificate, fleet_certificate=fleet_certificate)
         return _settled(draft, issued.seeds)
 
-    return _made(state, budget, vault, make)
+    return _made(state, lambda: budget(told[0]), vault, make)
 
 
 def join_pinned(
@@ -93,7 +105,7 @@ def join_pinned(
         enrol_pinned(draft / IDENTITY, fleet, validity)
         return _settled(draft, Seeds())
 
-    return _made(state, budget, vault, make)
+    return _made(state, lambda: budget, vault, make)
 
 
 def request_external(fleet: str, state: Path) -> bytes:
@@ -131,14 +143,14 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
         write_external_certificate(draft / IDENTITY, chain, issuer)
         return _settled(draft, Seeds())
 
-    identity = _made(state, budget, vault, make)
+    identity = _made(state, lambda: budget, vault, make)
     shutil.rmtree(beside)
     return identity
 
 
 def _made(
     state: Path,
-    budget: Budget,
+    budget: Callable[[], Budget],
     vault: Path | None,
     make: Callable[[Path], Identity],
     claim: Callable[[], None] = lambda: None,
@@ -147,7 +159,7 @@ def _made(
 
     Args:
         state: where it goes.
-        budget: of the ledger.
+        budget: of the ledger, when the rest is made.
         vault: where the ledger is instead, of a device with a separate vault.
         make: writes all but the ledger into a draft of it.
         claim: called just before the draft gets its name: it is this device that joins, or none.
@@ -158,7 +170,7 @@ def _made(
     try:
         identity = make(draft)
         _, ledger = state_files(draft)
-        Ledger.create(ledger if hidden is None else hidden / LEDGER, identity.node_id, budget)
+        Ledger.create(ledger if hidden is None else hidden / LEDGER, identity.node_id, budget())
         claim()
     except BaseException:
         for made in filter(None, (draft, hidden)):

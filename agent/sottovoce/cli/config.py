@@ -1,6 +1,7 @@
 """`sottovoce config`: check a file, print the schema."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,16 @@ app = typer.Typer(help="Check a configuration file, or print its schema.", no_ar
 
 @app.command()
 def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
-    """Check a configuration file: name each wrong key, its line and the remedy."""
+    """Check a configuration file, against the device's ledger where there is one: name each fault and its remedy."""
     from sottovoce.agent.runnable import family_here
+    from sottovoce.cli.privacy_explain import ledger_of, ledger_path
     from sottovoce.config import load
 
-    family_here(load(path))
+    settings = load(path)
+    family_here(settings)
+    if os.access(ledger_path(settings), os.R_OK):  # on another machine, or of a vault's own user, it is not looked at
+        with ledger_of(settings):
+            pass
     typer.echo(f"{path}: correct")
 
 

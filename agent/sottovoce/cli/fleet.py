@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sottovoce.cli.fleet_broker import broker
 from sottovoce.cli.fleet_invite import invite
 from sottovoce.cli.fleet_join import join
-from sottovoce.cli.fleet_options import FleetDirectory
+from sottovoce.cli.fleet_options import Delta, Epsilon, FleetDirectory, Neighbouring, Unit, check_budget
 from sottovoce.cli.fleet_renew import renew
 from sottovoce.cli.fleet_revoke import revoke
 from sottovoce.cli.fleet_status import status
@@ -31,11 +31,32 @@ app.add_typer(task, name="task")
 def init(
     name: Annotated[str, typer.Option("--name", help="Lowercase letters, digits and dashes.")],
     fleet: FleetDirectory = Path("fleet"),
+    purpose: Annotated[
+        Literal["meters", "records"] | None,
+        typer.Option("--for", help="Fix what all devices promise: one day for `meters`, one record for `records`."),
+    ] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbouring: Neighbouring = None,
+    unit: Unit = None,
 ) -> None:
     """Create a fleet: a CA certificate that devices trust, and its key, to be kept offline."""
     from sottovoce.identity import create_fleet
 
+    check_budget(epsilon, delta)
+    chosen = {"epsilon": epsilon, "delta": delta, "neighbouring": neighbouring, "unit": unit}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    if chosen and purpose is None:
+        raise UsageError(f"--{next(iter(chosen))} is of a promise that all devices share: say what for, --for meters")
     create_fleet(fleet, name)
+    if purpose is not None:
+        import msgspec
+
+        from sottovoce.agent.promised import PURPOSES, agreed, keep
+
+        promised = msgspec.structs.replace(PURPOSES[purpose], **chosen)
+        keep(fleet, promised)
+        typer.echo(f"its devices promise {agreed(promised).words}: every invitation says so, and every ledger keeps it")
     typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; whoever has it can add devices.")
 
 
@@ -72,6 +93,7 @@ def _device(state: Path) -> dict[str, Any]:
 
 def _fleet(directory: Path) -> dict[str, Any]:
     from sottovoce.agent.enroller import open_invitations
+    from sottovoce.agent.promised import agreed, promised_in
     from sottovoce.agent.revoked import kept_list
     from sottovoce.identity import open_fleet
 
@@ -80,6 +102,7 @@ def _fleet(directory: Path) -> dict[str, Any]:
     return {
         "fleet": fleet.name,
         "certificate_expires": fleet.certificate.not_valid_after_utc.isoformat(),
+        "promises": "" if (promised := promised_in(directory)) is None else agreed(promised).words,
         "revocations": 0 if revoked is None else revoked.version,
         "revoked": [] if revoked is None else list(revoked.node_ids),
         "invitations": open_invitations(directory),

@@ -53,6 +53,9 @@ def invite(
     valid: Valid = None,
 ) -> None:
     """Invite a device with a bundle file or a single-use token, or many devices with bundles."""
+    import msgspec
+
+    from sottovoce.agent.promised import promised_in
     from sottovoce.identity import open_fleet
 
     if not fleet.is_dir():
@@ -70,8 +73,8 @@ def invite(
         raise UsageError("--count lists devices in a file: name it with --manifest")
     if manifest is not None and out is None:
         raise UsageError("--manifest makes files: name a directory for them with --out")
-    seeds = _seeds(seed or [], broker, realm)
     opened = open_fleet(fleet)
+    seeds = msgspec.structs.replace(_seeds(seed or [], broker, realm), promised=promised_in(fleet))
     if out is not None and manifest is not None:
         from sottovoce.cli.fleet_manifest import bundles
 

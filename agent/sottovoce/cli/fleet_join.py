@@ -1,13 +1,22 @@
 """`sottovoce fleet join`: make a device, by one of five ways into a fleet."""
 
-import math
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sottovoce.cli.fleet_options import StateDirectory, Valid, validity_of
+from sottovoce.cli.fleet_options import (
+    Delta,
+    Epsilon,
+    Neighbouring,
+    StateDirectory,
+    Unit,
+    Valid,
+    check_budget,
+    validity_of,
+)
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,15 +46,10 @@ def join(
     certificate: Annotated[Path | None, typer.Option(help="--external: the issued certificate, PEM.")] = None,
     issuer: Annotated[Path | None, typer.Option(help="--external: the certificate of the CA that signed it.")] = None,
     valid: Valid = None,
-    epsilon: Annotated[float, typer.Option(help="Total ε that one privacy unit of this device may ever cost.")] = 2.0,
-    delta: Annotated[float, typer.Option(help="Total δ of the budget.")] = 1e-5,
-    neighbouring: Annotated[
-        Literal["add-remove", "replace-one"],
-        typer.Option(help="Neighbouring relation: in what two data sets may differ."),
-    ] = "add-remove",
-    unit: Annotated[
-        Literal["record", "window", "device"], typer.Option(help="The privacy unit, as in privacy.unit.")
-    ] = "record",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbouring: Neighbouring = None,
+    unit: Unit = None,
     vault: Annotated[
         Path | None,
         typer.Option(help="Create the ledger here, in the directory of a separate vault, instead of in --state."),
@@ -53,10 +57,9 @@ def join(
 ) -> None:
     """Create a device: its keys, its certificate and its privacy ledger."""
     from sottovoce.agent import join as joining
-    from sottovoce.vault import Budget
+    from sottovoce.agent.promised import agreed, promised_in
 
-    if not (0 < epsilon < math.inf and 0 < delta < 1):
-        raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
+    check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
         raise UsageError(f"a device joins by one way: {_WAYS}")
     if valid is not None and (bundle is not None or token is not None or external):
@@ -64,7 +67,7 @@ def join(
             "--valid is for whoever issues the certificate: give it to `sottovoce fleet invite`, or your CA"
         )
     _check_belonging(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
-    budget = Budget(epsilon, delta, unit, neighbouring)
+    budget = partial(agreed, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
     if bundle is not None:
         identity = joining.join_from_bundle(bundle, state, budget, vault=vault)
     elif token is not None:
@@ -75,7 +78,7 @@ def join(
             return
         if name is None:
             raise UsageError("--pinned: give --name NAME to make a device, or --pin FILE for one that is made already")
-        identity = joining.join_pinned(name, state, budget, validity_of(valid), vault=vault)
+        identity = joining.join_pinned(name, state, budget(None), validity_of(valid), vault=vault)
     elif external:
         if request is not None and name is not None:
             from sottovoce.identity.files import write_new
@@ -85,14 +88,16 @@ def join(
             return
         if certificate is None or issuer is None:
             raise UsageError("--external: first --name NAME --request FILE, then --certificate FILE --issuer FILE")
-        identity = joining.join_external(_read(certificate), _read(issuer), state, budget, vault=vault)
+        identity = joining.join_external(_read(certificate), _read(issuer), state, budget(None), vault=vault)
     else:
         from sottovoce.identity import open_fleet
 
         if fleet is None and not Path("fleet").is_dir():
             raise UsageError(f"say how this device joins: {_WAYS}; a new fleet is made with `sottovoce fleet init`")
-        opened = open_fleet(fleet or Path("fleet"))
-        identity = joining.join(opened, state, budget, validity_of(valid), vault=vault)
+        directory = fleet or Path("fleet")
+        opened = open_fleet(directory)
+        chosen = budget(promised_in(directory))
+        identity = joining.join(opened, state, chosen, validity_of(valid), vault=vault)
     typer.echo(identity.node_id)
     _tell_of_broker(state)
 

@@ -1,8 +1,9 @@
 """Options that commands of `sottovoce fleet` share, and how their values are read."""
 
+import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,7 +14,25 @@ if TYPE_CHECKING:
 
 FleetDirectory = Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")]
 StateDirectory = Annotated[Path, typer.Option("--state", help="The device's state directory.")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Total ε that one privacy unit of a device may ever cost.  [default: 2]")
+]
+Delta = Annotated[float | None, typer.Option(help="Total δ of the budget.  [default: 1e-5]")]
+Neighbouring = Annotated[
+    Literal["add-remove", "replace-one"] | None,
+    typer.Option(help="Neighbouring relation: in what two data sets may differ.  [default: add-remove]"),
+]
+Unit = Annotated[
+    Literal["record", "window", "device"] | None,
+    typer.Option(help="The privacy unit, as in privacy.unit.  [default: record]"),
+]
 Valid = Annotated[str | None, typer.Option("--valid", help="Lifetime of the certificate, for example 90d.")]
+
+
+def check_budget(epsilon: float | None, delta: float | None) -> None:
+    """Raises UsageError for an ε or a δ that promises nothing."""
+    if not (epsilon is None or 0 < epsilon < math.inf) or not (delta is None or 0 < delta < 1):
+        raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
 
 
 def reachable(address: str, option: str, what: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sottovoce.errors import LedgerError, UsageError
+from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
     from sottovoce.agent.explain import Spent
@@ -79,6 +79,14 @@ def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
         return in_force(settings, ledger), Spent(ledger.spending(), str(path), ledger.own_budget)
 
 
+def ledger_path(settings: "AgentConfig") -> Path:
+    """Where a device's own ledger is."""
+    from sottovoce.agent.assemble import state_files
+
+    _, own = state_files(settings.agent.state)
+    return own if settings.vault.directory is None else settings.vault.directory / own.name
+
+
 @contextmanager
 def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     """A device's own ledger, to read, and its path.
@@ -86,19 +94,14 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     Raises:
         LedgerError: there is none, it is damaged, or it was made for another budget.
     """
-    from sottovoce.agent.assemble import state_files
     from sottovoce.algorithms.family import budget_of
     from sottovoce.vault import Ledger
+    from sottovoce.vault.belonging import check_budget
 
-    _, own = state_files(settings.agent.state)
-    path = own if settings.vault.directory is None else settings.vault.directory / own.name
+    path = ledger_path(settings)
     ledger = Ledger.read(path)
     try:
-        if ledger.own_budget != budget_of(settings):
-            raise LedgerError(
-                f"{path}: the ledger was made for {ledger.own_budget.words}, the configuration says "
-                f"{budget_of(settings).words}; put the ledger's values under [privacy]"
-            )
+        check_budget(path, ledger.own_budget, budget_of(settings))
         yield ledger, path
     finally:
         ledger.close()

@@ -12,7 +12,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Literal, Self
 
 import msgspec
 
@@ -53,16 +53,41 @@ class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     realm: str
 
 
-class Seeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.seeds/1"):
-    """Where a new device finds its fleet. Hints: TLS proves who answers.
+class Promised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all devices of a fleet promise: the budget of their ledgers.
+
+    Attributes:
+        epsilon: total ε of one privacy unit.
+        delta: total δ.
+        unit: the privacy unit.
+        neighbouring: the relation of two data sets that nobody can tell apart.
+    """
+
+    epsilon: Annotated[float, msgspec.Meta(gt=0)]
+    delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    unit: Literal["record", "window", "device"]
+    neighbouring: Literal["add-remove", "replace-one"]
+
+
+class Seeds(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="schema",
+    tag="sottovoce.seeds/1",
+):
+    """What a new device is told of its fleet. Where others are is a hint: TLS proves who answers.
 
     Attributes:
         contacts: at most 64.
         broker: None when there is none.
+        promised: what its ledger is made for; None where each device decides.
     """
 
     contacts: tuple[Seed, ...] = ()
     broker: Broker | None = None
+    promised: Promised | None = None
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle/1"):

@@ -39,5 +39,15 @@ def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
     if found != wanted:
         raise LedgerError(
             f"{path}: the ledger was made for {found.words}, the configuration says {wanted.words}; "
-            "put the ledger's values under [privacy]"
+            f"{_remedy(found, wanted)}"
         )
+
+
+def _remedy(found: Budget, wanted: Budget) -> str:
+    """What to do about it: never to promise less than the configuration does."""
+    if found.promises_no_less_than(wanted):
+        return "put the ledger's values under [privacy]"
+    return (
+        "the ledger's would promise less, and no ledger's budget ever changes: let a new device join with "
+        f"`sottovoce fleet join {wanted.options}`"
+    )

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 
 from sottovoce.accounting.gaussian import MAX_EPSILON, allowed_mu
 
+_UNITS = ("record", "window", "device")
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -32,6 +34,19 @@ class Budget:
         """The budget in a few words."""
         epsilon = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}"
         return f"{epsilon}, δ = {self.delta:g}, {self.unit} level, {self.neighbouring}"
+
+    @property
+    def options(self) -> str:
+        """The options of `sottovoce fleet join` that make a ledger for it."""
+        epsilon = "" if self.epsilon is None else f"--epsilon {self.epsilon:g} "
+        return f"{epsilon}--delta {self.delta:g} --unit {self.unit} --neighbouring {self.neighbouring}"
+
+    def promises_no_less_than(self, other: "Budget") -> bool:
+        """Whether it is for a unit as large, of the same relation, at no higher ε and δ."""
+        if self.epsilon is None or self.neighbouring != other.neighbouring:
+            return False
+        larger = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
+        return larger and self.delta <= other.delta and (other.epsilon is None or self.epsilon <= other.epsilon)
 
     def made_for(self, owner: str) -> str:
         """Canonical JSON of owner and budget; the shortest decimal of a float names it exactly."""

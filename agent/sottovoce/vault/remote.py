@@ -24,6 +24,7 @@ from sottovoce.errors import (
 )
 from sottovoce.threads import Threads
 from sottovoce.vault import protocol
+from sottovoce.vault.belonging import check_budget
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
@@ -82,11 +83,7 @@ class RemoteVault:
             self._unexpected(met)
         if met.owner != owner:
             raise LedgerError(f"{path}: this vault belongs to device {met.owner}, not to {owner}")
-        if met.budget != budget:
-            raise LedgerError(
-                f"{path}: the vault's ledger was made for {met.budget.words}, the configuration says {budget.words}; "
-                "put the ledger's values under [privacy]"
-            )
+        check_budget(path, met.budget, budget)
         self._fingerprint = protocol.fingerprint(raw)
         self._statement = met.statement
         self.ranges = met.ranges

@@ -142,11 +142,17 @@ def test_5_ledger_of_another_device(fleet: Fleet, device: Device, tmp_path: Path
     assert_ended(run(device), ExitCode.PRIVACY, f"belongs to device {other.id}, not to {device.id}")
 
 
-@pytest.mark.parametrize("key, value", [("epsilon", 3.0), ("delta", 1e-6), ("neighbouring", "replace-one")])
-def test_5_ledger_made_for_another_budget(device: Device, key: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    "key, value, remedy",
+    [
+        ("epsilon", 3.0, "put the ledger's values under [privacy]"),
+        ("delta", 1e-6, "--epsilon 2 --delta 1e-06 --unit record --neighbouring add-remove"),
+        ("neighbouring", "replace-one", "--neighbouring replace-one"),
+    ],
+)
+def test_5_ledger_made_for_another_budget(device: Device, key: str, value: Any, remedy: str) -> None:
     device.configure(privacy={key: value})
-    words = ("the ledger was made for ε = 2, δ = 1e-05", "put the ledger's values under [privacy]")
-    assert_ended(run(device), ExitCode.PRIVACY, *words)
+    assert_ended(run(device), ExitCode.PRIVACY, "the ledger was made for ε = 2, δ = 1e-05", remedy)
 
 
 def test_5_unproved(device: Device) -> None:

@@ -1,0 +1,65 @@
+"""What all devices of a fleet promise: fixed when the fleet is made, told in each invitation, kept by each ledger."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sottovoce.errors import IdentityError
+from sottovoce.identity.files import read, write_new
+from sottovoce.identity.invitation import Promised
+from sottovoce.vault import Budget
+
+_FILE = "promised.json"
+PURPOSES = {
+    "meters": Promised(epsilon=2.0, delta=1e-5, unit="window", neighbouring="add-remove"),
+    "records": Promised(epsilon=2.0, delta=1e-5, unit="record", neighbouring="add-remove"),
+}
+"""What a fleet is for, and what its devices promise unless its maker says otherwise."""
+
+_ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # of a device whose fleet says nothing
+
+
+def keep(fleet: Path, promised: Promised) -> None:
+    """Write into a fleet's directory what its devices promise.
+
+    Raises:
+        IdentityError: it cannot be written.
+    """
+    write_new({fleet / _FILE: msgspec.json.format(msgspec.json.encode(promised), indent=2) + b"\n"})
+
+
+def promised_in(fleet: Path) -> Promised | None:
+    """What stands there; None in the directory of a fleet whose devices decide by themselves.
+
+    Raises:
+        IdentityError: the file is damaged.
+    """
+    path = fleet / _FILE
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(read(path), type=Promised)
+    except msgspec.MsgspecError as error:
+        raise IdentityError(f"{path} is damaged ({error}): restore it from its backup") from error
+
+
+def agreed(promised: Promised | None, **chosen: Any) -> Budget:
+    """The budget of a new ledger.
+
+    Args:
+        promised: by all devices of the fleet.
+        chosen: fields of Budget that the owner has chosen; None for the fleet's.
+
+    Raises:
+        IdentityError: the owner has chosen what does not keep the fleet's promise.
+    """
+    common = _ALONE if promised is None else Budget(**msgspec.structs.asdict(promised))
+    budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})
+    if promised is not None and (budget.unit != common.unit or not budget.promises_no_less_than(common)):
+        raise IdentityError(
+            f"the devices of this fleet promise {common.words}, and this one would promise {budget.words}: leave out "
+            "the options that differ; only --epsilon and --delta may be lower"
+        )
+    return budget

@@ -1,0 +1,141 @@
+"""The page docs/how-to/meter-fleet.md, as printed: three homes, from the first command to their sixth day."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.accounting.units import Units
+from sottovoce.agent.control import ask
+from sottovoce.data.feed import read_windows
+from sottovoce.days import DAY
+from sottovoce.errors import NetworkError
+from sottovoce.vault import Ledger
+
+from tests.support.devices import free_port
+from tests.support.home import GLOW, Bystander
+from tests.support.loads import half_hours
+from tests.support.mosquitto import Broker
+from tests.support.processes import SOTTOVOCE
+from tests.support.shifted_clock import ShiftedClock
+from tests.support.waiting import PATIENCE, until
+
+PAGE = Path(__file__).parents[2] / "docs/how-to/meter-fleet.md"
+HOMES = ("elm-1", "elm-2", "elm-3")
+HALF_HOUR, DAYS = 1800, 6
+
+
+class Street:
+    """Three homes by the page's commands, with ports, a first day and a period that a test can wait for."""
+
+    def __init__(self, directory: Path, clock: ShiftedClock, broker: Broker, first: int) -> None:
+        self.directory, self.clock, self.first = directory, clock, first
+        self._ports = {home: free_port() for home in HOMES}
+        self._broker = broker
+        make, invite, join, _ = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        self.run(make)
+        self.run(invite)
+        for home in HOMES:
+            self.run(join.replace("home=elm-1 port=7411", f"home={home} port={self._ports[home]}"))
+
+    def run(self, commands: str) -> str:
+        """Of the page; all succeed."""
+        day = datetime.fromtimestamp(self.first * DAY, UTC).date().isoformat()
+        commands = commands.replace("2026-11-25", day).replace("127.0.0.1:1883", f"127.0.0.1:{self._broker.port}")
+        commands = commands.replace('model = "ridge"', 'model = "ridge"\nperiod = 0.2')
+        commands = commands.replace("[privacy]", "[membership]\nperiod = 0.2\n\n[privacy]")
+        for number, home in enumerate(HOMES, start=1):
+            commands = commands.replace(f"127.0.0.1:741{number}", f"127.0.0.1:{self._ports[home]}")
+        path = f"PATH={Path(SOTTOVOCE).parent}:$PATH"
+        command = [*self.clock.within, "bash", "-euc", f"{path}\n{commands}"]
+        ended = subprocess.run(
+            command, cwd=self.directory, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        assert ended.returncode == 0, f"{commands}\n{ended.stdout}{ended.stderr}"
+        assert "error" not in ended.stderr
+        return ended.stdout
+
+    def start(self, what: str, home: str) -> subprocess.Popen[bytes]:
+        """`feed` or `agent`, as the page has it."""
+        command = [*self.clock.within, SOTTOVOCE, what, "run", "--config", f"{home}.toml"]
+        with (self.directory / f"{home}.{what}.log").open("ab") as log:
+            return subprocess.Popen(command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kept(self, home: str) -> int:
+        file = self.directory / f"{home}.windows.db"
+        return int((read_windows(file).wh >= 0).sum()) if file.exists() else 0
+
+    def keeps(self, home: str, windows: int) -> None:
+        until(lambda: self.kept(home) >= windows, f"{windows} windows; it said:\n{self.logs()}")
+
+    def takes(self, home: str, steps: int) -> None:
+        until(lambda: self.status(home)["steps_done"] == steps, f"{steps} steps; it said:\n{self.logs()}")
+
+    def status(self, home: str) -> dict[str, Any]:
+        try:
+            return ask(self.directory / home, "status", PATIENCE)
+        except NetworkError:
+            return {"steps_done": -1}
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self.directory.glob("*.log")))
+
+
+@pytest.fixture
+def street(tmp_path: Path) -> Iterator[Street]:
+    clock = ShiftedClock(tmp_path / "clock")
+    first = int(datetime.now(UTC).timestamp() // DAY) + 1
+    clock.set(first * DAY + 60 - datetime.now(UTC).timestamp())  # a minute into the first day
+    (tmp_path / "street").mkdir()
+    with Broker(tmp_path / "broker") as broker:
+        yield Street(tmp_path / "street", clock, broker, first)
+
+
+def reading(number: int, wh: int) -> str:
+    """What the display says when a half hour has ended."""
+    time = datetime.fromtimestamp(number * HALF_HOUR, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return json.dumps({"electricitymeter": {"timestamp": time, "energy": {"import": {"cumulative": wh / 1000}}}})
+
+
+@pytest.mark.timeout(300)
+def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: Street) -> None:
+    counted = 4_000_000 + np.cumsum(half_hours(1, DAYS, 1, missing=0.0)[0].astype(int))
+    steps = {1: 0} | {day: 24 + day - 2 for day in range(2, DAYS + 1)}
+    with ExitStack() as stack:
+        bystander = stack.enter_context(Bystander(street._broker))
+        running = [(what, street.start(what, home)) for home in HOMES for what in ("feed", "agent")]
+        for _, process in running:
+            stack.callback(process.kill)
+        for home in HOMES:
+            log = street.directory / f"{home}.feed.log"
+            until(lambda log=log: "ready broker=" in log.read_text(), "the feed listens")  # type: ignore[misc]
+        for day in range(1, DAYS + 1):
+            for home in HOMES:
+                street.takes(home, steps[day])
+            for half_hour in range(48 if day < DAYS else 0):
+                number = (day - 1) * 48 + half_hour
+                bystander.publish(GLOW, reading(street.first * 48 + number, int(counted[number])))
+                street.keeps(HOMES[number % 3], number)
+                street.clock.sleep(HALF_HOUR)
+        for home in HOMES:
+            status = street.status(home)
+            assert status["state"] in ("learning", "mixing")
+            assert len(status["peers"]) == 2, "they have found one another"
+            assert status["last_window"] == street.first + DAYS - 2
+            assert 0 < status["privacy"]["spent_epsilon"] <= 2.0
+        for _, process in running:
+            process.terminate()
+        assert [process.wait(PATIENCE) for _, process in running] == [0] * len(running)
+    for home in HOMES:
+        ledger = Ledger.read(street.directory / home / "ledger.db")
+        assert ledger.own_budget.words == "ε = 2, δ = 1e-05, window level, add-remove"
+        assert ledger.spent(Units(((street.first + DAYS - 1, street.first + 400),))) == 0, "no day ahead has paid"
+        ledger.close()
+    assert "Traceback" not in street.logs()
+    assert "ERROR" not in street.logs()

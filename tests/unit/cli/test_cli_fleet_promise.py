@@ -1,0 +1,136 @@
+"""What a fleet's devices promise is fixed with the fleet, and no ledger, invitation or advice promises less."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sottovoce.agent.promised import PURPOSES, promised_in
+from sottovoce.identity.invitation import read_bundle
+from sottovoce.vault import Budget, Ledger
+from sottovoce.vault.belonging import check_budget
+
+from tests.support.command import here
+
+WINDOW = Budget(2.0, 1e-5, "window", "add-remove")
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    directory = tmp_path / "authority"
+    made = here("fleet", "init", "--name", "street", "--fleet", directory, "--for", "meters")
+    assert made.code == 0
+    assert "its devices promise ε = 2, δ = 1e-05, window level, add-remove" in made.out
+    return directory
+
+
+def budget(state: Path) -> Budget:
+    ledger = Ledger.read(state / "ledger.db")
+    ledger.close()
+    return ledger.own_budget
+
+
+def bundle(authority: Path, directory: Path) -> Path:
+    file = directory / "attic.bundle"
+    assert here("fleet", "invite", "--fleet", authority, "--out", file).code == 0
+    return file
+
+
+def test_each_way_in_makes_the_ledger_that_the_fleet_promises(authority: Path, tmp_path: Path) -> None:
+    assert here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one").code == 0
+    assert here("fleet", "join", "--bundle", bundle(authority, tmp_path), "--state", tmp_path / "two").code == 0
+    assert budget(tmp_path / "one") == budget(tmp_path / "two") == WINDOW
+    shown = here("fleet", "show", "--fleet", authority, "--json")
+    assert json.loads(shown.out)["promises"] == WINDOW.words
+
+
+def test_a_manifest_s_bundles_say_it_too(authority: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bundles"
+    invited = here(
+        "fleet", "invite", "--fleet", authority, "--manifest", tmp_path / "m.csv", "--count", 2, "--out", out
+    )
+    assert invited.code == 0
+    assert [read_bundle(file).seeds.promised for file in sorted(out.iterdir())] == [PURPOSES["meters"]] * 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--unit", "record"),
+        ("--unit", "device"),
+        ("--epsilon", "3"),
+        ("--delta", "1e-4"),
+        ("--neighbouring", "replace-one"),
+    ],
+)
+def test_what_would_not_keep_the_promise_is_refused_before_the_bundle_is_used(
+    authority: Path, tmp_path: Path, options: tuple[str, str]
+) -> None:
+    file = bundle(authority, tmp_path)
+    for way in (("--bundle", file), ("--fleet", authority)):
+        refused = here("fleet", "join", *way, "--state", tmp_path / "attic", *options)
+        assert refused.code == 6
+        assert "the devices of this fleet promise ε = 2, δ = 1e-05, window level, add-remove" in refused.err
+        assert not (tmp_path / "attic").exists()
+    assert here("fleet", "join", "--bundle", file, "--state", tmp_path / "attic", "--epsilon", "1").code == 0
+    assert budget(tmp_path / "attic").epsilon == 1.0, "an owner may promise more"
+
+
+def test_a_fleet_that_promises_nothing_leaves_it_to_its_devices(tmp_path: Path) -> None:
+    authority = tmp_path / "authority"
+    assert here("fleet", "init", "--name", "street", "--fleet", authority).code == 0
+    file = bundle(authority, tmp_path)
+    assert '"promised"' not in file.read_text(), "older programs read it"
+    assert here("fleet", "join", "--bundle", file, "--state", tmp_path / "one", "--unit", "device").code == 0
+    assert budget(tmp_path / "one").unit == "device"
+
+
+def test_a_promise_without_its_purpose_or_that_is_none_makes_no_fleet(tmp_path: Path) -> None:
+    for options, words in (
+        (("--unit", "window"), "say what for, --for meters"),
+        (("--for", "meters", "--epsilon", "0"), "--epsilon must be a positive number"),
+    ):
+        refused = here("fleet", "init", "--name", "street", "--fleet", tmp_path / "authority", *options)
+        assert (refused.code, words in refused.err) == (2, True), refused.err
+        assert not (tmp_path / "authority").exists()
+
+
+def test_a_damaged_promise_is_named(authority: Path, tmp_path: Path) -> None:
+    (authority / "promised.json").write_text('{"epsilon": 2}')
+    refused = here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one")
+    assert (refused.code, "promised.json is damaged" in refused.err) == (6, True), refused.err
+    assert promised_in(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "found, wanted, advice",
+    [
+        (Budget(2.0, 1e-5, "record", "add-remove"), WINDOW, "--epsilon 2 --delta 1e-05 --unit window"),
+        (Budget(3.0, 1e-5, "window", "add-remove"), WINDOW, "the ledger's would promise less"),
+        (Budget(2.0, 1e-4, "window", "add-remove"), WINDOW, "the ledger's would promise less"),
+        (Budget(None, 1e-5, "window", "add-remove"), WINDOW, "the ledger's would promise less"),
+        (Budget(2.0, 1e-5, "window", "replace-one"), WINDOW, "--neighbouring add-remove"),
+        (Budget(1.0, 1e-5, "window", "add-remove"), WINDOW, "put the ledger's values under [privacy]"),
+        (Budget(2.0, 1e-5, "device", "add-remove"), WINDOW, "put the ledger's values under [privacy]"),
+        (WINDOW, Budget(None, 1e-5, "window", "add-remove"), "put the ledger's values under [privacy]"),
+    ],
+)
+def test_no_advice_weakens_a_promise(found: Budget, wanted: Budget, advice: str) -> None:
+    with pytest.raises(Exception, match="the ledger was made for") as refused:
+        check_budget(Path("ledger.db"), found, wanted)
+    assert advice in str(refused.value)
+
+
+def test_a_configuration_is_checked_against_the_ledger(authority: Path, tmp_path: Path) -> None:
+    state, file = tmp_path / "one", tmp_path / "one.toml"
+    text = (
+        '[agent]\nstate = "one"\n[data]\nsource = "feed:mqtt://127.0.0.1:1883"\nfeatures = 10\nclasses = 1\n'
+        'transform = "none"\nexpected_records = 44\nwindows = [2026-11-25, 2036-11-24]\n'
+        '[learner]\nmodel = "ridge"\n[privacy]\nunit = "window"\n'
+    )
+    file.write_text(text)
+    assert here("config", "check", file).code == 0, "no device is there to look at"
+    assert here("fleet", "join", "--fleet", authority, "--state", state).code == 0
+    assert here("config", "check", file).code == 0
+    file.write_text(text.replace('unit = "window"', 'unit = "window"\nepsilon = 1.0'))
+    refused = here("config", "check", file)
+    assert (refused.code, "the ledger's would promise less" in refused.err) == (5, True), refused.err
