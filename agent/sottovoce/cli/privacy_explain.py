@@ -95,8 +95,7 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
         LedgerError: there is none, it is damaged, or it was made for another budget.
     """
     from sottovoce.algorithms.family import budget_of
-    from sottovoce.vault import Ledger
-    from sottovoce.vault.belonging import check_budget
+    from sottovoce.vault import Ledger, check_budget
 
     path = ledger_path(settings)
     ledger = Ledger.read(path)

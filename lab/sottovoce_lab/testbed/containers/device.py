@@ -53,7 +53,8 @@ def settle(place: Place, address: str) -> AgentConfig:
     port = tables["transport"]["listen"].rpartition(":")[2]
     tables["transport"]["announce"] = f"{address}:{port}"
     if not place.state.exists():
-        join_from_bundle(place.bundle, place.state, budget_of(load(place.template)))
+        budget = budget_of(load(place.template))
+        join_from_bundle(place.bundle, place.state, lambda _: budget)
     place.config.write_text(tomlkit.dumps(tables))
     return load(place.config)
 
