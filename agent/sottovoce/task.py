@@ -15,7 +15,7 @@ from msgspec import DecodeError, json
 LARGEST = 2**14
 """Bytes of the largest document."""
 
-LARGEST_SIGNED = 2**15
+LARGEST_SIGNED = 2**16
 """Bytes of the largest task that a fleet signs: tables of a configuration, from which documents are made."""
 
 _SHOWN = 60  # characters of a value, for people

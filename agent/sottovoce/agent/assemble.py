@@ -81,10 +81,10 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_socket(state)
     identity = _identity(config)
     waits, variant = Waits(), variant or Variant()
-    separate = config.vault.socket is not None
-    opened = opened_there(config, identity, waits) if separate else opened_here(config, identity, variant.clock)
+    separate, trust = config.vault.socket is not None, Trust(identity)
+    opened = opened_there(config, identity, waits) if separate else opened_here(config, trust, variant.clock)
     try:
-        return _with_vault(opened, identity, waits, variant)
+        return _with_vault(opened, trust, waits, variant)
     except BaseException:
         opened.vault.close()
         raise
@@ -105,12 +105,12 @@ def _book(state: Path, epoch: int) -> "RecordBook":
     return RecordBook(state / NAME, epoch)
 
 
-def _with_vault(opened: Opened, identity: Identity, waits: Waits, variant: Variant) -> Agent:
+def _with_vault(opened: Opened, trust: Trust, waits: Waits, variant: Variant) -> Agent:
     config, family, vault, task, epoch = opened.config, opened.family, opened.vault, opened.task, opened.epoch
+    identity = trust.identity
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = _book(config.agent.state, epoch) if family.keeps_records else None
     kept = () if book is None else book.load()
-    trust = Trust(identity)
     provenance = FleetProvenance(identity, task.digest, trust.refuses)
     trust.subscribe(lambda: provenance.renew(trust.identity))
     learner, codec = family.learner(identity.node_id, provenance, kept)

@@ -153,7 +153,7 @@ class Enroller:
         return self._issued(certificate, Seeds())
 
     def _issued(self, certificate: bytes, seeds: Seeds) -> Issued:
-        return Issued(certificate.decode("ascii"), self._fleet.authority.roots.decode("ascii"), seeds)
+        return Issued(certificate.decode("ascii"), self._fleet.authority.anchors.pem.decode("ascii"), seeds)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.spread import Spread
 from sottovoce.errors import IdentityError, MessageRefused, SottovoceError, TaskRefused
 from sottovoce.identity import Fleet, Trust
-from sottovoce.identity.authority import Authority
+from sottovoce.identity.authority import Authority, RetiredKey
 from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.task import LARGEST_SIGNED
@@ -47,7 +47,7 @@ class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
-    """The newest task in a directory, a device's or the fleet's; None before any.
+    """The newest task in a directory, a device's or the fleet's; None before any, or where a retired key has signed it.
 
     Raises:
         IdentityError: it cannot be read, or is not of this fleet.
@@ -60,7 +60,10 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
     except OSError as error:
         raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
     task = read_task(raw, path)
-    task.verify(authority)
+    try:
+        task.verify(authority)
+    except RetiredKey:
+        return None
     return task
 
 
@@ -93,7 +96,14 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
     epoch, period = (1, 0) if kept is None else (kept.epoch + 1, kept.period)
     if (wanted := when.get("period", period)) < period:
         raise IdentityError(f"task.period: {wanted} is over: the task before is of period {period}")
-    said = {"fleet": fleet.name, "epoch": epoch, "issued": int(time.time()), "period": period, **when}
+    said = {
+        "fleet": fleet.name,
+        "epoch": epoch,
+        "issued": int(time.time()),
+        "period": period,
+        "keys": fleet.changes,
+        **when,
+    }
     task = SignedTask(tables=tables, **said).signed(fleet.sign)
     read_task(task.encoded, "this task")
     keep_task(directory, task, fleet.authority)

@@ -15,8 +15,9 @@ from sottovoce.agent.waits import Waits
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig, under
 from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefused
-from sottovoce.identity import Identity
+from sottovoce.identity import Identity, Trust
 from sottovoce.identity.signed_task import read_task
+from sottovoce.identity.trust import Following
 from sottovoce.task import Task
 from sottovoce.vault import Ledger, VaultFront
 
@@ -42,14 +43,14 @@ class Opened:
     take_up: Callable[[bytes], None]
 
 
-def opened_here(config: AgentConfig, identity: Identity, clock: Callable[[], float]) -> Opened:
+def opened_here(config: AgentConfig, trust: Trust, clock: Callable[[], float]) -> Opened:
     """The vault in this process.
 
     A task under which nothing can begin, because the records do not fit to it, gives way to the next one that does.
     """
-    state = config.agent.state
+    state, identity, authority = config.agent.state, trust.identity, Following(trust)
     ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
-    taking_up = TakingUp(config, ledger, state, lambda: identity.authority, clock)
+    taking_up = TakingUp(config, ledger, state, lambda: authority, clock)
     try:
         try:
             return _under_task(config, ledger, taking_up)

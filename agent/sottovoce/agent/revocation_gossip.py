@@ -14,10 +14,13 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from sottovoce.agent.ledger_head_gossip import Voice
-from sottovoce.agent.revoked import keep_list, kept_list
+from sottovoce.agent.revoked import keep_keys, keep_list, kept_list
 from sottovoce.agent.spread import Spread
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity import Trust
+from sottovoce.identity import Identity, Trust, load
+from sottovoce.identity.authority import FleetAuthority
+from sottovoce.identity.fleet_keys import retired_by
+from sottovoce.identity.identity import IDENTITY
 from sottovoce.transport import Peer
 from sottovoce.wire.revocation import (
     REVOCATIONS,
@@ -48,7 +51,7 @@ class RevocationGossip:
 
     def __init__(self, *, trust: Trust, state: Path, voice: Voice, period: float) -> None:
         self._trust = trust
-        self._state = state
+        self._state, self._identity = state, state / IDENTITY
         self._voice = voice
         self._period = period
         self._peers: Callable[[], Collection[Peer]] = list
@@ -65,6 +68,11 @@ class RevocationGossip:
     def version(self) -> int:
         """Of the list that is held; 0 for none."""
         return 0 if self.list is None else self.list.version
+
+    @property
+    def rank(self) -> int:
+        """By which it counts among lists; 0 for none."""
+        return 0 if self.list is None else self.list.rank
 
     @property
     def revoked(self) -> frozenset[str]:
@@ -109,7 +117,7 @@ class RevocationGossip:
         except IdentityError as error:
             _log.error("revocations-not-read %s", error)
             return
-        if found is not None and found.version > self.version:
+        if found is not None and found.rank > self.rank:
             self._adopt(found)
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
@@ -133,7 +141,7 @@ class RevocationGossip:
     async def _tell_all(self) -> None:
         """Those who are not known to hold this list, one after the other; who does not answer is asked with others."""
         for peer in list(self._peers()):
-            if not self._stopping and self._spread.known(peer.id) < self.version:
+            if not self._stopping and self._spread.known(peer.id) < self.rank:
                 await self._tell(peer)
 
     async def _tell(self, peer: Peer) -> None:
@@ -141,11 +149,11 @@ class RevocationGossip:
             _log.debug("revocations-not-told %s", failure)
 
     def _held(self) -> Revocations:
-        return Revocations(self.version, self.list)
+        return Revocations(self.rank, self.list)
 
     async def _take(self, peer: str, revoked: RevocationList) -> None:
         """Keep a newer list than the one that is held."""
-        if revoked.version <= self.version:
+        if revoked.rank <= self.rank:
             return
         authority = self._trust.identity.authority
         try:
@@ -154,13 +162,15 @@ class RevocationGossip:
             raise MessageRefused("signature", f"{peer} told a revocation list that does not hold: {error}") from error
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._disk, lambda: keep_list(self._state, revoked, authority))
-        if revoked.version > self.version:
+        if revoked.rank > self.rank:
             self._adopt(revoked)
 
     def _adopt(self, revoked: RevocationList) -> None:
-        before = self._trust.revoked
+        before, keys = self._trust.revoked, self.list.keys if self.list is not None else ()
         self.list = revoked
         self._obey()
+        if revoked.keys != keys:
+            _log.warning("fleet-keys-changed changes=%d until=%d", len(revoked.keys), revoked.keys[-1].until)
         _log.warning(
             "revoked version=%d devices=%d new=%s",
             revoked.version,
@@ -178,6 +188,8 @@ class RevocationGossip:
         """
         if self.list is None:
             return
+        if keep_keys(self._identity, self.list.keys) or _unknown(self.list, self._trust.identity):
+            self._trust.renew(load(self._identity, dated=False))
         own = self._trust.identity.node_id
         if own in self.list.node_ids:
             raise IdentityError(
@@ -194,3 +206,9 @@ class RevocationGossip:
         self._told_revoked[sender] = loop.time()
         if len(self._told_revoked) > _MOST_REMEMBERED:
             self._told_revoked.popitem(last=False)
+
+
+def _unknown(revoked: RevocationList, identity: Identity) -> bool:
+    """Whether this identity was loaded before the changes of keys that a list brings."""
+    authority = identity.authority
+    return isinstance(authority, FleetAuthority) and len(retired_by(revoked.keys)) != len(authority.retired)

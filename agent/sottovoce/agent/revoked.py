@@ -4,13 +4,15 @@ Nothing here, nor below, imports a network: a vault in a process of its own read
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet
 from sottovoce.identity.authority import Authority
-from sottovoce.identity.files import replace
+from sottovoce.identity.files import read, replace
+from sottovoce.identity.fleet_keys import KeyChange, encode_changes
+from sottovoce.identity.identity import FLEET_KEYS
 from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
 
 NAME = "revoked"
@@ -56,9 +58,22 @@ def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> boo
         IdentityError: it cannot be written, or what is there is damaged.
     """
     kept = kept_list(state, authority)
-    if kept is not None and kept.version >= revoked.version:
+    if kept is not None and kept.rank >= revoked.rank:
         return False
     replace(state / NAME, encode_list(revoked))
+    return True
+
+
+def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
+    """Puts verified changes of a fleet's keys beside its certificate; whether there was anything new.
+
+    Raises:
+        IdentityError: they cannot be written.
+    """
+    path, keys = directory / FLEET_KEYS, encode_changes(changes)
+    if not keys or (path.exists() and read(path) == keys):
+        return False
+    replace(path, keys)
     return True
 
 
@@ -81,6 +96,7 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
         version=1 if kept is None else kept.version + 1,
         issued=int(time.time()),
         node_ids=tuple(sorted({*before, *node_ids})),
+        keys=fleet.changes,
     ).signed(fleet.sign)
     keep_list(directory, revoked, fleet.authority)
     return revoked

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.agent.consent import consent_in
+from sottovoce.agent.revoked import keep_keys
 from sottovoce.agent.stated import stated
 from sottovoce.agent.vault_here import closed_before_any
 from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import AgentConfig, under
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
 from sottovoce.identity.authority import Authority
+from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger, Mandate, read_policy
 
@@ -67,6 +69,10 @@ class TakingUp:
         family = family_of(config)
         family.check()
         self.ledger.check(stated(config, mandate.budget, family)[1], mandate)
+        if (
+            self.directory / FLEET_CERTIFICATE
+        ).exists():  # of a vault in a process of its own, which hears nothing else
+            keep_keys(self.directory, task.keys)
         self.ledger.take_up(mandate)
 
     def _allowed(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:

@@ -143,15 +143,11 @@ def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: byt
 
 def _authority(directory: Path) -> "Authority":
     """Of the fleet whose certificate is in the vault's directory."""
-    from sottovoce.identity.authority import FleetAuthority
-    from sottovoce.identity.files import read
-    from sottovoce.identity.identity import FLEET_CERTIFICATE
-    from sottovoce.identity.verification import decode_fleet_certificate
+    from sottovoce.identity.identity import FLEET_CERTIFICATE, fleet_authority
 
-    path = directory / FLEET_CERTIFICATE
-    if not path.exists():
+    if not (directory / FLEET_CERTIFICATE).exists():
         raise TaskRefused("the vault has no certificate of the fleet: put its ca.pem into vault.directory")
-    return FleetAuthority(decode_fleet_certificate(read(path), path))
+    return fleet_authority(directory)
 
 
 def _check_readers(path: Path, user: int) -> None:

@@ -20,6 +20,7 @@ EXAMPLES = {
     "fleet join": "sottovoce fleet join --bundle kitchen.bundle --state kitchen --epsilon 2",
     "fleet renew": "sottovoce fleet renew --fleet fleet --state kitchen",
     "fleet revoke": "sottovoce fleet revoke NODE-ID --fleet fleet --state kitchen",
+    "fleet rotate": "sottovoce fleet rotate --fleet fleet",
     "fleet show": "sottovoce fleet show --state kitchen",
     "fleet status": "sottovoce fleet status --state kitchen",
     "fleet broker": "sottovoce fleet broker --host broker.example --fleet fleet --out broker",

@@ -12,6 +12,7 @@ from sottovoce.cli.fleet_join import join
 from sottovoce.cli.fleet_options import Delta, Epsilon, FleetDirectory, Neighbouring, Unit, check_budget
 from sottovoce.cli.fleet_renew import renew
 from sottovoce.cli.fleet_revoke import revoke
+from sottovoce.cli.fleet_rotate import rotate
 from sottovoce.cli.fleet_status import status
 from sottovoce.cli.fleet_task import app as task
 from sottovoce.errors import UsageError
@@ -23,6 +24,7 @@ app.command("invite")(invite)
 app.command("join")(join)
 app.command("renew")(renew)
 app.command("revoke")(revoke)
+app.command("rotate")(rotate)
 app.command("status")(status)
 app.add_typer(task, name="task")
 
@@ -42,6 +44,7 @@ def init(
 ) -> None:
     """Create a fleet: a CA certificate that devices trust, and its key, to be kept offline."""
     from sottovoce.identity import create_fleet
+    from sottovoce.identity.fleet import SPARE
 
     check_budget(epsilon, delta)
     chosen = {"epsilon": epsilon, "delta": delta, "neighbouring": neighbouring, "unit": unit}
@@ -58,6 +61,7 @@ def init(
         keep(fleet, promised)
         typer.echo(f"its devices promise {agreed(promised).words}: every invitation says so, and every ledger keeps it")
     typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; whoever has it can add devices.")
+    typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium: it replaces ca.key if that is lost or stolen.")
 
 
 @app.command()

@@ -1,8 +1,8 @@
 """Whose word a device takes for who is of its fleet: its fleet's certificate, another CA's, or a list of devices."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 from cryptography import x509
@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.certificates import fleet_of
+from sottovoce.identity.fleet_keys import Anchors, KeyChange, Retired, follow, retired_by
 from sottovoce.identity.verification import (
     ENROL,
     UNREADABLE,
@@ -58,8 +59,28 @@ class Authority(Protocol):
         """
         ...
 
+    def following(self, changes: Sequence[KeyChange]) -> "Authority":
+        """The same after changes of the fleet's keys.
 
-def check_signed(authority: Authority, fleet: str, message: bytes, signature: bytes, what: str, which: str) -> None:
+        Raises:
+            IdentityError: they do not lead on from here.
+        """
+        ...
+
+
+class RetiredKey(IdentityError):
+    """A document was signed by a key that the fleet has retired."""
+
+
+def check_signed(
+    authority: Authority,
+    fleet: str,
+    message: bytes,
+    signature: bytes,
+    what: str,
+    which: str,
+    changes: Sequence[KeyChange] = (),
+) -> None:
     """Check whose a document is that the fleet itself signs.
 
     Args:
@@ -69,6 +90,7 @@ def check_signed(authority: Authority, fleet: str, message: bytes, signature: by
         signature: of it.
         what: the document, in the error.
         which: of its kind, in the error.
+        changes: of the fleet's keys, that came with it.
 
     Raises:
         IdentityError: it is of another fleet, or was not signed by this one.
@@ -76,16 +98,24 @@ def check_signed(authority: Authority, fleet: str, message: bytes, signature: by
     if fleet != authority.fleet:
         raise IdentityError(f"{what} is of fleet {fleet!r}, not of {authority.fleet!r}")
     try:
-        authority.verify_signature(message, signature)
+        (authority.following(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
-        raise IdentityError(f"{what} of {which} is not taken: {error}") from error
+        raise type(error)(f"{what} of {which} is not taken: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetAuthority:
-    """A fleet's own certificate, which `sottovoce fleet init` made."""
+    """A fleet's own certificate, which `sottovoce fleet init` made, and those that it has retired.
+
+    Attributes:
+        certificate: of its present key.
+        spare: of its spare key, which speaks of keys alone; None in a fleet of earlier versions.
+        retired: keys whose certificates hold for a while.
+    """
 
     certificate: x509.Certificate
+    spare: x509.Certificate | None = None
+    retired: tuple[Retired, ...] = ()
 
     @property
     def fleet(self) -> str:
@@ -95,24 +125,65 @@ class FleetAuthority:
     @property
     def roots(self) -> bytes:
         """See Authority.roots."""
-        return self.certificate.public_bytes(Encoding.PEM)
+        now = datetime.now(UTC)
+        present = (self.certificate, *(one.certificate for one in self.retired if one.until > now))
+        return b"".join(one.public_bytes(Encoding.PEM) for one in present)
+
+    @property
+    def anchors(self) -> Anchors:
+        """What a new device begins with."""
+        return Anchors(self.certificate, self.spare)
+
+    def retirement(self, certificate: x509.Certificate) -> Retired | None:
+        """Of the key that has issued this certificate; None where it was the present one, or none of the fleet's."""
+        return next((one for one in self.retired if _issued(certificate, one.certificate)), None)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
-        """See Authority.verify."""
-        check_issuer(certificate, self.certificate, self.fleet, now, source)
-        return subject_in(certificate, self.fleet, self.certificate, source)
+        """See Authority.verify. What a retired key has issued ends when the fleet has said."""
+        issuer, retired = self.certificate, None
+        if not _issued(certificate, issuer) and (retired := self.retirement(certificate)) is not None:
+            issuer = retired.certificate
+            if now is not None and now > retired.until:
+                raise IdentityError(
+                    f"{source} was issued by a key that fleet {self.fleet!r} has retired: renew it with "
+                    "`sottovoce fleet renew`"
+                )
+        check_issuer(certificate, issuer, self.fleet, now, source)
+        subject = subject_in(certificate, self.fleet, issuer, source)
+        return subject if retired is None else replace(subject, not_after=min(subject.not_after, retired.until))
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature: ECDSA with SHA-256, by the fleet's key."""
-        key = self.certificate.public_key()
+        """See Authority.verify_signature: ECDSA with SHA-256, by the fleet's present key."""
+        if self._signed(self.certificate, message, signature):
+            return
+        if any(self._signed(one.certificate, message, signature) for one in self.retired):
+            raise RetiredKey(
+                f"it was signed by a key that fleet {self.fleet!r} has retired: sign it with the present one"
+            )
+        raise IdentityError(f"it was not signed by fleet {self.fleet!r}: get it from whoever has its key")
+
+    def following(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
+        """See Authority.following."""
+        reached = follow(self.anchors, changes)
+        return FleetAuthority(reached.current, reached.spare, retired_by(changes)) if changes else self
+
+    def _signed(self, certificate: x509.Certificate, message: bytes, signature: bytes) -> bool:
+        key = certificate.public_key()
         if not isinstance(key, EllipticCurvePublicKey):
             raise IdentityError(f"fleet {self.fleet!r} has no ECDSA key: {ENROL}")
         try:
             key.verify(signature, message, ECDSA(SHA256()))
-        except InvalidSignature as error:
-            raise IdentityError(
-                f"it was not signed by fleet {self.fleet!r}: get it from whoever has its key"
-            ) from error
+        except InvalidSignature:
+            return False
+        return True
+
+
+def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (*UNREADABLE, InvalidSignature):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +214,10 @@ class IssuerAuthority:
             "a fleet with an external CA has no revocation lists: refuse the device's renewal at the CA, which ends it "
             "with its certificate"
         )
+
+    def following(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
+        """See Authority.following: a CA of somebody else's changes its keys by ways of its own."""
+        raise IdentityError("a fleet with an external CA changes no keys here")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,6 +250,10 @@ class PinnedAuthority:
     def verify_signature(self, message: bytes, signature: bytes) -> None:
         """See Authority.verify_signature: nobody speaks for all."""
         raise IdentityError("pinned devices have no revocation lists: take the device out of transport.peers")
+
+    def following(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
+        """See Authority.following: there is no key that all trust."""
+        raise IdentityError("pinned devices have no key of a fleet to change")
 
 
 def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime | None, source: object) -> Subject:

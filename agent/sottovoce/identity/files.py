@@ -1,6 +1,7 @@
 """Identity files: written durably and in one step; private ones for their owner alone."""
 
 import os
+import shutil
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from sottovoce.durable import rename, sync
 from sottovoce.errors import IdentityError
 
+_COMING = "coming"  # files on their way into the directory above
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -66,6 +68,43 @@ def replace(path: Path, content: bytes) -> None:
         rename(draft, path)
     except OSError as error:
         raise IdentityError(f"{path} cannot be written: {error.strerror}; free space or fix the disk") from error
+
+
+def move_in(directory: Path, files: dict[str, bytes]) -> None:
+    """Writes files into a directory, in place of those that may be there: all of them or none, also at a power cut.
+
+    Raises:
+        IdentityError: they cannot be written.
+    """
+    coming = directory / _COMING
+    draft = coming.with_name(f".{_COMING}.new")
+    try:
+        if draft.exists():
+            shutil.rmtree(draft)
+        make_private_directory(draft)
+        for name, content in files.items():
+            replace(draft / name, content)
+        rename(draft, coming)
+    except OSError as error:
+        raise IdentityError(f"{coming} cannot be written: {error.strerror}; free space or fix the disk") from error
+    finish_move(directory)
+
+
+def finish_move(directory: Path) -> None:
+    """Does what a power cut has kept from being done.
+
+    Raises:
+        IdentityError: it cannot be done.
+    """
+    coming = directory / _COMING
+    if not coming.is_dir():
+        return
+    try:
+        for file in sorted(coming.iterdir()):
+            rename(file, directory / file.name)
+        coming.rmdir()
+    except OSError as error:
+        raise IdentityError(f"{directory} cannot be written: {error.strerror}; free space or fix the disk") from error
 
 
 def read(path: Path) -> bytes:

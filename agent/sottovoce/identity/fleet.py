@@ -1,7 +1,8 @@
 """A fleet's authority: made once, kept offline, needed only to enrol a device or to renew its certificate.
 
 Its directory holds `ca.pem`, which every device gets a copy of, and `ca.key`, unencrypted and mode 0600: whoever
-reads `ca.key` can let any device into the fleet. Keep that directory on a medium that no device of the fleet can read.
+reads `ca.key` can let any device into the fleet. Keep that directory on a medium that no device of the fleet can read,
+and `spare`, the key for the day on which this one is lost or stolen, on another.
 """
 
 from collections.abc import Container
@@ -16,14 +17,16 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import FleetAuthority
 from sottovoce.identity.certificates import Validity, device_certificate, fleet_certificate, fleet_of
-from sottovoce.identity.files import make_private_directory, read, read_private, write_new
-from sottovoce.identity.identity import FLEET_CERTIFICATE, Identity, load
+from sottovoce.identity.files import finish_move, make_private_directory, read, read_private, write_new
+from sottovoce.identity.fleet_keys import Anchors, KeyChange, decode_changes, read_anchors, retired_by
+from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, Identity, load
 from sottovoce.identity.keys import decode_tls_key, encode_private_key
 from sottovoce.identity.new_device import DeviceKeys, write_identity
 from sottovoce.identity.request import Request, read_request
-from sottovoce.identity.verification import decode_fleet_certificate
 
-_FLEET_KEY = "ca.key"
+FLEET_KEY = "ca.key"
+SPARE = "spare"
+"""The directory of the spare key, in a fleet's directory until it is moved elsewhere."""
 _FLEET_DAYS = 3650
 _DEVICE_DAYS = 90
 
@@ -36,16 +39,20 @@ class Fleet:
         name: the fleet's name.
         certificate: its certificate, which every device trusts.
         key: its private key.
+        spare: certificate of its spare key; None in a fleet of earlier versions.
+        changes: of its keys, from the first.
     """
 
     name: str
     certificate: x509.Certificate
     key: EllipticCurvePrivateKey = field(repr=False)
+    spare: x509.Certificate | None = None
+    changes: tuple[KeyChange, ...] = ()
 
     @property
     def authority(self) -> FleetAuthority:
         """What a device takes its word by."""
-        return FleetAuthority(self.certificate)
+        return FleetAuthority(self.certificate, self.spare, retired_by(self.changes))
 
     def sign(self, message: bytes) -> bytes:
         """The fleet's own signature, ECDSA with SHA-256, of a message that begins with its own domain string."""
@@ -91,16 +98,20 @@ def create_fleet(directory: Path, name: str, *, validity: Validity | None = None
     Raises:
         IdentityError: the name cannot name a fleet, or the directory holds one or cannot be written.
     """
-    key = generate_private_key(SECP256R1())
-    certificate = fleet_certificate(name, key, validity or Validity.from_now(_FLEET_DAYS))
+    key, certificate = new_key(name, validity)
+    spare_key, spare = new_key(name, validity)
     make_private_directory(directory)
-    write_new(
-        {
-            directory / _FLEET_KEY: encode_private_key(key),
-            directory / FLEET_CERTIFICATE: certificate.public_bytes(Encoding.PEM),
-        }
-    )
-    return Fleet(name, certificate, key)
+    make_private_directory(directory / SPARE)
+    anchors = Anchors(certificate, spare).pem
+    write_new({directory / SPARE / FLEET_KEY: encode_private_key(spare_key)})
+    write_new({directory / FLEET_KEY: encode_private_key(key), directory / FLEET_CERTIFICATE: anchors})
+    return Fleet(name, certificate, key, spare)
+
+
+def new_key(name: str, validity: Validity | None = None) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
+    """A key of a fleet, and its certificate, for ten years from now by default."""
+    key = generate_private_key(SECP256R1())
+    return key, fleet_certificate(name, key, validity or Validity.from_now(_FLEET_DAYS))
 
 
 def open_fleet(directory: Path) -> Fleet:
@@ -109,16 +120,19 @@ def open_fleet(directory: Path) -> Fleet:
     Raises:
         IdentityError: a file is missing, malformed or open to other users, or the two do not belong together.
     """
-    key_file, certificate_file = directory / _FLEET_KEY, directory / FLEET_CERTIFICATE
+    finish_move(directory)
+    key_file, certificate_file = directory / FLEET_KEY, directory / FLEET_CERTIFICATE
     if not key_file.exists():
         raise IdentityError(
             f"{key_file} is missing: restore it, make a fleet with `sottovoce fleet init`, or name its directory"
         )
     key = decode_tls_key(read_private(key_file), key_file)
-    certificate = decode_fleet_certificate(read(certificate_file), certificate_file)
-    if certificate.public_key() != key.public_key():
+    anchors = read_anchors(read(certificate_file), certificate_file)
+    if anchors.current.public_key() != key.public_key():
         raise IdentityError(f"{certificate_file} is not the certificate of {key_file}: restore both from their backup")
-    return Fleet(fleet_of(certificate), certificate, key)
+    changed = directory / FLEET_KEYS
+    changes = decode_changes(read(changed), changed) if changed.exists() else ()
+    return Fleet(fleet_of(anchors.current), anchors.current, key, anchors.spare, changes)
 
 
 def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) -> Identity:
@@ -139,5 +153,5 @@ def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) ->
     validity = validity or Validity.from_now(_DEVICE_DAYS)
     keys = DeviceKeys.generate()
     certificate = fleet.issue(read_request(keys.request(), "the request"), validity)
-    write_identity(directory, keys, certificate, fleet_certificate=fleet.authority.roots)
+    write_identity(directory, keys, certificate, fleet_certificate=fleet.authority.anchors.pem)
     return load(directory, validity.not_before)

@@ -23,13 +23,13 @@ from sottovoce.identity.authority import (
     verify_self_signed,
 )
 from sottovoce.identity.files import read, read_private
+from sottovoce.identity.fleet_keys import Retired, decode_changes, read_anchors
 from sottovoce.identity.keys import decode_device_key, decode_tls_key
 from sottovoce.identity.names import fleet_in_uri, peer_dns_name
 from sottovoce.identity.verification import (
     UNREADABLE,
     Subject,
     decode_certificate,
-    decode_fleet_certificate,
 )
 
 Mode = Literal["fleet-ca", "external", "pinned"]
@@ -41,6 +41,8 @@ DEVICE_KEY = "device.key"
 TLS_KEY = "tls.key"
 TLS_CERTIFICATE = "tls.pem"
 FLEET_CERTIFICATE = "ca.pem"
+FLEET_KEYS = "keys.json"
+"""How the fleet's keys have changed since that certificate; missing where they have not."""
 ISSUER_CERTIFICATE = "issuer.pem"
 PINS = "pins"
 _PEER = "the certificate of the peer"
@@ -61,6 +63,7 @@ class Identity:
         not_before: the first moment at which its certificates hold.
         not_after: the last moment at which its certificates hold.
         authority: whose word it takes for who is of its fleet.
+        retired: the key that has issued its certificate, if the fleet has retired it.
     """
 
     node_id: str
@@ -74,6 +77,7 @@ class Identity:
     not_after: datetime
     authority: Authority = field(repr=False)
     _device_key: Ed25519PrivateKey = field(repr=False)
+    retired: Retired | None = None
 
     @property
     def ca_pem(self) -> bytes:
@@ -123,7 +127,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
             certificate = decode_certificate(tls_cert_pem, certificate_file)
             authority = IssuerAuthority(issuer, _own_fleet(certificate, certificate_file))
         else:
-            authority = FleetAuthority(decode_fleet_certificate(ca_pem, authority_file))
+            authority = fleet_authority(directory)
             certificate = decode_certificate(tls_cert_pem, certificate_file)
         subject = authority.verify(certificate, moment, certificate_file)
     if certificate.public_key() != tls_key.public_key():
@@ -146,7 +150,20 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
         not_after=subject.not_after,
         authority=authority,
         _device_key=device_key,
+        retired=authority.retirement(certificate) if isinstance(authority, FleetAuthority) else None,
     )
+
+
+def fleet_authority(directory: Path) -> FleetAuthority:
+    """A fleet's word, by the certificates in a directory and the changes of its keys since.
+
+    Raises:
+        IdentityError: a file cannot be read, or is damaged.
+    """
+    path, changed = directory / FLEET_CERTIFICATE, directory / FLEET_KEYS
+    anchors = read_anchors(read(path), path)
+    authority = FleetAuthority(anchors.current, anchors.spare)
+    return authority.following(decode_changes(read(changed), changed)) if changed.exists() else authority
 
 
 def mode_of(directory: Path) -> tuple[Mode, Path]:
@@ -195,7 +212,8 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
 
 def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
     """The same for whoever has no identity of their own, but the certificate of the fleet they trust, PEM."""
-    return _subject(der, FleetAuthority(decode_fleet_certificate(fleet_certificate, "the trusted certificate")), now)
+    anchors = read_anchors(fleet_certificate, "the trusted certificate")
+    return _subject(der, FleetAuthority(anchors.current, anchors.spare), now)
 
 
 def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:

@@ -23,6 +23,6 @@ def new_bundle(fleet: Fleet, seeds: Seeds, validity: Validity | None = None) -> 
         device_key=device.decode(),
         tls_key=tls.decode(),
         certificate=fleet.issue(read_request(keys.request(), "the request"), validity).decode(),
-        fleet_certificate=fleet.authority.roots.decode(),
+        fleet_certificate=fleet.authority.anchors.pem.decode(),
         seeds=seeds,
     )

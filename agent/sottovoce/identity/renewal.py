@@ -21,12 +21,14 @@ def renewal_due(identity: Identity) -> datetime:
     """From when on a certificate is to be renewed: two thirds of its lifetime, and up to a twelfth more.
 
     How much more follows from the device and the certificate, so that a fleet made in one hour does not come back in
-    one hour, and a restart changes nothing.
+    one hour, and a restart changes nothing. After a change of the fleet's keys the time goes by how long the key before
+    still holds: until then devices that were off meanwhile know no other.
     """
-    lifetime = identity.not_after - identity.not_before
+    begun = identity.not_before if identity.retired is None else identity.retired.since
+    lifetime = identity.not_after - begun
     digest = hashlib.sha256(identity.certificate_der).digest()
     share = 2 / 3 + _JITTER * int.from_bytes(digest[:4], "big") / 2**32
-    return identity.not_before + lifetime * share
+    return begun + lifetime * share
 
 
 def renewal_request(directory: Path) -> bytes:

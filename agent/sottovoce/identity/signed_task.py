@@ -7,6 +7,7 @@ from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import Authority, check_signed
+from sottovoce.identity.fleet_keys import MOST_CHANGES, KeyChange
 from sottovoce.identity.framing import framed
 from sottovoce.task import LARGEST_SIGNED
 
@@ -27,6 +28,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         purpose: what the result is for, by which a device's owner may refuse it.
         period: of the devices' budgets that it opens, where that is time; 0: of the first. See sottovoce.vault.periods.
         tables: `[task]`, `[data]`, `[learner]` and `[privacy]` of a configuration, without what is each device's own.
+        keys: how the fleet's keys have changed; empty where they have not.
         signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits, by the fleet's key over all of the above.
     """
 
@@ -38,6 +40,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     purpose: Annotated[str, Meta(max_length=200)] = ""
     period: Annotated[int, Meta(ge=0, le=2**53)] = 0
     tables: dict[str, dict[str, Any]]
+    keys: tuple[KeyChange, ...] = ()
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
     def __post_init__(self) -> None:
@@ -46,8 +49,9 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def encoded(self) -> bytes:
-        """Its one form: JSON, names in order, no blanks; the first period is not named."""
-        named = {key: value for key, value in structs.asdict(self).items() if key != "period" or value}
+        """Its one form: JSON, names in order, no blanks; neither the first period nor the first keys are named."""
+        unnamed = {"period": 0, "keys": ()}
+        named = {key: value for key, value in structs.asdict(self).items() if unnamed.get(key) != value}
         return json.encode(named, order="sorted")
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
@@ -67,6 +71,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             bytes.fromhex(self.signature),
             "the task",
             f"epoch {self.epoch}",
+            self.keys,
         )
 
     def _signed_bytes(self) -> bytes:
@@ -96,6 +101,6 @@ def read_task(raw: bytes, source: object) -> SignedTask:
         task = json.decode(raw, type=SignedTask)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise IdentityError(f"{source} is no task that this version of the program knows: {error}") from error
-    if task.encoded != raw:
+    if task.encoded != raw or len(task.keys) > MOST_CHANGES:
         raise IdentityError(f"{source} is no task of a fleet: it is not in its one form")
     return task

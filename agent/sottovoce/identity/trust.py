@@ -1,10 +1,14 @@
 """Who this device is and whom it trusts, at this moment: both change while an agent runs."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 
+from cryptography import x509
+
 from sottovoce.errors import IdentityError
+from sottovoce.identity.authority import Authority
+from sottovoce.identity.fleet_keys import KeyChange
 from sottovoce.identity.identity import Identity, verify_credential, verify_peer_certificate
 from sottovoce.identity.verification import Subject
 
@@ -104,6 +108,39 @@ class Trust:
     def _tell(self) -> None:
         for changed in self._subscribers:
             changed()
+
+
+class Following:
+    """Implements sottovoce.identity.authority.Authority by the present word of a trust.
+
+    Args:
+        trust: whose identity takes it.
+    """
+
+    def __init__(self, trust: Trust) -> None:
+        self._trust = trust
+
+    @property
+    def fleet(self) -> str:
+        """See Authority.fleet."""
+        return self._trust.identity.fleet
+
+    @property
+    def roots(self) -> bytes:
+        """See Authority.roots."""
+        return self._trust.identity.authority.roots
+
+    def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
+        """See Authority.verify."""
+        return self._trust.identity.authority.verify(certificate, now, source)
+
+    def verify_signature(self, message: bytes, signature: bytes) -> None:
+        """See Authority.verify_signature."""
+        self._trust.identity.authority.verify_signature(message, signature)
+
+    def following(self, changes: Sequence[KeyChange]) -> Authority:
+        """See Authority.following."""
+        return self._trust.identity.authority.following(changes)
 
 
 def _check_roots(identity: Identity) -> None:

@@ -7,16 +7,17 @@ from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from sottovoce.errors import MessageRefused
+from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity.authority import Authority, check_signed
+from sottovoce.identity.fleet_keys import KeyChange, decode_changes, encode_changes, rank
 from sottovoce.identity.framing import framed
 from sottovoce.wire.told import Told
 from sottovoce.wire.v1 import revocation_pb2
 
 REVOCATIONS = "revocations/1"
 MOST_REVOKED = 4096
-MAX_LIST_BYTES = 84 * 2**10
-"""Above what 4096 ids of 20 bytes and the other fields can take."""
+MAX_LIST_BYTES = 128 * 2**10
+"""Above what 4096 ids of 20 bytes, 12 changes of keys and the other fields can take."""
 
 _ID_BYTES = 20
 _MAX_SIGNATURE_BYTES = 80
@@ -34,7 +35,8 @@ class RevocationList:
         version: from 1; the highest counts.
         issued: seconds since 1970, by the clock of whoever signed it; for people to read.
         node_ids: who is refused, ascending; at most 4096.
-        signature: ECDSA P-256 with SHA-256, DER, by the fleet's key over all of the above.
+        signature: ECDSA P-256 with SHA-256, DER, by the fleet's key over all other fields.
+        keys: how the fleet's keys have changed; empty where they have not.
 
     Raises:
         MessageRefused: for `revocations`: a field is not of its form. Nothing is verified yet.
@@ -45,6 +47,7 @@ class RevocationList:
     issued: int
     node_ids: tuple[str, ...]
     signature: bytes = field(default=b"", repr=False)
+    keys: tuple[KeyChange, ...] = ()
 
     def __post_init__(self) -> None:
         """Every field is of its form."""
@@ -59,6 +62,11 @@ class RevocationList:
         if len(self.signature) > _MAX_SIGNATURE_BYTES:
             raise MessageRefused("revocations", "a revocation list has one signature, of at most 80 bytes")
         _packed(self.node_ids)
+
+    @property
+    def rank(self) -> int:
+        """The highest counts: of the changes of keys, then of the version."""
+        return (rank(self.keys) << 32) + min(self.version, 2**32 - 1)
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
         """The same, signed with the fleet's key."""
@@ -77,12 +85,13 @@ class RevocationList:
             self.signature,
             "the revocation list",
             f"version {self.version}",
+            self.keys,
         )
 
     def _signed_bytes(self) -> bytes:
         numbers = (self.version.to_bytes(8, "big"), self.issued.to_bytes(8, "big"))
         fields = (self.fleet.encode(), *numbers, _packed(self.node_ids))
-        return framed(_DOMAIN, fields)
+        return framed(_DOMAIN, (*fields, encode_changes(self.keys)) if self.keys else fields)
 
 
 Revocations: TypeAlias = Told[RevocationList]
@@ -145,6 +154,7 @@ def _encoded(revoked: RevocationList) -> revocation_pb2.RevocationList:
         issued=revoked.issued,
         node_ids=_packed(revoked.node_ids),
         signature=revoked.signature,
+        keys=encode_changes(revoked.keys),
     )
 
 
@@ -153,7 +163,11 @@ def _decoded(message: revocation_pb2.RevocationList) -> RevocationList:
         raise MessageRefused("revocations", "the node ids of a revocation list have 20 bytes each")
     packed = [message.node_ids[at : at + _ID_BYTES] for at in range(0, len(message.node_ids), _ID_BYTES)]
     ids = tuple(base64.b32encode(one).decode("ascii").lower() for one in packed)
-    return RevocationList(message.fleet, message.version, message.issued, ids, message.signature)
+    try:
+        keys = decode_changes(message.keys, "a revocation list")
+    except IdentityError as error:
+        raise MessageRefused("revocations", str(error)) from error
+    return RevocationList(message.fleet, message.version, message.issued, ids, message.signature, keys)
 
 
 def _packed(node_ids: tuple[str, ...]) -> bytes:

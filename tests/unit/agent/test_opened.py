@@ -11,7 +11,7 @@ from sottovoce.agent.opened import opened_here
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import checked
 from sottovoce.errors import SottovoceError
-from sottovoce.identity import create_fleet
+from sottovoce.identity import Trust, create_fleet
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Budget, Ledger, Mandate
 
@@ -31,8 +31,8 @@ def test_what_nothing_can_begin_under_gives_way_to_the_next(tmp_path: Path) -> N
     ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "record", "add-remove"), task(1, 65).encoded))
     ledger.close()
     with pytest.raises(SottovoceError):
-        opened_here(config, identity, time.time)
+        opened_here(config, Trust(identity), time.time)
     keep_task(tmp_path / "a", task(2, 64), fleet.authority)
-    opened = opened_here(config, identity, time.time)
+    opened = opened_here(config, Trust(identity), time.time)
     assert opened.epoch == 2
     opened.vault.close()

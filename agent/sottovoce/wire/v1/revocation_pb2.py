@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sottovoce/wire/v1/revocation.proto\x12\x0csottovoce.v1\"e\n\x0eRevocationList\x12\r\n\x05\x66leet\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0e\n\x06issued\x18\x03 \x01(\x04\x12\x10\n\x08node_ids\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"J\n\x0bRevocations\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12*\n\x04list\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.RevocationListb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sottovoce/wire/v1/revocation.proto\x12\x0csottovoce.v1\"s\n\x0eRevocationList\x12\r\n\x05\x66leet\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0e\n\x06issued\x18\x03 \x01(\x04\x12\x10\n\x08node_ids\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\x12\x0c\n\x04keys\x18\x06 \x01(\x0c\"J\n\x0bRevocations\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12*\n\x04list\x18\x02 \x01(\x0b\x32\x1c.sottovoce.v1.RevocationListb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,7 +32,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.wire.v1.revocatio
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REVOCATIONLIST']._serialized_start=52
-  _globals['_REVOCATIONLIST']._serialized_end=153
-  _globals['_REVOCATIONS']._serialized_start=155
-  _globals['_REVOCATIONS']._serialized_end=229
+  _globals['_REVOCATIONLIST']._serialized_end=167
+  _globals['_REVOCATIONS']._serialized_start=169
+  _globals['_REVOCATIONS']._serialized_end=243
 # @@protoc_insertion_point(module_scope)

@@ -1,0 +1,42 @@
+"""`sottovoce fleet rotate`: another key for the fleet."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli.fleet_options import FleetDirectory
+
+_ACCEPT = "30d"
+
+
+def rotate(
+    fleet: FleetDirectory = Path("fleet"),
+    spare: Annotated[
+        Path | None, typer.Option(help="The directory of the spare key: sign with it, for the present key is lost.")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", help="With --spare: the state of any device, if the fleet's directory is gone too."),
+    ] = None,
+    accept: Annotated[str, typer.Option(help="How long certificates of the present key still hold.")] = _ACCEPT,
+) -> None:
+    """Replace the fleet's key: devices learn of it from one another, and renew their certificates in time."""
+    from sottovoce.agent.revoked import NAME
+    from sottovoce.agent.rotation import rotate as by_present
+    from sottovoce.agent.rotation import rotate_by_spare
+    from sottovoce.cli.durations import seconds_of
+    from sottovoce.errors import UsageError
+    from sottovoce.identity.fleet import SPARE
+
+    if state is not None and spare is None:
+        raise UsageError("--state goes with --spare: the present key is beside all that the fleet has signed")
+    seconds = int(seconds_of(accept, "--accept"))
+    if spare is None:
+        by_present(fleet, seconds)
+    else:
+        rotate_by_spare(fleet, spare, state, seconds)
+    typer.echo(f"{fleet}: a new key signs from now on; certificates of the one before hold for {accept}.")
+    if (fleet / SPARE).exists():
+        typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium.")
+    typer.echo(f"Hand the list to any one device: sottovoce fleet revoke --state DIR --install {fleet / NAME}")

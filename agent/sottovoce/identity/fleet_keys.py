@@ -1,0 +1,212 @@
+"""How the keys of a fleet follow one another: each change is signed by the key before, or by the spare one.
+
+A fleet has two keys. The present one signs certificates, revocation lists and tasks. The spare one signs nothing but a
+change of keys, and lies where the present one does not. So whoever steals the present key can replace it, but cannot
+replace the spare, and a change that the spare has signed counts for more than any other.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import Meta, Struct, ValidationError, json, structs
+
+from sottovoce.errors import IdentityError
+from sottovoce.identity.certificates import fleet_of
+from sottovoce.identity.framing import framed
+from sottovoce.identity.verification import ENROL, UNREADABLE, decode_fleet_certificate
+
+MOST_CHANGES = 12
+"""After so many a fleet enrols its devices anew; all of them travel with what the fleet signs."""
+
+_DOMAIN = b"sottovoce/fleet-key-change/v1"
+_LARGEST_PEM = 2048
+_Pem = Annotated[str, Meta(max_length=_LARGEST_PEM)]
+_Time = Annotated[int, Meta(ge=0, le=2**53)]
+_NOT_FROM_HERE = (
+    "these keys of the fleet do not follow from those that this device trusts: get the list from whoever has the "
+    "fleet's key, and compare its fingerprint"
+)
+
+
+class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of them.
+
+    Attributes:
+        before: certificate of the key that is retired, PEM.
+        current: certificate of the key that signs from now on, PEM.
+        spare: certificate of the key that may sign the next change, PEM.
+        since: when it was made, seconds of Unix time.
+        until: when certificates that the retired key has signed end at the latest.
+        by: which key has signed this.
+        signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits.
+    """
+
+    before: _Pem
+    current: _Pem
+    spare: _Pem
+    since: _Time
+    until: _Time
+    by: Literal["current", "spare"]
+    signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
+
+    def signed(self, sign: Callable[[bytes], bytes], signer: x509.Certificate) -> "KeyChange":
+        """The same, signed with the key of this certificate."""
+        return structs.replace(self, signature=sign(self._signed_bytes(signer)).hex())
+
+    def holds(self, signer: x509.Certificate) -> bool:
+        """Whether the key of this certificate has signed it."""
+        key = signer.public_key()
+        if not isinstance(key, EllipticCurvePublicKey):
+            return False
+        try:
+            key.verify(bytes.fromhex(self.signature), self._signed_bytes(signer), ECDSA(SHA256()))
+        except InvalidSignature:
+            return False
+        return True
+
+    def _signed_bytes(self, signer: x509.Certificate) -> bytes:
+        words = (self.before, self.current, self.spare, str(self.since), str(self.until), self.by)
+        return framed(_DOMAIN, (signer.fingerprint(SHA256()), *(word.encode() for word in words)))
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """The keys of a fleet at some time.
+
+    Attributes:
+        current: certificate of the key that signs.
+        spare: of the spare one; None in a fleet of earlier versions.
+    """
+
+    current: x509.Certificate
+    spare: x509.Certificate | None = None
+
+    @property
+    def pem(self) -> bytes:
+        """Both, as every device gets them."""
+        return b"".join(one.public_bytes(Encoding.PEM) for one in (self.current, self.spare) if one is not None)
+
+
+def read_anchors(pem: bytes, source: object) -> Anchors:
+    """Reads the file of a fleet's keys; `source` names it in the error.
+
+    Raises:
+        IdentityError: it is not one certificate of a fleet, or two of the same.
+    """
+    try:
+        found = [one.public_bytes(Encoding.PEM) for one in x509.load_pem_x509_certificates(pem)]
+    except UNREADABLE as error:
+        raise IdentityError(f"{source} is not the certificate of a fleet: {ENROL}") from error
+    if pem.rpartition(b"-----END CERTIFICATE-----")[2].strip():
+        raise IdentityError(f"{source} is not whole: {ENROL}")
+    if not 1 <= len(found) <= 2:
+        raise IdentityError(f"{source} is not the certificate of a fleet, or of its present and its spare key: {ENROL}")
+    certificates = [decode_fleet_certificate(one, source) for one in found]
+    if len({fleet_of(one) for one in certificates}) > 1:
+        raise IdentityError(f"{source} has certificates of two fleets: {ENROL}")
+    return Anchors(*certificates)
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A key that signs no more.
+
+    Attributes:
+        certificate: of it.
+        since: when it was retired.
+        until: when certificates that it has signed end at the latest.
+    """
+
+    certificate: x509.Certificate
+    since: datetime
+    until: datetime
+
+
+def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
+    """The keys after these changes, for who trusts the keys at some time before the last of them.
+
+    Raises:
+        IdentityError: they do not lead on from there.
+    """
+    if any(one.current != after.before for one, after in pairwise(changes)):
+        raise IdentityError(_NOT_FROM_HERE)
+    for begin in range(len(changes) + 1):
+        try:
+            reached = anchors
+            for change in changes[begin:]:
+                reached = _after(reached, change)
+        except IdentityError:
+            continue
+        if begin < len(changes) or not changes or _same(changes[-1].current, reached.current):
+            return reached
+    raise IdentityError(_NOT_FROM_HERE)
+
+
+def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
+    """The keys that these changes have retired.
+
+    Raises:
+        IdentityError: one of them is no certificate of a fleet.
+    """
+    return tuple(Retired(_read(change.before), _time(change.since), _time(change.until)) for change in changes)
+
+
+def rank(changes: Sequence[KeyChange]) -> int:
+    """By how much these count for more than others: changes by the spare key, then those by the present one since."""
+    by_spare = [place for place, change in enumerate(changes, start=1) if change.by == "spare"]
+    return (len(by_spare) << 8) + len(changes) - (by_spare[-1] if by_spare else 0)
+
+
+def encode_changes(changes: Sequence[KeyChange]) -> bytes:
+    """Their one form: JSON, names in order; nothing for none."""
+    return json.encode(list(changes), order="sorted") if changes else b""
+
+
+def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
+    """Reads that; no signature is verified yet. `source` names it in the error.
+
+    Raises:
+        IdentityError: it is none, or too many, or not in its one form.
+    """
+    if not raw:
+        return ()
+    try:
+        changes = json.decode(raw, type=tuple[KeyChange, ...])
+        if len(changes) > MOST_CHANGES or encode_changes(changes) != raw:
+            raise ValueError("too many, or not in their one form")
+    except (ValidationError, ValueError, UnicodeError, RecursionError) as error:
+        raise IdentityError(f"{source} holds no changes of a fleet's keys: {error}") from error
+    return changes
+
+
+def _after(anchors: Anchors, change: KeyChange) -> Anchors:
+    signer = anchors.current if change.by == "current" else anchors.spare
+    current, spare = _read(change.current), _read(change.spare)
+    named = {fleet_of(one) for one in (anchors.current, current, spare)}
+    if signer is None or not change.holds(signer) or len(named) > 1:
+        raise IdentityError(_NOT_FROM_HERE)
+    if change.by == "current" and not (
+        _same(change.before, anchors.current) and (anchors.spare is None or _same(change.spare, anchors.spare))
+    ):
+        raise IdentityError(_NOT_FROM_HERE)
+    return Anchors(current, spare)
+
+
+def _same(pem: str, certificate: x509.Certificate) -> bool:
+    return pem.encode() == certificate.public_bytes(Encoding.PEM)
+
+
+def _read(pem: str) -> x509.Certificate:
+    return decode_fleet_certificate(pem.encode(), "a change of the fleet's keys")
+
+
+def _time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(min(seconds, 253_402_300_799), UTC)  # the last that a datetime can say

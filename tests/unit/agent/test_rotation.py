@@ -1,0 +1,251 @@
+"""A fleet changes its key: devices learn of it from one another, and the word of the key before counts no more."""
+
+import asyncio
+import shutil
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from sottovoce.agent.fleet_tasks import keep_task, kept_task, propose
+from sottovoce.agent.revoked import NAME, keep_keys, keep_list, read_list, revoke
+from sottovoce.agent.rotation import rotate, rotate_by_spare
+from sottovoce.errors import IdentityError
+from sottovoce.identity import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
+from sottovoce.identity.authority import RetiredKey
+from sottovoce.identity.files import read
+from sottovoce.identity.fleet import SPARE
+from sottovoce.identity.fleet_keys import MOST_CHANGES, decode_changes, encode_changes, rank
+from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, TLS_CERTIFICATE
+from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
+from sottovoce.identity.request import read_request
+from sottovoce.identity.signed_task import SignedTask
+from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
+
+from tests.unit.agent.test_agent_revocation import Node
+
+MONTH = 30 * 86_400
+TABLES: dict[str, dict[str, Any]] = {"task": {"name": "digits"}, "data": {"features": 64}}
+
+
+class Street:
+    """A fleet's directory, its spare key elsewhere, and devices that gossip."""
+
+    def __init__(self, directory: Path, devices: int) -> None:
+        self.authority, self.spare = directory / "authority", directory / "safe"
+        self.fleet = create_fleet(self.authority, "street")
+        shutil.move(self.authority / SPARE, self.spare)
+        self.net: dict[str, Node] = {}
+        self.nodes = [Node(self.fleet, directory / f"d{i}", self.net) for i in range(devices)]
+        for node in self.nodes:
+            node.meet(*(other for other in self.nodes if other is not node))
+
+    def listed(self) -> RevocationList:
+        """What the fleet has signed last."""
+        return decode_list((self.authority / NAME).read_bytes())
+
+    async def gossip(self, first: Node, revoked: RevocationList) -> None:
+        """One device is given a list, and tells; so do those that hear of it."""
+        keep_list(first.state, revoked, first.trust.identity.authority)
+        await first.revocations.reload()
+        for _ in range(3):
+            for node in self.nodes:
+                if not node.down:
+                    await node.revocations._tell_all()
+
+    def knows(self, node: Node, fleet: Fleet) -> bool:
+        authority = node.trust.identity.authority
+        return authority.roots.startswith(fleet.authority.roots.split(b"-----END")[0])
+
+
+@pytest.fixture
+def street(tmp_path: Path) -> Street:
+    return Street(tmp_path, 12)
+
+
+def certificate(identity: Identity) -> bytes:
+    return identity.tls_cert_pem
+
+
+def test_twelve_devices_learn_of_a_new_key_a_third_of_them_when_they_are_back(street: Street) -> None:
+    off = street.nodes[:4]
+    for node in off:
+        node.down = True
+    fleet = rotate(street.authority, MONTH)
+    asyncio.run(street.gossip(street.nodes[5], street.listed()))
+    assert [street.knows(node, fleet) for node in street.nodes] == [False] * 4 + [True] * 8
+    for node in off:
+        node.down = False
+        for other in street.nodes:  # both still go by certificates of the key before
+            verify_peer_certificate(certificate(other.identity), node.trust.identity)
+            verify_peer_certificate(certificate(node.identity), other.trust.identity)
+    asyncio.run(street.gossip(street.nodes[5], street.listed()))
+    assert all(street.knows(node, fleet) for node in street.nodes)
+    for node in street.nodes:
+        assert load(node.state / IDENTITY).retired is not None, "and after a restart"
+
+
+def test_the_word_of_the_key_before_counts_no_more(street: Street) -> None:
+    before, node = street.fleet, street.nodes[0]
+    propose(street.authority, before, TABLES, {})
+    fleet = rotate(street.authority, MONTH)
+    asyncio.run(street.gossip(node, street.listed()))
+    authority = node.trust.identity.authority
+    old = SignedTask(fleet="street", epoch=9, issued=0, tables=TABLES).signed(before.sign)
+    with pytest.raises(RetiredKey, match="was signed by a key that fleet 'street' has retired"):
+        old.verify(authority)
+    forged = RevocationList("street", 2**31, 0, (node.id,)).signed(before.sign)
+    with pytest.raises(IdentityError, match="has retired"):
+        read_list(encode_list(forged), authority, "it")
+    again = kept_task(street.authority, fleet.authority)
+    assert again is not None
+    again.verify(authority)
+    assert (again.epoch, again.tables) == (1, TABLES), "the fleet's task is signed anew"
+    with pytest.raises(RetiredKey):
+        structs.replace(again, keys=(), signature="").signed(before.sign).verify(authority)
+
+
+def test_a_task_brings_the_new_key_to_whoever_has_not_heard_of_it(street: Street) -> None:
+    """As to a vault in a process of its own."""
+    node = street.nodes[0]
+    rotate(street.authority, MONTH)
+    task = propose(street.authority, open_fleet(street.authority), TABLES, {})
+    task.verify(node.trust.identity.authority)
+    assert keep_keys(node.state / IDENTITY, task.keys)
+    assert load(node.state / IDENTITY).authority.roots.startswith(b"-----BEGIN")
+    assert keep_task(node.state, task, load(node.state / IDENTITY).authority)
+
+
+def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tmp_path: Path) -> None:
+    node = street.nodes[0]
+    revoked = revoke(street.authority, street.fleet, [street.nodes[11].id])
+    street.nodes[11].down = True
+    asyncio.run(street.gossip(node, revoked))
+    shutil.rmtree(street.authority)
+    with pytest.raises(IdentityError, match="name the state directory of any device"):
+        rotate_by_spare(street.authority, street.spare, None, MONTH)
+    fleet = rotate_by_spare(street.authority, street.spare, node.state, MONTH)
+    assert street.listed().node_ids == (street.nodes[11].id,), "who was revoked stays so"
+    asyncio.run(street.gossip(node, street.listed()))
+    assert all(street.knows(other, fleet) for other in street.nodes[:11])
+    again = open_fleet(street.authority)
+    assert again.certificate == fleet.certificate
+    newer = enrol(again, tmp_path / "new")
+    verify_peer_certificate(certificate(newer), node.trust.identity)
+    shutil.move(street.authority / SPARE, tmp_path / "safe2")
+    third = rotate_by_spare(street.authority, tmp_path / "safe2", None, MONTH)
+    asyncio.run(street.gossip(node, street.listed()))
+    assert street.knows(node, third)
+
+
+def test_a_thief_of_the_key_is_overruled_by_the_spare_one_and_by_nothing_less(street: Street, tmp_path: Path) -> None:
+    shutil.copytree(street.authority, tmp_path / "stolen")
+    for _ in range(MOST_CHANGES - 1):
+        rotate(tmp_path / "stolen", MONTH)
+    thief = rotate(tmp_path / "stolen", MONTH)
+    stolen = decode_list((tmp_path / "stolen" / NAME).read_bytes())
+    victim, bystander = street.nodes[0], street.nodes[1]
+    for node in street.nodes[1:]:
+        node.down = True
+    asyncio.run(street.gossip(victim, stolen))
+    assert street.knows(victim, thief)
+    honest = rotate(street.authority, MONTH)
+    with pytest.raises(IdentityError, match="do not follow from those that this device trusts"):
+        street.listed().verify(victim.trust.identity.authority)
+    shutil.rmtree(street.authority / SPARE, ignore_errors=True)
+    fleet = rotate_by_spare(street.authority, street.spare, None, MONTH)
+    assert honest.certificate != fleet.certificate
+    for node in street.nodes:
+        node.down = False
+    asyncio.run(street.gossip(bystander, street.listed()))
+    assert all(street.knows(node, fleet) for node in street.nodes), "the victim too"
+    with pytest.raises(IdentityError):
+        stolen.verify(victim.trust.identity.authority)
+    verify_peer_certificate(certificate(bystander.identity), victim.trust.identity)
+    with pytest.raises(IdentityError, match="was not issued by fleet"):
+        verify_peer_certificate(certificate(enrol(thief, tmp_path / "smuggled")), victim.trust.identity)
+
+
+def test_certificates_of_the_key_before_end_when_the_fleet_has_said(street: Street) -> None:
+    node, other = street.nodes[:2]
+    rotate(street.authority, MONTH)
+    asyncio.run(street.gossip(node, street.listed()))
+    identity, now = node.trust.identity, datetime.now(UTC)
+    assert timedelta(days=29) < identity.not_after - now <= timedelta(days=30)
+    due = renewal_due(identity) - now
+    assert timedelta(days=19) < due < timedelta(days=23), "in time, and not before those that were off can be back"
+    with pytest.raises(IdentityError, match="a key that fleet 'street' has retired: renew it"):
+        verify_peer_certificate(certificate(other.identity), identity, now + timedelta(days=31))
+    request = renewal_request(node.state / IDENTITY)
+    fleet = open_fleet(street.authority)
+    renewed = fleet.renew(read_request(request, "it"), ())
+    install_certificate(node.state / IDENTITY, renewed, "it")
+    after = load(node.state / IDENTITY)
+    assert (after.retired, after.not_after - now > timedelta(days=80)) == (None, True)
+    verify_peer_certificate(certificate(after), after)
+
+
+def test_a_fleet_of_earlier_versions_gets_a_spare_key_with_its_first_change(tmp_path: Path) -> None:
+    fleet = create_fleet(tmp_path / "authority", "street")
+    old = fleet.authority.roots
+    (tmp_path / "authority" / FLEET_CERTIFICATE).write_bytes(old)
+    shutil.rmtree(tmp_path / "authority" / SPARE)
+    device = enrol(open_fleet(tmp_path / "authority"), tmp_path / "d" / IDENTITY)
+    assert (tmp_path / "d" / IDENTITY / FLEET_CERTIFICATE).read_bytes() == old
+    changed = rotate(tmp_path / "authority", MONTH)
+    assert (tmp_path / "authority" / SPARE / "ca.key").exists()
+    later = device.authority.following(changed.changes)
+    assert later.roots.startswith(changed.authority.roots[:100])
+
+
+@pytest.mark.parametrize("cut", range(10))
+def test_a_power_cut_leaves_the_old_key_or_the_new(street: Street, monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
+    before, calls = open_fleet(street.authority).certificate, iter(range(99))
+
+    def rename(source: Path, target: Path) -> None:
+        if next(calls) >= cut:
+            raise OSError(5, "power cut")
+        source.rename(target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sottovoce.identity.files.rename", rename)
+        with pytest.raises(IdentityError) if cut < 9 else nullcontext():
+            rotate(street.authority, MONTH)
+    found = open_fleet(street.authority)
+    assert (found.certificate == before) == (not found.changes) == (cut < 5), "what was moved in part is moved in all"
+    assert cut < 5 or street.listed().keys == found.changes
+
+
+def test_changes_are_read_in_their_one_form_and_in_order_alone(street: Street) -> None:
+    fleet = rotate(street.authority, MONTH)
+    fleet = rotate(street.authority, MONTH)
+    anchors = street.fleet.authority
+    raw = encode_changes(fleet.changes)
+    assert decode_changes(raw, "it") == fleet.changes
+    assert anchors.following(fleet.changes).certificate == fleet.certificate
+    assert rank(fleet.changes) == 2
+    swapped = tuple(reversed(fleet.changes))
+    forged = (structs.replace(fleet.changes[0], until=2**40), fleet.changes[1])
+    for changes in (swapped, forged, fleet.changes[:1] + swapped):
+        with pytest.raises(IdentityError):
+            anchors.following(changes)
+    for bad in (b"[]", b"{}", raw + b" ", b"\xff", encode_changes(fleet.changes * 7)):
+        with pytest.raises(IdentityError, match="holds no changes of a fleet's keys"):
+            decode_changes(bad, "it")
+
+
+def test_another_fleet_s_key_and_a_key_that_is_not_the_spare_change_nothing(street: Street, tmp_path: Path) -> None:
+    other = create_fleet(tmp_path / "other", "lane")
+    with pytest.raises(IdentityError, match="is not the spare key of fleet 'street'"):
+        rotate_by_spare(street.authority, tmp_path / "other" / SPARE, None, MONTH)
+    assert open_fleet(street.authority).changes == ()
+    assert other.name == "lane"
+    for _ in range(MOST_CHANGES):
+        rotate(street.authority, MONTH)
+    with pytest.raises(IdentityError, match="has changed its keys 12 times"):
+        rotate(street.authority, MONTH)
+    assert len(encode_list(street.listed())) < 128 * 2**10
+    assert read(street.authority / FLEET_KEYS) == encode_changes(street.listed().keys)
+    assert not (street.authority / TLS_CERTIFICATE).exists()
