@@ -23,9 +23,6 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY,
 from sottovoce.identity.keys import decode_tls_key, encode_private_key
 from sottovoce.wire.revocation import RevocationList, encode_list
 
-LEAST_SECONDS = 60
-"""For which certificates of the key before hold at least: the devices have to hear of the new one."""
-
 
 def rotate(directory: Path, accept: int) -> Fleet:
     """Have a new key sign for a fleet from now on; the present one says so.
@@ -88,7 +85,7 @@ def _change(before: x509.Certificate, after: Anchors, accept: int, by: str) -> K
     now = int(time.time())
     pem = {"before": before, "current": after.current, "spare": after.spare}
     words = {name: one.public_bytes(Encoding.PEM).decode() for name, one in pem.items() if one is not None}
-    return KeyChange(since=now, until=now + max(accept, LEAST_SECONDS), by=by, **words)  # type: ignore[arg-type]
+    return KeyChange(since=now, until=now + accept, by=by, **words)  # type: ignore[arg-type]
 
 
 def _write(

@@ -8,6 +8,7 @@ import typer
 from sottovoce.cli.fleet_options import FleetDirectory
 
 _ACCEPT = "30d"
+_LEAST_SECONDS = 3600
 
 
 def rotate(
@@ -32,6 +33,10 @@ def rotate(
     if state is not None and spare is None:
         raise UsageError("--state goes with --spare: the present key is beside all that the fleet has signed")
     seconds = int(seconds_of(accept, "--accept"))
+    if seconds < _LEAST_SECONDS:
+        raise UsageError(
+            f"--accept: {accept} is too short for devices to hear of the new key: 1h at least, or 90d at ease"
+        )
     if spare is None:
         by_present(fleet, seconds)
     else:

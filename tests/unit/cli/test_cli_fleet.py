@@ -107,3 +107,21 @@ def test_a_certificate_that_is_over_is_not_just_late() -> None:
     assert words(9, overdue=False) == ""
     assert words(9, overdue=True) == ": renew it now, with `sottovoce fleet renew`"
     assert "it has expired, and peers refuse it" in words(-1, overdue=True)
+
+
+@pytest.mark.parametrize(
+    "options, code, words",
+    [
+        (("--accept", "10m"), 2, "1h at least"),
+        (("--accept", "soon"), 2, "--accept"),
+        (("--state", "kitchen"), 2, "--state goes with --spare"),
+        (("--spare", "nowhere"), 6, "is missing"),
+    ],
+)
+def test_a_change_of_keys_that_cannot_be_made_changes_nothing(
+    authority: Path, options: tuple[str, str], code: int, words: str
+) -> None:
+    before = {file: file.read_bytes() for file in authority.rglob("*") if file.is_file()}
+    ended = here("fleet", "rotate", "--fleet", authority, *options)
+    assert (ended.code, words in ended.err) == (code, True), ended.err
+    assert {file: file.read_bytes() for file in authority.rglob("*") if file.is_file()} == before

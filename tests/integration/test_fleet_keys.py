@@ -1,0 +1,86 @@
+"""A fleet's key changes under real agents: they hear of it, renew by themselves, and exchange goes on."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.agent.enroller import Enroller
+from sottovoce.agent.rotation import rotate
+from sottovoce.identity import open_fleet
+from sottovoce.identity.fleet import SPARE
+from sottovoce.identity.signed_task import SignedTask
+
+from tests.integration.test_rotation import enrolling, received, takes
+from tests.support.command import here
+from tests.support.devices import Device, free_port, new_device
+from tests.support.fleets import new_fleet
+from tests.support.processes import AgentProcess, running
+from tests.support.waiting import until
+
+ACCEPT = 30
+"""Seconds for which certificates of the key before hold: the agents renew theirs after twenty."""
+
+
+def trusts(agent: AgentProcess, changes: int) -> bool:
+    return f"fleet-keys-changed changes={changes}" in agent.log()
+
+
+def renewed(device: Device) -> bool:
+    from sottovoce.identity import load
+
+    return load(device.state / "identity", dated=False).retired is None
+
+
+@pytest.mark.timeout(300)
+def test_agents_go_on_over_a_change_by_the_key_and_one_by_the_spare(tmp_path: Path) -> None:
+    authority, spare = tmp_path / "authority", tmp_path / "safe"
+    new_fleet(authority, "changing")
+    shutil.move(authority / SPARE, spare)
+    fleet, port = open_fleet(authority), free_port()
+    settings: dict[str, dict[str, Any]] = {
+        "learner": {"period": 0.05, "steps": 1},
+        "identity": {"look_every": 0.05, "enroller": f"127.0.0.1:{port}"},
+        "membership": {"sampling": "static", "period": 0.2},
+    }
+    devices = [new_device(fleet, tmp_path / name) for name in "abc"]
+    for device in devices:
+        device.configure([other.entry() for other in devices if other is not device], **settings)
+    one, two, away = devices
+    with running(one, two) as agents:
+        until(lambda: all(received(agent) > 5 for agent in agents), "two are at work, and one is off")
+        rotate(authority, ACCEPT)
+        began = time.monotonic()
+        assert here("fleet", "revoke", "--state", one.state, "--install", authority / "revoked").code == 0
+        until(lambda: all(trusts(agent, 1) for agent in agents), "both know the new key")
+        old = SignedTask(fleet="changing", epoch=1, issued=0, tables={"task": {"name": "x"}}).signed(fleet.sign)
+        (tmp_path / "old").write_bytes(old.encoded)
+        refused = here("fleet", "task", "install", tmp_path / "old", "--state", two.state)
+        assert (refused.code, "a key that fleet 'changing' has retired" in refused.err) == (6, True), refused.err
+        with running(away) as (third,):
+            until(lambda: trusts(third, 1), "the one that was off hears of it when it is back")
+            with enrolling(Enroller(open_fleet(authority), f"127.0.0.1:{port}", revoked=tuple)):
+                until(lambda: all(renewed(device) for device in devices), "they renew in time")
+            for agent in (*agents, third):
+                takes(agent)
+            until(lambda: time.monotonic() - began > ACCEPT + 1, "what the old key has signed is over")
+            counts = [received(agent) for agent in (*agents, third)]
+            until(
+                lambda: all(received(agent) > count + 5 for agent, count in zip((*agents, third), counts, strict=True)),
+                "they still hear one another",
+            )
+            shutil.rmtree(authority)
+            saved = here(
+                *("fleet", "rotate", "--fleet", authority, "--spare", spare, "--state", one.state, "--accept", "1h")
+            )
+            assert (saved.code, saved.err) == (0, ""), saved
+            assert here("fleet", "revoke", "--state", two.state, "--install", authority / "revoked").code == 0
+            until(lambda: all(trusts(agent, 2) for agent in (*agents, third)), "and that the spare key has taken over")
+            assert here("fleet", "renew", "--fleet", authority, "--state", one.state).code == 0
+            takes(agents[0])
+            count = received(agents[0])
+            until(lambda: received(agents[0]) > count + 5, "by the new key's certificate")
+    new = new_device(open_fleet(authority), tmp_path / "new").configure([one.entry()], **settings)
+    with running(one, new) as (first, last):
+        until(lambda: received(first) > 0 and last.status()["traffic"]["messages"] > 0, "a new device takes part")
