@@ -1,17 +1,21 @@
 """The year: what happens on which day, and what must hold on every one of them."""
 
 import random
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
 from sottovoce.agent.home.blend import Blend, by_day
+from sottovoce.agent.rotation import rotate
 from sottovoce.agent.vault_here import LEDGER
 from sottovoce.data.forecast import forecast_dataset, told
 from sottovoce.days import DAY, NOT_BEFORE
+from sottovoce.errors import TaskRefused
 from sottovoce.identity import create_fleet
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Ledger
@@ -44,7 +48,8 @@ class Plan:
         cuts: power cuts that a home has in a year, on average; each is over within four hours.
         away: homes without power for two weeks.
         late: homes that join after a third of it.
-        task: day on which the fleet changes to another task, which it has signed; None for never.
+        task: day on which the fleet changes to another task, which it has signed with a new key, and the device of the
+            last home is replaced; None for never.
         upgrade: day from which on all homes have a new version of the program; None for never.
         replaced: homes whose meter is replaced by one that counts from 0, in the middle.
         wrong_clocks: homes whose clock is wrong for a day in the middle: every other one behind by 400 days, or ahead.
@@ -120,19 +125,10 @@ class Year:
         self._random = random.Random(plan.seed)
         self._now = 0.0
         self._records = [_by_day(row) for row in wh]
-        self._homes = [
-            Home(
-                f"home{i:02}",
-                directory / f"home{i:02}",
-                row,
-                first=FIRST,
-                wall=lambda: FIRST * DAY + self._now,
-                epsilon=plan.epsilon,
-                unit=plan.unit,
-                seed=1000 * plan.seed + i,
-            )
-            for i, row in enumerate(wh)
-        ]
+        self._wh = wh
+        self._counting = ExitStack()
+        self._commits = self._counting.enter_context(counted())
+        self._homes = [self._home(i, f"home{i:02}") for i in range(len(wh))]
         names = [home.device.id for home in self._homes]
         for home in self._homes:
             home.device.peers = tuple(name for name in names if name != home.device.id)
@@ -142,6 +138,18 @@ class Year:
         self._blends = [Blend() for _ in self._homes]
         self._outcome = Outcome()
 
+    def _home(self, place: int, name: str) -> Home:
+        return Home(
+            name,
+            self._directory / name,
+            self._wh[place],
+            first=FIRST,
+            wall=lambda: FIRST * DAY + self._now,
+            epsilon=self._plan.epsilon,
+            unit=self._plan.unit,
+            seed=1000 * self._plan.seed + place,
+        )
+
     def _begin(self, at: float) -> None:
         """Agents for another task, at so many seconds of the year: what was on the way is lost."""
         self._began, devices = at, [home.device for home in self._homes]
@@ -150,9 +158,9 @@ class Year:
 
     def run(self) -> Outcome:
         """All of it."""
-        with counted() as commits:
+        with self._counting:
             outcome = self._run()
-        outcome.commits = [commits[home.device.id] / self._plan.days for home in self._homes]
+        outcome.commits = [self._commits[home.device.id] / self._plan.days for home in self._homes]
         return outcome
 
     def _run(self) -> Outcome:
@@ -238,7 +246,7 @@ class Year:
         home.close()
 
     def _change(self, day: int) -> None:
-        """The fleet's key has signed another task: a lower clip. Who is off takes it up when it is back."""
+        """The fleet's new key has signed another task: a lower clip. Who is off takes it up when it is back."""
         learner, data = {"name": "clipd2p", "model": "ridge", "clip": 0.4}, self._homes[0].config.data
         tables: dict[str, dict[str, Any]] = {
             "task": {"name": "a lower clip"},
@@ -252,10 +260,18 @@ class Year:
             "learner": learner,
             "privacy": {"epsilon": self._plan.epsilon, "unit": "window"},
         }
-        task = SignedTask(fleet="year", epoch=1, issued=FIRST * DAY, begins=(FIRST + day) * DAY, tables=tables)
-        signed, up = task.signed(self._fleet.sign).encoded, self._stopped()
+        before, fleet, up = self._fleet, rotate(self._directory / "fleet", 30 * DAY), self._stopped()
+        begins = (FIRST + day) * DAY
+        task = SignedTask(
+            fleet="year", epoch=1, issued=FIRST * DAY, begins=begins, tables=tables, keys=fleet.changes
+        ).signed(fleet.sign)
+        stale = structs.replace(task, epoch=2, keys=(), signature="").signed(before.sign)
+        up = [self._replaced() if home is self._homes[-1] else home for home in up]
         for home in self._homes:  # who is off learns of it when it is back, and does nothing before
-            home.take_up(signed, self._fleet.authority)
+            home.take_up(task.encoded, before.authority)
+            with suppress(TaskRefused):
+                home.take_up(stale.encoded, before.authority.following(fleet.changes))
+                self._outcome.wrong.append(f"{home.device.id}: the old key's task was taken up")
             home.start()
         self._outcome.messages += self._simulation.traffic.messages
         self._begin(self._now)
@@ -265,6 +281,17 @@ class Year:
             else:
                 home.close()
         self._tell()
+
+    def _replaced(self) -> Home:
+        """Another device in the last home, which knows nothing of the days before."""
+        place = len(self._homes) - 1
+        home = self._home(place, f"home{place:02}-again")
+        home.close()
+        home.device.peers = self._homes[place].device.peers
+        for other in self._homes[:place]:
+            other.device.peers = (*other.device.peers[:-1], home.device.id)
+        self._homes[place] = home
+        return home
 
     def _upgrade(self) -> None:
         """All stop, with files of the version before, and begin again with this one."""
