@@ -52,6 +52,7 @@ class Algorithm:
         unit: its own privacy unit.
         noiseless: it adds no noise, so that nothing can be promised.
         regression: it also learns to predict a number.
+        loads: of a meter's feed it is given the loads of its days.
         predicts: what it learns is a model that predicts something.
         scaled_by_training: to the letter, features are scaled by the ranges of the training set.
         topology: who sends to whom in a testbed, unless it is asked for another.
@@ -74,6 +75,7 @@ class Algorithm:
     unit: Literal["record", "window", "device"] = "record"
     noiseless: bool = False
     regression: bool = False
+    loads: bool = False
     predicts: bool = True
     scaled_by_training: bool = False
     topology: str = "exponential"

@@ -90,6 +90,13 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
         raise
 
 
+def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
+    """What tells a learner of each day that is over; None where it learns from all of them at once, or from none."""
+    if config.followed_days is None or not config.learner.algorithm.regression:
+        return None
+    return DayWatch(config.followed_days, clock, waits)
+
+
 def _identity(config: AgentConfig) -> Identity:
     """Who this device is, if its clock can be right and it joined as the configuration says."""
     state = config.agent.state
@@ -151,7 +158,7 @@ def _with_vault(opened: Opened, trust: Trust, waits: Waits, variant: Variant) ->
         book=book,
         peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
         waits=waits,
-        day_watch=None if config.followed_days is None else DayWatch(config.followed_days, variant.clock, waits),
+        day_watch=_day_watch(config, variant.clock, waits),
     )
     ways.returned = _returned(agent)
     return agent

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sottovoce.algorithms.family import Family, records_of
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
@@ -54,7 +56,9 @@ def vault_here(
     _count(config, ledger)
     followed = None
     if config.follows:
-        followed = Followed(lambda: records_here(config.data), SteadyDays(clock, ledger.last_window(), lived))
+        until = None if config.data.windows is None or config.learner.algorithm.regression else config.data.windows[1]
+        days = SteadyDays(clock, ledger.last_window(), lived)
+        followed = Followed(lambda: records_here(config.data), days, until)
     return build(
         records=records_here(config.data),
         followed=followed,
@@ -89,10 +93,13 @@ def _count(config: AgentConfig, ledger: Ledger) -> None:
 def records_here(data: DataSection) -> Records:
     """The configured records, as they are declared, clamped and transformed.
 
+    A feed gives a regression its forecasting records, and anything else the loads of the days that are declared.
+
     Raises:
         DataError: they cannot be read, or are not what is declared.
     """
-    found = load(data.source)
+    loads = data.source.startswith("feed:") and data.classes > 1
+    found = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if loads else data.source)
     raw = checked(
         found.records.features,
         found.records.labels,
@@ -101,6 +108,9 @@ def records_here(data: DataSection) -> Records:
         windows=found.records.windows,
         origin=data.source,
     )
+    if loads and data.windows is not None and raw.windows is not None:
+        first, last = data.windows
+        raw = raw.at(np.flatnonzero((raw.windows >= first) & (raw.windows <= last)))
     if found.classes != data.classes:
         raise DataError(
             f"{data.source}: its classes are numbered for another count than data.classes = {data.classes}; "

@@ -19,6 +19,7 @@ from sottovoce.registry import ALGORITHMS, DEFAULT
 from sottovoce.wrong import LARGEST, wrong
 
 _MOST_EPSILON = 500.0
+_HALF_HOURS = 48  # in the load of a day
 _A_DAY, _MOST_A_DAY = 44, 1000  # records of a meter, and of all of a home
 
 BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
@@ -295,13 +296,26 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise wrong("data.windows", "declare the first and the last day of the feed, by which its budget is spread")
         if self.data.classes == 1:
             self._check_regression()
-        if self.data.source.startswith("feed:") and not self.learner.algorithm.regression:
-            raise wrong("learner.name", f"a feed is forecast, which {self.learner.name} does not learn; {_able()}")
+        if self.data.source.startswith("feed:"):
+            self._check_feed()
         force_setattr(self, "learner", self.learner.completed(follows=self.follows))
         if self.follows:
             self._check_followed()
         self._check_noise()
         self._check_ceilings()
+
+    def _check_feed(self) -> None:
+        """It is forecast, or the loads of its days are averaged."""
+        known, data = self.learner.algorithm, self.data
+        if not (known.regression or known.loads):
+            why = f"a feed is forecast, which {self.learner.name} does not learn"
+            raise wrong("learner.name", f"{why}; {_able()}; or average its days with learner average")
+        if known.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS, 2, "none"):
+            raise wrong(
+                "data.features",
+                f"a day's load has {_HALF_HOURS} numbers and no label: write features = {_HALF_HOURS}, classes = 2 and "
+                'transform = "none"',
+            )
 
     def _check_noise(self) -> None:
         learner, noise = self.learner, self.privacy.noise
@@ -330,7 +344,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     def _check_followed(self) -> None:
         data = self.data
-        if data.expected_records > _MOST_A_DAY:
+        if self.learner.algorithm.regression and data.expected_records > _MOST_A_DAY:
             raise wrong(
                 "data.expected_records",
                 f"with a feed, whose days come one by one, they are expected by the day: {_A_DAY} a meter; "

@@ -78,10 +78,8 @@ def forecast_dataset(
     """
     if not 0 <= share < 1:
         raise DataError(f"{origin}: test={share:g}: the share of days held back must be at least 0 and below 1")
-    energies, start = _half_hours(wh, first, seconds, origin)
-    days = _whole(energies, start, HALF_HOURS)
-    first_day, count = start // HALF_HOURS, days.shape[1] // HALF_HOURS
-    days = days.reshape(len(days), count, HALF_HOURS)
+    days, first_day = days_of(wh, first, seconds, origin)
+    count = days.shape[1]
     targets, learnt = _targets(days), count - round(count * share)
     meters, day, half_hour = np.nonzero(targets[:, :learnt])
     targets[:, : max(1, learnt)] = False  # nothing is known of the day before the first
@@ -101,6 +99,23 @@ def forecast_dataset(
         target=Target("kWh", told, baselines, overlap=LAGS + 1),
         origin=origin,
     )
+
+
+def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
+    """Energies of half hours by day, int64[meters, days, HALF_HOURS], -1 where one is missing; and the first day.
+
+    Args:
+        wh: see forecast_dataset, and so for the others.
+        first: number of the first column.
+        seconds: length of a window.
+        origin: named in an error.
+
+    Raises:
+        DataError: half hours cannot be made of such windows.
+    """
+    energies, start = _half_hours(wh, first, seconds, origin)
+    days = _whole(energies, start, HALF_HOURS)
+    return days.reshape(len(days), days.shape[1] // HALF_HOURS, HALF_HOURS), start // HALF_HOURS
 
 
 def held_out(options: Mapping[str, str], origin: str) -> float:

@@ -71,7 +71,7 @@ KINDS: dict[str, _Kind] = {
     "feed": _Kind(
         "feed:mqtt://homeassistant.local:1883#store=/var/lib/sottovoce/windows.db",
         "feed.records.load_feed",
-        options=("store", "meter", "test"),
+        options=("store", "task", "meter", "test"),
         required=("store",),
         file="store",
     ),

@@ -7,8 +7,8 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Event
-from sottovoce.accounting.units import EVERY
+from sottovoce.accounting.events import Event, over
+from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
 from sottovoce.errors import MessageRefused, TaskRefused
@@ -51,6 +51,7 @@ class CellRoom:
         records: the private records.
         ledger: opened for charging.
         noise: the source of randomness.
+        units: of the ledger, that pay: of a feed its days that are over.
     """
 
     learner: str
@@ -61,6 +62,7 @@ class CellRoom:
     records: Records
     ledger: Ledger
     noise: NoiseSource
+    units: Units = EVERY
 
     def step(self, query: CellQuery) -> CellAnswer | Refused | None:
         """One step; None where the budget cannot pay for it.
@@ -85,13 +87,13 @@ class CellRoom:
     @property
     def event(self) -> Event:
         """What a sum costs at most."""
-        return self.mechanism.event(self.mechanism.cell.least)
+        return over(self.mechanism.event(self.mechanism.cell.least), self.units)
 
     def _answered(self, said: Question) -> Answer | None:
         match said:
             case Begin(slot=slot, point=point):
                 self._read(point)
-                return None if self.ledger.payable(self.event) != EVERY else self.member.begin(slot, point)
+                return None if self.ledger.payable(self.event) != self.units else self.member.begin(slot, point)
             case Join():
                 return self.member.join(said)
             case Agree():
@@ -115,7 +117,7 @@ class CellRoom:
     def _masked(self, said: Mask) -> Vector | None:
         members, h = self.member.begun(said)
         charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
-        if not self.ledger.charge(charge, mechanism.event(members)):
+        if not self.ledger.charge(charge, over(mechanism.event(members), self.units)):
             return None
         part = mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         width = mechanism.width(members)

@@ -150,7 +150,7 @@ class Vault:
         """
         query_id, room = query.id, self._room
         with self._turn:
-            if (why := self._over_for_good or room.closed()) is not None:
+            if (why := self._shut()) is not None:
                 return Refused(query_id, "task", why)
             plan = room.program.plan(query)
             if isinstance(plan, Refused):
@@ -201,10 +201,14 @@ class Vault:
         """
         cell = self._cell
         with self._turn:
-            if (why := self._over_for_good or self._room.closed()) is not None:
+            if (why := self._shut()) is not None:
                 return Refused(query.id, "task", why)
             if cell is None:
                 return Refused(query.id, "query", "this vault takes part in no secure sums")
+            if self._room.followed is not None:
+                if (paid := self._over(cell.event)) is None:
+                    return Refused(query.id, "calendar", "none of the windows that may be learnt from is over yet")
+                cell = replace(cell, records=self._room.followed.read(), units=paid.units)
             answer = cell.step(query)
             return self._unpaid(query.id, cell.event) if answer is None else answer
 
@@ -215,6 +219,11 @@ class Vault:
             self._thread.shutdown(wait=True)
         with self._turn:
             self._room.ledger.close()
+
+    def _shut(self) -> str | None:
+        """Why nothing is released at present; None where something may be."""
+        followed = self._room.followed
+        return self._over_for_good or self._room.closed() or (None if followed is None else followed.waits)
 
     def _own_thread(self) -> Threads:
         if self._thread is None:

@@ -162,9 +162,9 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
 
 def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"learner\.name: a feed is forecast, which average does not learn; choose one of"
+        ConfigError, match=r"learner\.name: a feed is forecast, which dp-dpsgd does not learn; choose one of"
     ):
-        load(written(tmp_path, METER, HEAD + '[learner]\nname = "average"\n'))
+        load(written(tmp_path, METER, HEAD + '[learner]\nname = "dp-dpsgd"\n'))
 
 
 @pytest.mark.parametrize(

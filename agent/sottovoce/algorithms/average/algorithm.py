@@ -32,6 +32,7 @@ ALGORITHMS = by_name(
         models=("mean",),
         unit="device",
         predicts=False,
+        loads=True,
         in_cells="where asked",
         payloads={"push-sum-share/1": _wire, "secure-sum/2": _cells},
         audit={"data.features": 8, "data.classes": 2},

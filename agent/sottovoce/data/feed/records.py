@@ -1,22 +1,34 @@
-"""`feed:mqtt://…#store=FILE`: records of next-half-hour forecasting, from the windows that a feed has kept."""
+"""`feed:mqtt://…#store=FILE`: what a feed has kept, as records of next-half-hour forecasting or as loads of days."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from sottovoce.data.dataset import DataSet
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.data.dataset import DataSet, assembled
 from sottovoce.data.feed.store import read_windows
-from sottovoce.data.forecast import forecast_dataset, held_out
+from sottovoce.data.forecast import HALF_HOURS, days_of, forecast_dataset, held_out
 from sottovoce.days import EXPORT
 from sottovoce.errors import DataError
 
+_TASKS = ("forecast", "profile")
+_WH_IN_KWH = 1000.0
+
 
 def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load what a feed has kept: see forecast_dataset. A window of records is a day.
+    """Load what a feed has kept. A window of records is a day.
+
+    By `task`, without it `forecast`, its records are
+
+    forecast: see forecast_dataset.
+    profile: a day each, of 48 features: the energy of each half hour in kWh, of all meters together. A half hour that
+        was not read counts as it does on average on the days on which it was; one that was never read is 0.
 
     Args:
         path: of the store.
-        options: `meter`, one of the store's, without it all of them but what net meters fed in; `test`, the share of
-            the last days that is held back for measuring, without it none.
+        options: `task`; `meter`, one of the store's, without it all of them but what net meters fed in; `test`, the
+            share of the last days that is held back for measuring, without it none.
 
     Raises:
         DataError: there is no such store or meter, or half hours cannot be made of its windows.
@@ -29,5 +41,26 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
         wh = wh[[windows.meters.index(meter)]]
     else:
         wh = wh[[name.removesuffix(EXPORT) not in {*windows.meters} - {name} for name in windows.meters]]
+    task = options.get("task", _TASKS[0])
+    if task not in _TASKS:
+        raise DataError(f"{path}: task={task}: choose {' or '.join(_TASKS)}")
+    if task == "profile":
+        return _loads(path, *days_of(wh, windows.first, windows.seconds, str(path)))
     share = held_out(options, str(path)) if "test" in options else 0.0
     return forecast_dataset(wh, windows.first, windows.seconds, name=f"feed:{path.name}", origin=str(path), share=share)
+
+
+def _loads(path: Path, days: NDArray[np.int64], first: int) -> DataSet:
+    """Of int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
+    read: NDArray[np.bool_] = np.logical_and.reduce(days >= 0, axis=0) & (len(days) > 0)
+    energy = np.where(read, np.add.reduce(days, axis=0), 0) / _WH_IN_KWH
+    usual = np.add.reduce(energy, axis=0) / np.maximum(np.add.reduce(read, axis=0, dtype=np.int64), 1)
+    some: NDArray[np.bool_] = np.logical_or.reduce(read, axis=1)
+    loads = np.where(read, energy, usual)[some].reshape(-1, HALF_HOURS)
+    return assembled(
+        f"feed:{path.name}",
+        (loads, np.zeros(len(loads), dtype=np.int64)),
+        classes=2,
+        windows=first + np.flatnonzero(some),
+        origin=str(path),
+    )

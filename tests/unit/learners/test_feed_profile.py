@@ -1,0 +1,156 @@
+"""The mean load profile of a month, from the feeds of forty homes, by one secure sum; and nothing before it is over."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sottovoce.accounting.units import Units
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.agent.provenance import Unsigned
+from sottovoce.agent.vault_here import records_here, vault_here
+from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.data.feed import Window, WindowStore
+from sottovoce.days import DAY, NOT_BEFORE
+from sottovoce.door import CellQuery, Query, Refused
+from sottovoce.errors import ConfigError
+from sottovoce.secure_sum.steps import Begin, encoded
+from sottovoce.vault import Budget, Ledger, SeededNoise
+from sottovoce_lab.simulate.device import Device
+from sottovoce_lab.simulate.faults import Faults
+from sottovoce_lab.simulate.simulation import Simulation
+
+from tests.support.loads import half_hours
+
+HOMES, DAYS = 40, 34
+FIRST = int(NOT_BEFORE // DAY) + 2
+MONTH = (FIRST, FIRST + 29)
+PRIOR = (0.15,) * 48
+"""In kWh: a public level, and no shape."""
+
+
+def config(directory: Path, epsilon: float = 1.0, noise: str = "cell", **learner: object) -> AgentConfig:
+    cell = {"cell": {"min": 30, "max": 64, "colluding": 4}} if noise == "cell" else {}
+    return checked(
+        {
+            "agent": {"state": str(directory)},
+            "data": {
+                "source": f"feed:mqtt://127.0.0.1:1883#store={directory / 'windows.db'}",
+                "features": 48,
+                "classes": 2,
+                "transform": "none",
+                "expected_records": 1,
+                "windows": list(MONTH),
+            },
+            "learner": {"name": "average", "period": 1.0, "clip": 1.0, **learner},
+            "privacy": {"epsilon": epsilon, "unit": "device", "noise": noise, **cell},
+        },
+        "test",
+    )
+
+
+def fed(directory: Path, wh: NDArray[np.int16]) -> Path:
+    """A home whose feed has kept these half hours, from two days before the month to two after it."""
+    directory.mkdir()
+    store = WindowStore(directory / "windows.db", 1800, keep_days=400)
+    begin = (FIRST - 2) * 48
+    store.write([Window("house", begin + n, int(value)) for n, value in enumerate(wh) if value >= 0], {})
+    store.close()
+    return directory
+
+
+def profile(wh: NDArray[np.int16]) -> NDArray[np.float64]:
+    """Of the month, in kWh: what nobody may see."""
+    days = wh[2 * 48 : 32 * 48].reshape(30, 48).astype(float) / 1000
+    mean: NDArray[np.float64] = np.nanmean(np.where(days < 0, np.nan, days), axis=0)
+    return mean
+
+
+def error(found: NDArray[np.float64], true: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean((found - true) ** 2)))
+
+
+@pytest.mark.timeout(200)
+def test_forty_homes_learn_the_profile_of_a_month_far_better_than_by_noise_of_their_own(tmp_path: Path) -> None:
+    wh = half_hours(HOMES, DAYS, 3)
+    true = np.mean([profile(row) for row in wh], axis=0)
+    names = [f"home{i:02}" for i in range(HOMES)]
+    devices = []
+    for i, name in enumerate(names):
+        own = config(fed(tmp_path / name, wh[i]), prior=PRIOR, harmonics=3, shape_clip=0.7)
+        family, ledger = family_of(own), Ledger.in_memory(name, budget_of(own))
+        vault = vault_here(
+            own, family, ledger, clock=lambda: (MONTH[1] + 2) * DAY, noise=SeededNoise(i), belongs=Unsigned().verify
+        )
+        learner, _ = family.learner(name, Unsigned(), ())
+        others = tuple(other for other in names if other != name)
+        devices.append(Device(name, learner, MemoryStore(learner.fresh()), vault, others))
+    simulation = Simulation(devices, faults=Faults(), period=1.0, seed=3)
+    simulation.start()
+    while any(device.model is None for device in devices) and simulation.now < 200:
+        simulation.step()
+    models = [device.model for device in devices]
+    assert all(model is not None and (model == models[0]).all() for model in models)
+    assert models[0] is not None
+    by_cell = error(models[0], true)
+    alone = family_of(config(tmp_path / names[0], noise="local", prior=PRIOR, harmonics=3, shape_clip=0.7))
+    local = alone.facts["noise_deviation"] * alone.terms.profile.error / np.sqrt(HOMES)  # type: ignore[attr-defined]
+    zeros, prior = error(np.zeros(48), true), error(np.array(PRIOR), true)
+    assert by_cell < 0.5 * local, (by_cell, local, zeros, prior)
+    assert by_cell < prior < zeros
+    assert all(0 < device.vault.spending().epsilon <= 1.0 for device in devices)
+
+
+@pytest.mark.parametrize("noise", ["local", "cell"])
+@pytest.mark.parametrize("own", ["window", "device"])
+def test_nothing_is_released_before_the_month_is_over_and_no_later_day_pays(
+    tmp_path: Path, noise: str, own: str
+) -> None:
+    settings = config(fed(tmp_path / "home", half_hours(1, DAYS, 4)[0]), noise=noise)
+    ledger = Ledger.in_memory("home", Budget(1.0, 1e-5, "device", "add-remove"))
+    if own == "window":
+        from sottovoce.vault import Mandate
+
+        ledger = Ledger.in_memory("home", Budget(8.0, 1e-5, "window", "add-remove"))
+        ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "device", "add-remove"), b"signed"))
+    now = [float(FIRST + 29) * DAY + 3600]
+    vault = vault_here(
+        settings, family_of(settings), ledger, clock=lambda: now[0], lived=lambda: now[0], noise=SeededNoise(1),
+        belongs=Unsigned().verify,
+    )  # fmt: skip
+
+    def asked() -> object:
+        if noise == "local":
+            return vault.answer(Query("average", "mean", 0, np.empty(0)))
+        return vault.step(CellQuery("average", encoded(Begin(0, b""))))
+
+    refused = asked()
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.explanation) == ("task", "the days that it is of end on 2026-02-01")
+    now[0] += DAY
+    assert not isinstance(asked(), Refused)
+    if noise == "local":
+        last = FIRST + 29
+        assert (ledger.spent(Units(((last + 1, last + 4000),))) == 0) == (own == "window")
+
+
+def test_the_loads_are_of_the_declared_days_and_what_was_not_read_counts_as_usual(tmp_path: Path) -> None:
+    wh = half_hours(1, DAYS, 5, missing=0.1)[0]
+    records = records_here(config(fed(tmp_path / "home", wh), noise="local").data)
+    assert records.features.shape == (30, 48)
+    np.testing.assert_allclose(records.features.mean(axis=0), profile(wh), rtol=0.02)
+    empty = config(fed(tmp_path / "new", wh[:0]), noise="local")
+    assert len(records_here(empty.data)) == 0
+
+
+def test_other_shapes_and_other_learners_are_refused_with_what_to_write(tmp_path: Path) -> None:
+    tables = {
+        "agent": {"state": "state"},
+        "data": {"source": "feed:mqtt://h", "features": 10, "classes": 2, "expected_records": 1, "windows": [0, 9]},
+        "learner": {"name": "average"},
+    }
+    with pytest.raises(ConfigError, match=r"write features = 48, classes = 2 and transform = .none."):
+        checked(tables, "test")
+    with pytest.raises(ConfigError, match="or average its days with learner average"):
+        checked({**tables, "learner": {"name": "golf"}, "privacy": {"unit": "record"}}, "test")
