@@ -161,10 +161,10 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
 
 
 def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"learner\.name: a feed is forecast, which dp-dpsgd does not learn; choose one of"
-    ):
-        load(written(tmp_path, METER, HEAD + '[learner]\nname = "dp-dpsgd"\n'))
+    learner = '[learner]\nname = "dp-dpsgd"\n[privacy]\nunit = "record"\n'
+    words = r"learner\.name: a feed is forecast, which dp-dpsgd does not learn; choose one of"
+    with pytest.raises(ConfigError, match=words):
+        load(written(tmp_path, METER, HEAD + learner))
 
 
 @pytest.mark.parametrize(

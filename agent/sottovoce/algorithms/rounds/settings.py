@@ -43,7 +43,7 @@ class PdslSettings(RoundsSettings, frozen=True, tag="pdsl"):
         Literal["exact", "monte-carlo", "cosine", "uniform"],
         Meta(description="how neighbours' gradients are weighed; cosine and uniform need no validation records"),
     ] = "exact"
-    permutations: Annotated[int, Meta(ge=1, le=100_000, description="of monte-carlo")] = 100
+    permutations: Annotated[int, Meta(ge=2, le=100_000, description="of monte-carlo")] = 100
     answers: Answers = None
 
 
