@@ -26,7 +26,7 @@ class Cell:
     def wrong(self) -> tuple[str, str] | None:
         """The key and the reason for which some roster could not be opened, or would hide nobody; None where all do."""
         if self.least > self.most:
-            return "min", f"{self.least} is above max, which is {self.most}: no round has so many; lower it"
+            return "min", f"{self.least} is above max, which is {self.most}: no round is that large; lower it"
         if any(self.opens_at(size) > size or self.honest(size) < 1 for size in (self.least, self.least + 1)):
             what = f"{self.colluding} of {self.least} devices leave too few honest ones"
             return "colluding", f"{what}: lower it, or raise min"

@@ -18,7 +18,7 @@ BeginsWalk = Annotated[
 ]
 Clip = Annotated[float, Meta(gt=0, le=LARGEST, description="L2 clipping threshold C of what one privacy unit adds")]
 Deadline = Annotated[
-    float, Meta(ge=1, le=1000, description="periods that a round waits for neighbours, then goes on without them")
+    float, Meta(ge=1, le=1000, description="periods that a round waits for neighbours, then continues without them")
 ]
 Fanout = Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")]
 ShareBits = Annotated[
@@ -34,7 +34,7 @@ LongestPeriod = Annotated[
 ]
 Sampling = Annotated[
     Literal["full", "poisson"],
-    Meta(description="which records a gradient is of: all, or a random batch that nobody is told of"),
+    Meta(description="which records a gradient is of: all, or a random batch that stays secret"),
 ]
 StepDecay = Annotated[
     float, Meta(ge=0, le=1, description="share of the learning rate lost, linearly, by the last step")

@@ -61,7 +61,7 @@ class AddressBook:
             except (sqlite3.DatabaseError, ValueError) as error:
                 if of_the_disk(error):
                     raise
-                self.replaced = f"{path}: the address book was damaged ({error}) and is started anew: seeds are tried"
+                self.replaced = f"{path}: the address book was damaged ({error}) and was reset: seeds are tried"
                 SCHEMA.begin(self._path)
                 self._connection, self._seconds = self._open()
         except (sqlite3.DatabaseError, OSError) as error:

@@ -262,7 +262,7 @@ def test_an_invitation_that_nobody_takes_ends(authority: Path) -> None:
     with inviting(authority, seconds=0.2) as (_, process):
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 7
-        assert "nobody came within 0.2s: the token is void" in err
+        assert "no device came within 0.2s: the token is void" in err
 
 
 def test_an_invitation_that_is_terminated_is_open_no_more(authority: Path) -> None:

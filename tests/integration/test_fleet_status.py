@@ -52,7 +52,7 @@ def test_who_is_killed_revoked_or_has_left_is_seen_from_any_device(authority: Pa
         expected = {device.id: "answers" for device in devices[:4]} | killed
         until(lambda: states(devices[1]) == expected, "who has left has said so", 120.0)
         whys = {one["id"]: one["why"] for one in shown(devices[2])["devices"]}
-        assert whys[devices[5].id] == "nobody listens there"
+        assert whys[devices[5].id] == "nothing listens there"
         revoke(authority, devices[3], out=out)
         install(devices[0], out)
         expected[devices[3].id] = "revoked"

@@ -112,7 +112,7 @@ def test_without_an_answer_it_waits_and_says_why(fleet: Fleet, tmp_path: Path) -
         assert "looks again in" in told
         assert "ledger.alone" not in told, "it has a contact"
         assert "not reached" in told
-        assert "nobody listens there" in told
+        assert "nothing listens there" in told
         assert (agent.status()["steps_done"], spending(device).charges) == (0, 0)
         began = time.monotonic()
         with running(peer.configure()):

@@ -114,7 +114,7 @@ def test_a_device_that_is_killed_is_away(pair: list[AgentProcess]) -> None:
     assert "left its socket behind" in found["agent"][0]["what"]
     assert "free" in found["listen"][0]["what"]
     found = _found(kitchen.device, ExitCode.NETWORK)
-    assert found["peers"][0]["what"].endswith("nobody listens there")
+    assert found["peers"][0]["what"].endswith("nothing listens there")
     with AgentProcess(cellar.device) as again:
         again.ready()
         assert _found(cellar.device)["listen"][0]["level"] == "ok", "the doctor has taken nothing from it"

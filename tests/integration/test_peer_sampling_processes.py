@@ -120,8 +120,8 @@ def test_a_seed_that_cannot_be_reached_is_named_with_the_reason(fleet: Fleet, tm
         (peer,) = agent.status()["peers"]
         assert (peer["id"], peer["address"]) == (absent.id, absent.address)
         assert peer["failures_in_a_row"] >= 1
-        assert "nobody listens there" in peer["last_failure"]
-        assert "nobody listens there" in agent.told("exchange-failed", "cause=unreachable")
+        assert "nothing listens there" in peer["last_failure"]
+        assert "nothing listens there" in agent.told("exchange-failed", "cause=unreachable")
         with running(sampled(absent, [])) as (back,):
             until(lambda: finds(agent, [absent]), "they know each other")
             until(lambda: agent.status()["peers"][0]["failures_in_a_row"] == 0, "and all is well")

@@ -34,7 +34,7 @@ class Home:
     def say(self, topic: str, payload: str | bytes, *, retained: bool = False, after: float = 10.0) -> "Home":
         """A message, and then time passes."""
         raw = payload.encode() if isinstance(payload, str) else payload
-        assert self.meter.hears(topic), "nobody listens there"
+        assert self.meter.hears(topic), "nothing listens there"
         arrival = Arrival(topic, raw, retained, self.now - NOON + _STARTED, self.now)
         try:
             self.windows += [(window.number - _first(), window.wh) for window in self._taken(arrival)]

@@ -123,7 +123,7 @@ def _least(within: Callable[[float], bool], guess: float, precision: float = _PR
     while not within(high):
         high *= 2
         if high > _MOST:
-            raise PrivacyError("no noise keeps so many releases within this budget: choose fewer, or a larger ε or δ")
+            raise PrivacyError("no noise keeps that many releases within this budget: choose fewer, or a larger ε or δ")
     low = high / 2
     while within(low):
         low, high = low / 2, low

@@ -60,7 +60,7 @@ class GaussianSum:
         """Raises PrivacyError for what is no charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0:
             raise PrivacyError(
-                "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism anew"
+                "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism again"
             )
 
     @property
@@ -100,7 +100,7 @@ class CellSum:
     def __post_init__(self) -> None:
         """Raises PrivacyError for what is no charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
-            raise PrivacyError("a charge needs a sensitivity and an honest share: calibrate the mechanism anew")
+            raise PrivacyError("a charge needs a sensitivity and an honest share: calibrate the mechanism again")
 
     @property
     def mu_squared(self) -> float:
@@ -190,9 +190,9 @@ class PureRelease:
     def __post_init__(self) -> None:
         """Raises PrivacyError for what is no charge, or too little of one."""
         if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
-            raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism anew")
+            raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism again")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
-            raise PrivacyError("a release would cost more than it is charged: calibrate the mechanism anew")
+            raise PrivacyError("a release would cost more than it is charged: calibrate the mechanism again")
 
     @property
     def mu_squared(self) -> float:

@@ -66,7 +66,7 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
             return event, 1
         raise TaskRefused(
             "a release that hides which record is there (replace-one) may show how many there are, and this device's "
-            "ledger promises that nobody can tell whether one is there (add-remove): let a device join with "
+            "ledger promises that no one can tell whether one is there (add-remove): let a device join with "
             "--neighbouring replace-one for such tasks"
         )
     return event, 1 if kept.neighbouring == ADD and not larger else 2

@@ -58,7 +58,7 @@ class SampledGaussian:
         """Raises PrivacyError for what is no charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
-                "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate anew"
+                "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate again"
             )
         if self.sampling not in ("poisson", "without-replacement"):
             raise PrivacyError(f"no sampling is called {self.sampling}: choose poisson or without-replacement")

@@ -181,7 +181,7 @@ def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voi
     book = HeadBook(config.agent.state / HEADS)
     if book.begun is not None and vault.tip().charges > 0:
         _log.warning(
-            "heads-forgotten the ledger heads of other devices are begun anew, because %s: until they have told them "
+            "heads-forgotten the ledger heads of other devices were reset, because %s: until they have told them "
             "again, this device does not find out restored copies of theirs",
             book.begun,
         )

@@ -15,7 +15,7 @@ from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audited
 
 SCHEMA = "sottovoce.dossier/1"
-OPEN = "open: for whoever runs this device to answer"
+OPEN = "open: for the operator of this device to answer"
 
 _EVENTS = {
     "gaussian-sum": "a sum with discrete Gaussian noise",
@@ -133,7 +133,7 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
         ("Who can reach the data themselves? [security, access control]",
          f"records, keys and ledger are guarded by file modes; the vault is {facts['isolation']['vault']}"),
         ("Are bounds and settings chosen without looking at the data? [data-dependent settings]",
-         "they are declared in the configuration; that nobody chose them by looking at the records is " + OPEN),
+         "they are declared in the configuration; that they were not chosen by looking at the records is " + OPEN),
         ("How useful are the results, and for whom are they worse? [utility, bias]", OPEN),
         ("How were the data collected, and what else is kept of them? [data collection]", OPEN),
         ("Are the same data released anywhere else? [other releases]", OPEN),
@@ -178,7 +178,7 @@ def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
         {"part": "(b) necessity and proportionality", "draft": f"{OPEN}."},
         {
             "part": "(c) risks to the people concerned",
-            "draft": "Whoever reads all that the device ever sends may learn about one unit as much as the stated ε "
+            "draft": "Anyone who reads all that the device ever sends may learn about one unit as much as the stated ε "
             f"and δ allow ({statement['epsilon']}, {statement['delta']}), and more about several of one person: see "
             "the table of units. Not covered: " + "; ".join(facts["not_covered"]) + ".",
         },

@@ -29,7 +29,7 @@ _NEIGHBOURS = {
 _TOGETHER = {"together": "in the same releases", "apart": "each in releases of its own"}
 _WAYS = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}
 _NOT_COVERED = (
-    "the device itself, its disk, its memory, and whoever has them",
+    "the device itself, its disk, its memory, and anyone who has them",
     "that this device takes part, when it is on, whom it talks to, and how much it sends",
     "what the data of others says about you: the model may be right about people it has never seen",
     "the same data given to a second device, or to this one under a new identity: their budgets add up",
@@ -78,7 +78,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "seen_by": {
             "local": statement.threat_model,
             "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
-            "central": "whoever sees the final model alone sees less; no number is claimed for it here",
+            "central": "anyone who sees only the final model sees less; no number is claimed for it here",
         },
         "total": f"{'a day is in no more than ' if of_days else ''}{_total(family, statement)}",
         "heard": _heard(family),
@@ -139,9 +139,9 @@ def _promise(statement: PrivacyStatement) -> str:
     odds = math.exp(statement.epsilon)
     certain = odds / (1 + odds)
     return (
-        "whoever sees all that this device ever sends, and finds two data sets that differ in one unit equally likely, "
-        f"can tell which of them it holds with odds of at most {odds:.3g} to 1, or {100 * certain:.4g} % certainty "
-        f"(ε = {statement.epsilon:g}), up to a failure probability of δ = {statement.delta:g}"
+        "anyone who sees all that this device ever sends, and finds two data sets that differ in one unit equally "
+        f"likely, can tell which of them it holds with odds of at most {odds:.3g} to 1, or {100 * certain:.4g} % "
+        f"certainty (ε = {statement.epsilon:g}), up to a failure probability of δ = {statement.delta:g}"
     )
 
 
@@ -204,4 +204,4 @@ def _renews(budget: Budget, renews: Renews, *, follows: bool) -> str:
         )
     if budget.unit == "window":
         return "with new data only: each new window has a budget of its own, an old one gets none back"
-    return "never: when it is spent the device goes on gossiping what is public, and releases nothing new"
+    return "never: when it is spent the device keeps gossiping what is public, and releases nothing new"

@@ -252,7 +252,7 @@ class FleetTasks:
 
     def _note(self, task: SignedTask, why: str) -> None:
         if why != self.because:
-            _log.warning("task-not-taken-up epoch=%d: %s; this device goes on with what it does", task.epoch, why)
+            _log.warning("task-not-taken-up epoch=%d: %s; this device keeps its present task", task.epoch, why)
         self.because = why
 
     async def _tell_all(self) -> None:

@@ -26,7 +26,8 @@ SCHEMA = Schema(
     0x50FF4EAD,
     "a book of ledger heads",
     (_VERSION_1,),
-    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the device is no witness for others until they have told it anew",
+    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the device is no witness for others until they have sent theirs "
+    "again",
 )
 
 

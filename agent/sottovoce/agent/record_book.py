@@ -46,7 +46,7 @@ class RecordBook:
         try:
             self._connection = _opened(path, epoch)
         except (sqlite3.DatabaseError, ValueError) as error:
-            _log.warning("records-lost %s: begun anew, because it could not be read (%s)", path, error)
+            _log.warning("records-lost %s: reset, because it could not be read (%s)", path, error)
             self._connection = self._anew()
 
     def load(self) -> tuple[PublishedRecord, ...]:
@@ -54,7 +54,7 @@ class RecordBook:
         try:
             return tuple(_decoded(self._connection))
         except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:
-            _log.warning("records-lost %s: begun anew, because it could not be read (%s)", self._path, error)
+            _log.warning("records-lost %s: reset, because it could not be read (%s)", self._path, error)
             self._connection.close()
             self._connection = self._anew()
             return ()

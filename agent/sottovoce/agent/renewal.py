@@ -104,7 +104,7 @@ class Renewal:
                 return
             self._trust.renew(identity)
         except IdentityError as error:
-            _log.error("identity-not-taken the agent goes on with the one it has: %s", error)
+            _log.error("identity-not-taken the agent keeps the one it has: %s", error)
             return
         _log.info("identity-renewed expires=%s", identity.not_after.isoformat())
 
@@ -156,11 +156,12 @@ def due_words(identity: Identity, now: datetime) -> str:
     if now >= identity.not_after:
         return (
             f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "
-            "renew it with `sottovoce fleet renew`; the agent then goes on by itself"
+            "renew it with `sottovoce fleet renew`; the agent then resumes"
         )
     return (
         f"this device's certificate should have been renewed by now, and expires on "
-        f"{identity.not_after:%Y-%m-%d %H:%M} UTC: renew it with `sottovoce fleet renew`; the agent goes on meanwhile"
+        f"{identity.not_after:%Y-%m-%d %H:%M} UTC: renew it with `sottovoce fleet renew`; the agent keeps "
+        "working meanwhile"
     )
 
 

@@ -94,7 +94,7 @@ def _write(
     """The fleet's directory with the new key, and what the fleet has signed signed anew; all of it or nothing."""
     if len(fleet.changes) > MOST_CHANGES:
         raise IdentityError(
-            f"fleet {fleet.name!r} has changed its keys {MOST_CHANGES} times: make a fleet, and enrol anew"
+            f"fleet {fleet.name!r} has changed its keys {MOST_CHANGES} times: make a fleet, and enrol again"
         )
     known = known or directory
     revoked, task = kept_list(known, before), kept_task(known, before)

@@ -213,7 +213,9 @@ def _counted(counter: Path) -> int | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise DataError(f"{counter}: is damaged; remove it and start again: it is made anew, state.db stays") from error
+        raise DataError(
+            f"{counter}: is damaged; remove it and start again: it is made again, state.db stays"
+        ) from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -79,7 +79,7 @@ def _count(config: AgentConfig, ledger: Ledger) -> None:
     policy, unit = read_policy(config.vault.policy), ledger.own_budget.unit
     if policy.renews != "never" and unit != "device":
         raise ConfigError(
-            f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} is not there anew, since each "
+            f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} does not renew, since each "
             f"{unit} pays for itself, once: leave it out"
         )
     ledger.periods.renew(policy.renews)

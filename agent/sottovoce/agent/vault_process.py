@@ -193,7 +193,7 @@ def _check_writers(path: Path, user: int) -> None:
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
                     f"{place}: user {user}, whom the vault is to be safe from, could change it and so {path}: let "
-                    "root or the vault's user own it, and nobody else write it (chmod go-w)"
+                    "root or the vault's user own it, and no other user write it (chmod go-w)"
                 )
 
 

@@ -60,7 +60,7 @@ def init(
         promised = msgspec.structs.replace(PURPOSES[purpose], **chosen)
         keep(fleet, promised)
         typer.echo(f"its devices promise {agreed(promised).words}: every invitation says so, and every ledger keeps it")
-    typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; whoever has it can add devices.")
+    typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
     typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium: it replaces ca.key if that is lost or stolen.")
 
 

@@ -79,7 +79,9 @@ def invite(
         from sottovoce.cli.fleet_manifest import bundles
 
         names = bundles(opened, manifest, out, count, seeds, validity_of(valid))
-        typer.echo(f"{manifest}: {len(names)} devices; whoever has {out}/NAME.bundle is that device: carry each over,")
+        typer.echo(
+            f"{manifest}: {len(names)} devices; anyone who has {out}/NAME.bundle is that device: carry each over,"
+        )
         typer.echo("join there with `sottovoce fleet join --bundle NAME.bundle --state DIR`, and keep no copy.")
     elif out is not None:
         _bundle(opened, out, seeds, validity_of(valid))
@@ -93,7 +95,7 @@ def _bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | Non
 
     bundle = new_bundle(fleet, seeds, validity)
     write_bundle(out, bundle)
-    typer.echo(f"{out}: for device {bundle.id}, with its keys. Whoever has this file is that device: carry it over,")
+    typer.echo(f"{out}: for device {bundle.id}, with its keys. Anyone who has this file is that device: carry it over,")
     typer.echo(f"join there with `sottovoce fleet join --bundle {out.name} --state DIR`, and keep no copy.")
 
 
@@ -112,7 +114,7 @@ def _serve(
 
     seconds = seconds_of(expires, "--expires")
     if seconds > _LONGEST_SECONDS:
-        raise UsageError(f"--expires: {expires} is too long for a token, which whoever sees it may use; at most 1d")
+        raise UsageError(f"--expires: {expires} is too long for a token, which anyone who sees it may use; at most 1d")
 
     async def wait() -> str | None:
         enroller = enroller_of(directory, fleet, address, seeds, valid)
@@ -131,7 +133,7 @@ def _serve(
     with noted(directory, address, seconds):
         joined = asyncio.run(wait())
     if joined is None:
-        raise NetworkError(f"nobody came within {expires}: the token is void; invite again, with a longer --expires")
+        raise NetworkError(f"no device came within {expires}: the token is void; invite again, with a longer --expires")
     typer.echo(joined)
 
 

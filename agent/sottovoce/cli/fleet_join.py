@@ -64,7 +64,7 @@ def join(
         raise UsageError(f"a device joins by one way: {_WAYS}")
     if valid is not None and (bundle is not None or token is not None or external):
         raise UsageError(
-            "--valid is for whoever issues the certificate: give it to `sottovoce fleet invite`, or your CA"
+            "--valid is for the issuer of the certificate: give it to `sottovoce fleet invite`, or your CA"
         )
     _check_belonging(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
     budget = partial(agreed, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)

@@ -123,7 +123,7 @@ def _put(state: Path, pem: bytes, source: object) -> None:
     from sottovoce.identity.renewal import install_certificate
 
     expires = install_certificate(_identity(state), pem, source)
-    typer.echo(f"{state}: certificate until {expires.isoformat()}; a running agent goes on with it by itself")
+    typer.echo(f"{state}: certificate until {expires.isoformat()}; a running agent switches to it")
 
 
 def _identity(state: Path) -> Path:

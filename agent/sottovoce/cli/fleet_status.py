@@ -80,10 +80,10 @@ def _judged(device: dict[str, Any], found: dict[str, Any], reached: dict[str, st
         return "answers", None
     by_broker = any(one.startswith("mqtt:") for one in device["endpoints"])
     if device["heard_s"] is None and by_broker:
-        return "heard", why or "a broker alone leads to it, and nobody tells of it: see `agent status`"
+        return "heard", why or "only a broker leads to it, and no device mentions it: see `agent status`"
     if by_broker and device["heard_s"] <= _HORIZON_PERIODS * found["period_s"]:
         return "heard", why
-    return "silent", why or "nothing was heard of it for longer than anybody passes on"
+    return "silent", why or "nothing was heard of it for longer than any device passes on"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

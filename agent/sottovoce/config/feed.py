@@ -122,7 +122,7 @@ class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_o
     name: Annotated[str, Meta(min_length=1, max_length=64, description="of the device")] = "Sottovoce"
     period: Annotated[float, Meta(ge=1, le=3600, description="seconds between two states")] = 60.0
     tasks: Annotated[
-        bool, Meta(description="show the fleet's newest task, with a switch for whoever may publish at this broker")
+        bool, Meta(description="show the fleet's newest task, with a switch for anyone who may publish at this broker")
     ] = False
 
 

@@ -14,8 +14,8 @@ class IdentitySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     mode: Annotated[
         Literal["fleet-ca", "external", "pinned"],
         Meta(
-            description="who vouches for devices: the fleet's own CA, another CA, or transport.peers and nobody else; "
-            "as the device joined"
+            description="who vouches for devices: the fleet's own CA, another CA, or only transport.peers; as the "
+            "device joined"
         ),
     ] = "fleet-ca"
     enroller: Annotated[

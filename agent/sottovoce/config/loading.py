@@ -52,8 +52,8 @@ def load(path: Path) -> AgentConfig:
     if config.data.ranges == "training":
         line = line_of(text, ("data", "ranges"))
         raise ConfigError(
-            f"{path}, line {line}: data.ranges: ranges computed from records are a release that nobody pays for, which "
-            "only the testbed may make; declare the ranges under data.bounds"
+            f"{path}, line {line}: data.ranges: ranges computed from records are a release that no budget pays for, "
+            "which only the testbed may make; declare the ranges under data.bounds"
         )
     here = path.absolute().parent
     feed = msgspec.structs.replace(

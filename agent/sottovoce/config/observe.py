@@ -15,12 +15,12 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     metrics: Annotated[
         Annotated[str, Meta(pattern=HOST_AND_PORT)] | None,
         Meta(
-            description="host:port, for example 127.0.0.1:9464, for /metrics, /livez and /readyz; without it nobody "
-            "listens; needs sottovoce[metrics]"
+            description="host:port, for example 127.0.0.1:9464, for /metrics, /livez and /readyz; without it "
+            "the port is closed; needs sottovoce[metrics]"
         ),
     ] = None
     allow_remote: Annotated[
-        bool, Meta(description="allow an address that others than this machine can reach; nobody is asked who they are")
+        bool, Meta(description="allow an address that other machines can reach; clients are not authenticated")
     ] = False
 
     def __post_init__(self) -> None:

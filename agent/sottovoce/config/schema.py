@@ -115,7 +115,8 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Meta(
             ge=0,
             le=1000,
-            description="devices of the whole fleet that tell each other, and whoever listens, all they know, at most",
+            description="devices of the whole fleet that share all they know with each other and with an eavesdropper, "
+            "at most",
         ),
     ] = 1
     threshold: Annotated[
@@ -164,8 +165,8 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     noise: Annotated[
         Literal["local", "cell"] | None,
         Meta(
-            description="local: each device hides in its own noise; cell: in that of all devices of a secure sum, of "
-            "which nobody sees more than the sum; without it the learner's own: local, group-sgd: cell"
+            description="local: each device hides in its own noise; cell: in that of all devices of a secure sum, "
+            "which reveals only the sum; without it the learner's own: local, group-sgd: cell"
         ),
     ] = None
     cell: CellSection | None = None
@@ -228,7 +229,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = None
     patience: Annotated[
         float,
-        Meta(gt=0, le=300, description="seconds to wait for a vault that is away before it starts anew"),
+        Meta(gt=0, le=300, description="seconds to wait for a vault that is away before it restarts"),
     ] = 120.0
     tasks: Annotated[
         Literal["any", "signed"],
@@ -353,12 +354,12 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if "test=" in data.source:
             raise wrong(
                 "data.source",
-                "a feed is learnt from for as long as it goes on, and its last days change: leave test out",
+                "a feed never ends, and its last days change: leave test out",
             )
         if getattr(self.learner, "mixing", None) == "contributions":
             raise wrong(
                 "learner.mixing",
-                "what a device contributes is a sum of so many steps, and a feed's go on: choose "
+                "what a device contributes is a sum of a fixed number of steps, and a feed never ends: choose "
                 '"pairwise" or "push-sum"',
             )
 

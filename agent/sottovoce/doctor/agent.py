@@ -28,14 +28,14 @@ def agent(subject: Subject) -> Iterator[Finding]:
     yield ok(f"{status['state']}, cycle {status['cycle']}, {peers}, {status['resources']['rss_mib']:.0f} MiB")
     if status["transport"]["trouble"]:
         yield problem(
-            f"nobody reaches it through its broker: {status['transport']['trouble']}",
+            f"it cannot be reached through its broker: {status['transport']['trouble']}",
             "start the broker, or correct transport.mqtt",
             ExitCode.NETWORK,
         )
     if status["membership"].get("duplicates", 0) + status["transport"]["duplicates"]:
         yield problem(
             "another device uses this device's identity",
-            "stop both; docs/how-to/enrol.md says which may go on",
+            "stop both; docs/how-to/enrol.md says which may continue",
             ExitCode.IDENTITY,
         )
     others = status["task"]["others"]

@@ -33,7 +33,7 @@ def certificates(subject: Subject) -> Iterator[Finding]:
         yield from refused(lambda: check_mode(config, identity))
     if config is not None and not identity.ca_pem:
         yield problem(
-            "this device is pinned and trusts nobody",
+            "this device is pinned and trusts no other",
             "list its peers under transport.peers, and give it their certificates with `sottovoce fleet join --pin`",
             ExitCode.IDENTITY,
         )

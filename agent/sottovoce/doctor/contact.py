@@ -54,7 +54,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
     except TimeoutError:
         return f"no answer within {_CONNECT_SECONDS:g} s"
     except ConnectionRefusedError:
-        return "nobody listens there"
+        return "nothing listens there"
     except (ConnectionResetError, BrokenPipeError):
         return _CLOSED
     except OSError as error:

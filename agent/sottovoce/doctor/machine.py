@@ -25,6 +25,6 @@ def machine(
     if not wide:
         yield warning(f"{words}, 32 bit", "install a 64-bit system: what it needs is not packaged for 32 bit")
     elif processor not in _TESTED:
-        yield warning(words, "nobody has tried this processor: run `make test` on it first")
+        yield warning(words, "this processor is untested: run `make test` on it first")
     else:
         yield ok(words)

@@ -160,7 +160,7 @@ class FleetAuthority:
             raise RetiredKey(
                 f"it was signed by a key that fleet {self.fleet!r} has retired: sign it with the present one"
             )
-        raise IdentityError(f"it was not signed by fleet {self.fleet!r}: get it from whoever has its key")
+        raise IdentityError(f"it was not signed by fleet {self.fleet!r}: get it from the holder of its key")
 
     def following(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
         """See Authority.following."""

@@ -31,7 +31,7 @@ _LARGEST_PEM = 2048
 _Pem = Annotated[str, Meta(max_length=_LARGEST_PEM)]
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
 _NOT_FROM_HERE = (
-    "these keys of the fleet do not follow from those that this device trusts: get the list from whoever has the "
+    "these keys of the fleet do not follow from those that this device trusts: get the list from the holder of the "
     "fleet's key, and compare its fingerprint"
 )
 

@@ -26,7 +26,7 @@ MAX_BUNDLE_BYTES = 64 * 2**10
 _SECRET_BYTES = 16
 _FINGERPRINT_BYTES = 16  # of SHA-256: nobody finds a second certificate for it
 _TOKEN = re.compile(r"sottovoce1:(?P<address>(?:\[[0-9a-fA-F:]+\]|[^:\s/]+):[0-9]{1,5})/(?P<word>[a-z2-7]{52})")
-_AGAIN = "ask for a new one, which whoever has the fleet's key makes with `sottovoce fleet invite`"
+_AGAIN = "ask for a new one, which the holder of the fleet's key makes with `sottovoce fleet invite`"
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

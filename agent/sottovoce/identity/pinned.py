@@ -63,7 +63,7 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
     """
     identity = load(directory, dated=False)
     if identity.mode != "pinned":
-        raise IdentityError(f"{directory} is of a device whose fleet has a CA: it pins nobody")
+        raise IdentityError(f"{directory} is of a device whose fleet has a CA: it pins no device")
     other = decode_certificate(certificate, source)
     node = verify_self_signed(other, identity.fleet, None, source).node_id
     if node == identity.node_id:

@@ -40,7 +40,7 @@ def renewal_request(directory: Path) -> bytes:
     present = read(directory / TLS_CERTIFICATE)
     identity = load(directory, dated=False)
     if identity.mode == "pinned":
-        raise IdentityError(f"{directory}: nobody renews a pinned device's certificate: let a new device join")
+        raise IdentityError(f"{directory}: a pinned device's certificate is never renewed: let a new device join")
     return DeviceKeys.read(directory).request(fleet=identity.fleet, present=present)
 
 

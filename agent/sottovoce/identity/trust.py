@@ -147,6 +147,6 @@ def _check_roots(identity: Identity) -> None:
     """TLS without roots of its own would ask those of the system."""
     if not identity.ca_pem:
         raise IdentityError(
-            f"{identity.node_id} is pinned and trusts nobody: list its peers under transport.peers, and give it the "
+            f"{identity.node_id} is pinned and trusts no device: list its peers under transport.peers, and give it the "
             "certificate of each with `sottovoce fleet join --pinned --state DIR --pin FILE`"
         )

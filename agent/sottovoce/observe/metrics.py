@@ -85,7 +85,7 @@ CATALOGUE: Mapping[str, Described] = {
     "sottovoce_revoked_devices": Described("gauge", "Devices that the fleet has revoked."),
     "sottovoce_certificate_expires_timestamp_seconds": Described("gauge", "When the certificate expires."),
     "sottovoce_certificate_renewal_timestamp_seconds": Described("gauge", "When it should be renewed."),
-    "sottovoce_waits": Described("gauge", "Waits going on now.", "kind"),
+    "sottovoce_waits": Described("gauge", "Present waits.", "kind"),
     "sottovoce_waits_overdue": Described("gauge", "Of these, those that should have ended: a defect.", "kind"),
     "sottovoce_waits_begun_total": Described("counter", "Waits begun.", "kind"),
     "sottovoce_wait_seconds_total": Described("counter", "Time spent in waits.", "kind"),

@@ -184,7 +184,7 @@ def _revealed_another(proof: FalseShare, belongs: Belongs) -> tuple[str, str]:
     if not right or false_share(shown.place, proof.revealed, members, proof.roots) is None:
         raise _nothing()
     belongs(proof.shown)
-    return proof.shown.owner, "revealed a share that nobody had dealt to it"
+    return proof.shown.owner, "revealed a share that no dealer had sent it"
 
 
 def _each(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:

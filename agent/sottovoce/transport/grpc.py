@@ -44,7 +44,7 @@ _CAUSES = {
     "RST_STREAM with error code 7": ("busy", "has as many calls of this device as it takes at once"),  # REFUSED_STREAM
     "Socket closed": ("rejected", _CLOSED),
     "Connection reset": ("rejected", _CLOSED),
-    "Connection refused": ("unreachable", "nobody listens there: start the agent or correct the address"),
+    "Connection refused": ("unreachable", "nothing listens there: start the agent or correct the address"),
     "DNS resolution failed": ("unreachable", "its host name is not known: correct the address"),
 }
 

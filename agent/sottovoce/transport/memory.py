@@ -55,7 +55,7 @@ class MemoryTransport:
         other = self._exchange.listening.get(peer.address)
         where = f"peer {peer.id} at {peer.address}"
         if other is None:
-            raise DeliveryFailed("unreachable", f"{where}: nobody listens there")
+            raise DeliveryFailed("unreachable", f"{where}: nothing listens there")
         if other._id != peer.id:
             raise DeliveryFailed("tls", f"{where}: another device answers there")
         try:

@@ -33,7 +33,7 @@ def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacySta
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=(
-            f"anybody who reads every message, with what at most {cell.colluding} other devices of the fleet know; "
+            f"anyone who reads every message, with what at most {cell.colluding} other devices of the fleet know; "
             f"computational. If all others collude, {most}" + (f": {NO_PROTECTION}" if alone > MOST_ALONE else "")
         ),
         status=Status.PROVED,

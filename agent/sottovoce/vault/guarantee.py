@@ -10,7 +10,7 @@ Scaling = Literal["declared", "training-min-max"]
 """How features were scaled before they reached the vault: by declared ranges, or by those of all training records."""
 
 THREAT_MODEL = (
-    "local: anybody who reads every message of a device, any coalition of the others included; the device itself, its "
+    "local: anyone who reads every message of a device, any coalition of the others included; the device itself, its "
     "disk and who takes part are not hidden"
 )
 REFUTED = (

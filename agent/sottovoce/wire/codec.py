@@ -46,7 +46,9 @@ def encode(message: Message) -> tuple[str, bytes]:
         InternalError: it is beyond the limits by which every peer refuses it.
     """
     if message.simulated:
-        raise PrivacyError("simulated noise protects nobody and never leaves this process: use the device's randomness")
+        raise PrivacyError(
+            "simulated noise protects no data and never leaves this process: use the device's randomness"
+        )
     codec = _codec(message.kind)
     if codec is None:
         raise InternalError(f"no algorithm encodes {message.kind}: report this defect")

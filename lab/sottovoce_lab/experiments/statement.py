@@ -7,7 +7,7 @@ from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.settings import Settings
 
 _THREAT_MODEL = (
-    "local: anybody who reads every message of a device, any coalition of the others included; the device itself, its "
+    "local: anyone who reads every message of a device, any coalition of the others included; the device itself, its "
     "disk and who takes part are not hidden"
 )
 _RECORD_MECHANISMS = {
@@ -32,7 +32,7 @@ def statement_of(fleet: Fleet) -> PrivacyStatement:
     settings = fleet.settings
     if settings.noiseless:
         return _statement(
-            "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anybody may read records"
+            "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anyone may read records"
         )
     walk = settings.learner.name == "gradient-walk"
     mechanism = _walk_mechanism(settings) if walk else _RECORD_MECHANISMS[fleet.scheme.name]
@@ -45,8 +45,9 @@ def statement_of(fleet: Fleet) -> PrivacyStatement:
         return _statement(mechanism, composition, settings.epsilon, Status.PROVED, _PROVED)
     if not settings.privacy.allow_unproved:
         raise PrivacyError(
-            "data.bounds = training: ranges computed from the training set are a release that nobody pays for, so no ε "
-            "holds; use the declared ranges with data.bounds=declared, or epsilon=inf, or privacy.allow_unproved=true"
+            "data.bounds = training: ranges computed from the training set are a release that no budget pays for, so "
+            "no ε holds; use the declared ranges with data.bounds=declared, or epsilon=inf, or "
+            "privacy.allow_unproved=true"
         )
     return _statement(mechanism, composition, settings.epsilon, Status.REFUTED, _REFUTED)
 

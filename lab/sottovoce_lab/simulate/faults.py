@@ -162,7 +162,7 @@ class Faults:
             raise UsageError(f"--fault {repeated[0]}=… is given twice: keep one, like {_KINDS[repeated[0]]}")
         if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
             raise UsageError(
-                "--fault restart=… needs a --fault kill=… at an earlier cycle, or nobody is there to come back: "
+                "--fault restart=… needs a --fault kill=… at an earlier cycle, or no agent is there to come back: "
                 f"write for example --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
             )
         return faults
@@ -180,12 +180,12 @@ class Faults:
             raise UsageError(f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles")
         if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
             raise UsageError(
-                f"--fault partition={self.partition.share:g}@…: of {agents} agents that leaves nobody on one side; "
+                f"--fault partition={self.partition.share:g}@…: of {agents} agents that leaves no agent on one side; "
                 "choose a share with at least one agent on either"
             )
         if self.dishonest is not None and not 1 <= self.dishonest.among(agents) < agents:
             raise UsageError(
-                f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents that leaves nobody on one side; "
+                f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents that leaves no agent on one side; "
                 "choose a share with at least one agent on either"
             )
         absences = self.churn if isinstance(self.churn, tuple) else ()

@@ -83,7 +83,7 @@ class Charged:
         vault = happening.device.vault
         spending, statement = vault.spending(), vault.statement
         if not len(handed_out) <= spending.releases <= spending.charges:
-            return "a release was handed out that the ledger does not hold, or that nobody charged"
+            return "a release was handed out that the ledger does not hold, or that was never charged"
         if statement.status is Status.PROVED and statement.epsilon is not None:
             return None if spending.epsilon <= statement.epsilon else "more was spent than the budget allows"
         return None

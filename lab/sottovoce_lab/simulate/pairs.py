@@ -24,7 +24,7 @@ from sottovoce_lab.simulate.law import Happening
 _ROUNDED = 1 + 1e-9
 _CHANGED = "a model changed by more than its release, or the move of this event"
 _STEPS = "a device counts another number of steps than its vault has answered"
-_MADE_UP = "a device went along with an answer that nobody gave it, or did so twice"
+_MADE_UP = "a device went along with an answer that no device gave it, or did so twice"
 _TOO_FAR = "a device went farther in one exchange than its reach allows"
 
 

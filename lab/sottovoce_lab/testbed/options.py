@@ -157,8 +157,8 @@ class Options:
             )
         if self.ranges_from_training and self.epsilon is not None and not allowed:
             raise PrivacyError(
-                "--fidelity paper scales features by the training set's own ranges, a release that nobody pays for, so "
-                "no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
+                "--fidelity paper scales features by the training set's own ranges, a release that no budget pays for, "
+                "so no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
                 "--set privacy.allow_unproved=true to run it all the same"
             )
         if self.algorithm.noiseless and self.epsilon is not None and not allowed:

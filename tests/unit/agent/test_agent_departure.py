@@ -55,7 +55,7 @@ class Rig:
         """See LedgerHeadGossip.tell."""
         self.asked.append(peer.id)
         if peer.id not in self._alive:
-            raise DeliveryFailed("unreachable", "nobody listens there")
+            raise DeliveryFailed("unreachable", "nothing listens there")
 
     async def _hand_off(self, heir: str) -> None:
         self.heirs.append(heir)

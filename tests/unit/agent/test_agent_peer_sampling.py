@@ -21,7 +21,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyncio.Event]
 
     async def deliver(*_: Any) -> bytes:
         await fail.wait()
-        raise DeliveryFailed("unreachable", "nobody listens there")
+        raise DeliveryFailed("unreachable", "nothing listens there")
 
     membership = MagicMock()
     membership.warm.return_value = ()

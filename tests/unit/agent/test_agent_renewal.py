@@ -54,5 +54,5 @@ def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
 def test_a_certificate_that_is_over_is_said_to_be(tmp_path: Path) -> None:
     identity = enrol(new_fleet(tmp_path / "fleet"), tmp_path / "a", validity=ending_in(60))
     now = datetime.now(UTC)
-    assert "the agent goes on meanwhile" in due_words(identity, now)
+    assert "the agent keeps working meanwhile" in due_words(identity, now)
     assert "expired on" in due_words(identity, now + timedelta(hours=1))

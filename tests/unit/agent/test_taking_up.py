@@ -272,7 +272,7 @@ def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path:
 def test_what_pays_for_itself_once_is_not_there_anew(fleet: Fleet, tmp_path: Path, unit: str) -> None:
     bench = Bench(fleet, tmp_path, RENEWS)
     bench.ledger = Ledger.in_memory("meter-17", replace(budget_of(bench.config), unit=unit))
-    with pytest.raises(SottovoceError, match=f"renews: a budget for each {unit} is not there anew"):
+    with pytest.raises(SottovoceError, match=f"renews: a budget for each {unit} does not renew"):
         bench.vault()
 
 

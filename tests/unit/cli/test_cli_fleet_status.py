@@ -19,7 +19,7 @@ DIRECT, BROKERED = "192.0.2.7:7400", "mqtt:main"
         ([BROKERED], 3.0, {}, "heard"),
         ([BROKERED], 9 * PERIOD, {}, "silent"),
         ([BROKERED], None, {}, "heard"),
-        ([DIRECT], None, {"d": "nobody listens there"}, "silent"),
+        ([DIRECT], None, {"d": "nothing listens there"}, "silent"),
         ([], None, {}, "silent"),
     ],
 )

@@ -66,7 +66,7 @@ def test_addresses_are_split() -> None:
 
 
 def test_nobody_listens_there() -> None:
-    assert obstacle("127.0.0.1", free_port()) == "nobody listens there"
+    assert obstacle("127.0.0.1", free_port()) == "nothing listens there"
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "x..y"])

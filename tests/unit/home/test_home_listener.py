@@ -137,7 +137,7 @@ def test_a_new_count_is_logged_and_stored_with_when_the_meter_was_heard(
     for n in range(3):
         listener.receive(TOPIC, str(10 + n).encode(), retained=False)
         listener.keep(idle=True)
-    assert "meter-counts-anew meter=house" in caplog.text
+    assert "meter-count-restarted meter=house" in caplog.text
     (found,) = summary(tmp_path / "w.db").heard.values()
     assert (found.counts, found.refused, found.came == found.kept > 0) == (1, "", True)
     listener.receive(TOPIC, b"9", retained=False)

@@ -146,7 +146,7 @@ def test_only_the_newest_certificates_are_remembered(
 
 def test_who_trusts_nobody_has_no_trust(tmp_path: Path) -> None:
     enrol_pinned(tmp_path / "a", "home")
-    with pytest.raises(IdentityError, match="is pinned and trusts nobody"):
+    with pytest.raises(IdentityError, match="is pinned and trusts no device"):
         Trust(load(tmp_path / "a"))
 
 

@@ -58,7 +58,9 @@ class Listener:
                 self._heard[meter.name] = arrival.monotonic
                 if meter.restarts > counts:
                     self._urgent = True
-                    _log.warning("meter-counts-anew meter=%s it was reset or replaced; a window is missing", meter.name)
+                    _log.warning(
+                        "meter-count-restarted meter=%s it was reset or replaced; a window is missing", meter.name
+                    )
                 if meter.name in self._silent:
                     self._silent.remove(meter.name)
                     _log.info("meter-heard meter=%s", meter.name)

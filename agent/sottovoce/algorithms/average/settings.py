@@ -24,7 +24,7 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
     harmonics: Annotated[
         Annotated[int, Meta(ge=1, le=500_000)] | None,
         Meta(
-            description="of the vector only its level and so many frequencies are released: 1 + 2 harmonics numbers; "
+            description="only the level and this many frequencies of the vector are released: 1 + 2 harmonics numbers; "
             "without it all of its numbers"
         ),
     ] = None

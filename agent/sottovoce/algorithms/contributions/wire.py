@@ -39,10 +39,10 @@ def from_bytes(payload: bytes) -> Contributions:
 def check(message: Contributions) -> None:
     """See PayloadCodec.check."""
     if max(message.steps.values(), default=0) > _LARGEST_STEPS:
-        raise MessageRefused("range", "more steps than anybody takes")
+        raise MessageRefused("range", "more steps than any device takes")
     for one in message.contributions:
         if not 1 <= one.steps <= _LARGEST_STEPS:
-            raise MessageRefused("range", "a contribution of no steps, or of more than anybody takes")
+            raise MessageRefused("range", "a contribution of no steps, or of more than any device takes")
         if one.numerator.min() < -MAX_NUMERATOR or one.numerator.max() > MAX_NUMERATOR:
             raise MessageRefused("range", "a number of a contribution is beyond 2^60 in units of 2^-40")
 

@@ -17,7 +17,7 @@ Mixing = Annotated[
     ),
 ]
 Clipping = Annotated[
-    Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold goes on from `clip`")
+    Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold changes from `clip`")
 ]
 _DISHONEST = 0.0
 _SHARE_BITS, _EXACT_SHARE_BITS = 16, 40

@@ -63,7 +63,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         refuted=False,
         reason=(
             f"{_REASONS[learner.name].format(batch=batch)}; {_held(learner.name)}really ε = {total} at "
-            f"δ = {privacy.delta:g} for whoever sees all {rounds * questions} releases of {rounds} rounds"
+            f"δ = {privacy.delta:g} for anyone who sees all {rounds * questions} releases of {rounds} rounds"
         ),
     )
     return PublishedTerms(

@@ -55,14 +55,16 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
         "schedule"
     )
     release_every: Annotated[
-        int, Meta(ge=1, le=4096, description="schedule: every so many steps one is global, and released")
+        int, Meta(ge=1, le=4096, description="schedule: one step in this many is global, and released")
     ] = 1
 
     def __post_init__(self) -> None:
         """Some controllers are there to the letter alone."""
         super().__post_init__()
         if self.fidelity == "sound" and self.controller == "deep-q":
-            raise wrong("controller", "deep-q tells what nobody pays for; it exists to the letter: fidelity = paper")
+            raise wrong(
+                "controller", "deep-q reveals what no budget pays for; it exists to the letter: fidelity = paper"
+            )
 
     @property
     def control(self) -> tuple[Controller, int]:

@@ -30,7 +30,7 @@ CREATE TABLE heard (
     meter TEXT PRIMARY KEY, came INTEGER NOT NULL, kept INTEGER NOT NULL, refused TEXT NOT NULL, counts INTEGER NOT NULL
 );
 """
-SCHEMA = Schema(0x50FFFEED, "a store of windows", (_VERSION_1, _VERSION_2), "move the file away and collect anew")
+SCHEMA = Schema(0x50FFFEED, "a store of windows", (_VERSION_1, _VERSION_2), "move the file away and collect again")
 _DAY = 86_400
 
 
@@ -280,5 +280,5 @@ def _seconds(connection: sqlite3.Connection) -> int:
 def _unusable(path: Path, error: Exception) -> DataError:
     return DataError(
         f"{path}: these windows cannot be used ({error}); check the disk and the file's permissions, or move the file "
-        "away and collect anew"
+        "away and collect again"
     )

@@ -249,5 +249,5 @@ class Connection:
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return f"its certificate is not to be trusted ({text}): see transport.mqtt.ca"
         if "Connection refused" in text:
-            return "nobody listens there: start it, or correct transport.mqtt.url"
+            return "nothing listens there: start it, or correct transport.mqtt.url"
         return text or type(error).__name__

@@ -213,7 +213,7 @@ class MqttTransport:
         """Whatever waits for its answer waits in vain: one of the two has another key."""
         if device is None:
             self._again.set()
-        self._exchanges.end("it, or this device, has started anew", device)
+        self._exchanges.end("it, or this device, has restarted", device)
 
     def _farewell(self) -> tuple[str, bytes]:
         """What the broker is to say when the connection that is about to be made breaks."""

@@ -47,7 +47,7 @@ class Claim:
             composition=self.composition,
             epsilon=self.epsilon if noisy else None,
             delta=self.delta if noisy else None,
-            threat_model="local: anybody who reads every message of a device",
+            threat_model="local: anyone who reads every message of a device",
             status=status if noisy else Status.NONE,
             reason=self.reason if noisy else "the noiseless baseline: every message may reveal records",
         )

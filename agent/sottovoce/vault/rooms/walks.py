@@ -82,8 +82,8 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
     if terms.scaling == "training-min-max":
         if budget.epsilon is not None:
             raise PrivacyError(
-                "ranges computed from the training set are a release that nobody pays for, so no ε holds and none may "
-                "be promised: declare the ranges of the features"
+                "ranges computed from the training set are a release that no budget pays for, so no ε holds and none "
+                "may be promised: declare the ranges of the features"
             )
         return
     if math.isinf(terms.epsilon) != (budget.epsilon is None):

@@ -39,7 +39,7 @@ class ContainerFleet:
         while missing := [place.directory.name for place in self._places if not place.config.exists()]:
             if time.monotonic() > deadline:
                 raise NetworkError(
-                    f"nobody has joined at {', '.join(missing)} after {patience:g} s: start as many agents as "
+                    f"no device has joined at {', '.join(missing)} after {patience:g} s: start as many agents as "
                     "SOTTOVOCE_AGENTS says, and see what they log"
                 )
             time.sleep(0.2)

@@ -113,6 +113,6 @@ def claim(found: Sequence[Place], owner: str) -> Place:
         if place.take(owner):
             return place
     raise IdentityError(
-        f"all {len(found)} places are taken: start as many agents as SOTTOVOCE_AGENTS says, or begin anew with a "
+        f"all {len(found)} places are taken: start as many agents as SOTTOVOCE_AGENTS says, or start again with a "
         "larger number and without the volumes of before"
     )

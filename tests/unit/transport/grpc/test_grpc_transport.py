@@ -45,7 +45,7 @@ async def test_nobody_listens(pair: tuple[Node, Node]) -> None:
     one, other = pair
     failed = await one.failure(one.peer(other))
     assert failed.cause == "unreachable"
-    assert "nobody listens there: start the agent or correct the address" in str(failed)
+    assert "nothing listens there: start the agent or correct the address" in str(failed)
     await one.transport.stop(0.1)
 
 

@@ -1,0 +1,73 @@
+"""Pages and messages keep to plain English: words that made them private do not come back."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORDS = re.compile(
+    r"\b(nobody|whoever|anybody|anew|goes on|go on|going on|so many|is told|are told|whose turn)\b", re.IGNORECASE
+)
+FENCE, CODE = re.compile(r"^ {0,3}(`{3,}|~{3,})"), re.compile(r"`[^`]*`")
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+    *(
+        path
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if not {"decisions", "results"} & set(path.relative_to(ROOT).parts)
+    ),
+]
+PACKAGES = ("agent", "lab", "coordinator-free-bootstrap")
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """Lines of a page by their number, without what a program reads or prints."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            yield number, CODE.sub("", line)
+
+
+def messages(source: str) -> Iterator[tuple[int, str]]:
+    """Literals of a module of more than a word, but its docstrings."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(statement.value)
+        for node in ast.walk(tree)
+        if isinstance(body := getattr(node, "body", None), list)
+        for statement in body
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in docstrings:
+            continue
+        if isinstance(node.value, str) and " " in node.value.strip():
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_in_plain_words(page: Path) -> None:
+    found = [f"{page.name}:{number}: {line.strip()}" for number, line in prose(page.read_text()) if WORDS.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_are_in_plain_words(package: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {literal}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for number, literal in messages(path.read_text())
+        if WORDS.search(literal)
+    ]
+    assert found == []
+
+
+def test_the_check_finds_what_it_looks_for() -> None:
+    assert [number for number, line in prose("It goes on.\n```\nnobody\n```\n`anew`\n") if WORDS.search(line)] == [1]
+    source = 'def f():\n    """Nobody."""\n    return "whoever asks"\n'
+    assert [number for number, literal in messages(source) if WORDS.search(literal)] == [3]
