@@ -171,7 +171,7 @@ def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> No
     "old, new, named",
     [
         ("expected_records = 100", "expected_records = 10000", r"data\.expected_records: with a feed, whose days"),
-        ("home.example:1884", "home.example:1884#test=0.25", r"data\.source: a feed is learnt from for as long"),
+        ("home.example:1884", "home.example:1884#test=0.25", r"data\.source: a feed never ends"),
         ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing: what a device contributes is a sum"),
     ],
 )

@@ -90,7 +90,7 @@ def test_what_cannot_be_done_is_said() -> None:
         accuracy("push-sum", "dishonest=0.25@close")
     with pytest.raises(UsageError, match="no device can be told to lie: use --transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")
-    with pytest.raises(UsageError, match=r"leaves nobody on one side"):
+    with pytest.raises(UsageError, match=r"leaves no agent on one side"):
         options("contributions", "dishonest=0.01@zero")
     with pytest.raises(UsageError, match="what they do is one of silent, flip"):
         Faults.parse(["dishonest=0.5@lying"])

@@ -47,7 +47,7 @@ async def test_nothing_is_handed_over_again_after_the_recipient_has_started_anew
     b.hears(topic, request)  # kept by the broker while it was away
     assert b.refused() == {"stale": 1}
     a.hears_of(b)
-    with pytest.raises(DeliveryFailed, match="started anew") as failed:
+    with pytest.raises(DeliveryFailed, match="has restarted") as failed:
         await delivery
     assert failed.value.cause == "unreachable"
     await exchange(a, b, b"again")
@@ -298,7 +298,7 @@ async def test_a_device_that_begins_anew_ends_what_it_waits_for_and_goes_on(
     old, _ = await exchange(b, a, b"old")
     delivery, _ = await asked(a, b, b"on its way")
     await exchange(a, d, b"one too many")
-    with pytest.raises(DeliveryFailed, match="started anew"):
+    with pytest.raises(DeliveryFailed, match="has restarted"):
         await delivery
     a.refused()
     a.hears(*old)

@@ -214,7 +214,7 @@ def test_promises_that_do_not_hold_are_not_made() -> None:
         vault(ledger(None))
     with pytest.raises(PrivacyError, match="does not fit this budget"):
         vault(asked=terms(epsilons=(math.inf,)))
-    with pytest.raises(PrivacyError, match="a release that nobody pays for"):
+    with pytest.raises(PrivacyError, match="a release that no budget pays for"):
         vault(asked=terms(scaling="training-min-max"))
     with pytest.raises(PrivacyError, match=r"more noise than the grid holds: raise privacy\.epsilon"):
         vault(asked=terms(epsilons=visit_epsilons("halving", 60, 2.0)))

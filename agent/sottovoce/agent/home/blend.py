@@ -47,7 +47,9 @@ class Blend:
         return self
 
     def share(self, fleet: Floats) -> float:
-        """How much of its own model the home goes by, 0 to 1: what would have been best on its last days.
+        """How much of its own model the home goes by, 0 to 1: the most that was as good as the best on its last days.
+
+        As good is what was worse by less than one standard error.
 
         Args:
             fleet: weights float64[FEATURES - 1] of the fleet's model.
@@ -57,7 +59,9 @@ class Blend:
         rows, own = (np.concatenate(each) for each in zip(*self._recent, strict=True))
         by_fleet = rows[:, :-1] @ fleet
         targets = by_fleet + _SHARES[:, np.newaxis] * (own - by_fleet)
-        return float(_SHARES[np.abs(told(rows, targets) - told(rows, rows[:, -1])).mean(axis=1).argmin()])
+        errors = np.abs(told(rows, targets) - told(rows, rows[:, -1]))
+        worse = errors - errors[errors.mean(axis=1).argmin()]
+        return float(_SHARES[worse.mean(axis=1) <= worse.std(axis=1) / np.sqrt(len(rows))].max())
 
     def weights(self, fleet: Floats) -> Floats:
         """The model that the home goes by, of the same shape as the fleet's."""
