@@ -183,5 +183,5 @@ def test_an_answer_that_nobody_gave_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(engine, "_said", lambda reply: {} if reply is None else {"reply": Move(reply.numerator + 1)})
     simulation = Simulation(devices(5, "full", seed=1), faults=ROUGH, period=1.0, seed=1)
     simulation.start()
-    with pytest.raises(InternalError, match=r"changed by more|nobody gave it"):
+    with pytest.raises(InternalError, match=r"changed by more|no device gave it"):
         simulation.run_until(60.0)

@@ -51,7 +51,7 @@ def test_a_decoded_array_is_native_and_read_only() -> None:
 
 
 def test_simulated_noise_never_leaves() -> None:
-    with pytest.raises(PrivacyError, match="simulated noise protects nobody"):
+    with pytest.raises(PrivacyError, match="simulated noise protects no data"):
         encode(PushSumShare(np.array([1]), 1, simulated=True))
 
 

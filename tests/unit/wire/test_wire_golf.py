@@ -75,7 +75,7 @@ def test_arrays_of_a_message_are_read_only() -> None:
 
 
 def test_simulated_noise_never_leaves() -> None:
-    with pytest.raises(PrivacyError, match="simulated noise protects nobody"):
+    with pytest.raises(PrivacyError, match="simulated noise protects no data"):
         encode(GolfMessage(np.zeros(2, dtype=np.float32), 0, Holding(), (), simulated=True))
 
 

@@ -63,7 +63,7 @@ def test_what_is_beyond_a_limit_is_refused(parameters: bytes, age: int, reason: 
 
 
 def test_simulated_noise_never_leaves() -> None:
-    with pytest.raises(PrivacyError, match="simulated noise protects nobody"):
+    with pytest.raises(PrivacyError, match="simulated noise protects no data"):
         encode(walk(1.0, simulated=True))
 
 
