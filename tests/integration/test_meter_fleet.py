@@ -111,6 +111,7 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
         bystander = stack.enter_context(Bystander(street._broker))
         running = [(what, street.start(what, home)) for home in HOMES for what in ("feed", "agent")]
         for _, process in running:
+            stack.callback(process.wait)
             stack.callback(process.kill)
         for home in HOMES:
             log = street.directory / f"{home}.feed.log"
@@ -121,7 +122,8 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
             for half_hour in range(48 if day < DAYS else 0):
                 number = (day - 1) * 48 + half_hour
                 bystander.publish(GLOW, reading(street.first * 48 + number, int(counted[number])))
-                street.keeps(HOMES[number % 3], number)
+                for home in HOMES:
+                    street.keeps(home, number)
                 street.clock.sleep(HALF_HOUR)
         for home in HOMES:
             status = street.status(home)

@@ -40,7 +40,7 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
         "AGENTS": "3",
         "DATA": f"npz:{data}",
         "EPSILON": "20",
-        "CYCLES": "15",
+        "CYCLES": "50",
         "PERIOD": "0.2",
         "TRANSPORT": "mqtt",
     }
