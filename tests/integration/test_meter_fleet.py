@@ -77,6 +77,10 @@ class Street:
     def takes(self, home: str, steps: int) -> None:
         until(lambda: self.status(home)["steps_done"] == steps, f"{steps} steps; it said:\n{self.logs()}")
 
+    def finds(self, home: str, others: int) -> None:
+        """While the clock stands still: a jump of half an hour is as long as a device is remembered."""
+        until(lambda: len(self.status(home)["peers"]) == others, f"{others} peers; it said:\n{self.logs()}")
+
     def status(self, home: str) -> dict[str, Any]:
         try:
             return ask(self.directory / home, "status", PATIENCE)
@@ -126,9 +130,9 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
                     street.keeps(home, number)
                 street.clock.sleep(HALF_HOUR)
         for home in HOMES:
+            street.finds(home, 2)
             status = street.status(home)
             assert status["state"] in ("learning", "mixing")
-            assert len(status["peers"]) == 2, "they have found one another"
             assert status["last_window"] == street.first + DAYS - 2
             assert 0 < status["privacy"]["spent_epsilon"] <= 2.0
         for _, process in running:
