@@ -9,6 +9,7 @@ from sottovoce.agent.enrolment import redeem
 from sottovoce.durable import rename
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
+from sottovoce.identity.files import read, replace
 from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.invitation import Promised, Seeds, Token, read_bundle, use_bundle, write_seeds
 from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
@@ -177,7 +178,7 @@ def _made(
         raise
     if vault is not None and hidden is not None:
         if identity.mode == "fleet-ca":  # by which the vault knows what the fleet has signed
-            shutil.copyfile(draft / IDENTITY / FLEET_CERTIFICATE, hidden / FLEET_CERTIFICATE)
+            replace(hidden / FLEET_CERTIFICATE, read(draft / IDENTITY / FLEET_CERTIFICATE))
         rename(hidden, vault)
     rename(draft, state)
     return identity
