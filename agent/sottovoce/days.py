@@ -24,7 +24,7 @@ def last_day_over(now: float) -> int | None:
 
 
 def lasts_until(days: float | None) -> str | None:
-    """The date in so many days, ISO 8601, of a hundred years at most; None where that is unknown."""
+    """Date after this many days, ISO 8601, at most a hundred years ahead; None if `days` is None."""
     if days is None:
         return None
     return (datetime.now(UTC).date() + timedelta(days=min(days, 36_500.0))).isoformat()

@@ -91,7 +91,7 @@ def _change(before: x509.Certificate, after: Anchors, accept: int, by: str) -> K
 def _write(
     directory: Path, fleet: Fleet, before: FleetAuthority, spare_files: dict[str, bytes], known: Path | None = None
 ) -> Fleet:
-    """The fleet's directory with the new key, and what the fleet has signed signed anew; all of it or nothing."""
+    """Write the new key and re-sign the revocation list and the task, all or nothing."""
     if len(fleet.changes) > MOST_CHANGES:
         raise IdentityError(
             f"fleet {fleet.name!r} has changed its keys {MOST_CHANGES} times: make a fleet, and enrol again"

@@ -1,7 +1,7 @@
 """How the keys of a fleet follow one another: each change is signed by the key before, or by the spare one.
 
 A fleet has two keys. The present one signs certificates, revocation lists and tasks. The spare one signs nothing but a
-change of keys, and lies where the present one does not. So whoever steals the present key can replace it, but cannot
+change of keys, and is stored elsewhere. So a thief of the present key can replace it, but cannot
 replace the spare, and a change that the spare has signed counts for more than any other.
 """
 
@@ -24,7 +24,7 @@ from sottovoce.identity.framing import framed
 from sottovoce.identity.verification import ENROL, UNREADABLE, decode_fleet_certificate
 
 MOST_CHANGES = 12
-"""After so many a fleet enrols its devices anew; all of them travel with what the fleet signs."""
+"""Maximum number of changes; all of them travel with every signed list and task."""
 
 _DOMAIN = b"sottovoce/fleet-key-change/v1"
 _LARGEST_PEM = 2048

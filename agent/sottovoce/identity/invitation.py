@@ -60,7 +60,7 @@ class Promised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         epsilon: total ε of one privacy unit.
         delta: total δ.
         unit: the privacy unit.
-        neighbouring: the relation of two data sets that nobody can tell apart.
+        neighbouring: the neighbouring relation.
     """
 
     epsilon: Annotated[float, msgspec.Meta(gt=0)]

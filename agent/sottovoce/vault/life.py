@@ -1,6 +1,6 @@
 """How long a vault has been at work: the only clock that budgets over months and years go by.
 
-It is the machine's uptime while the vault runs, added up over its runs: it only goes forward, and nobody sets it. So a
+It is the machine's uptime while the vault runs, added up over its runs: it only increases and cannot be set. So a
 calendar that jumps renews nothing and locks nothing, and a device that is off does not come nearer to its next budget.
 """
 

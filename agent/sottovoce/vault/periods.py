@@ -37,7 +37,7 @@ class Periods:
         self.number, self._opened = (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
     def renew(self, renews: Renews) -> None:
-        """Open one now and then, if the budget is ever there anew."""
+        """Allow budget periods to follow one another, unless the policy says never."""
         if renews != "never":
             self._least = LEAST_DAYS[renews] * DAY
 
@@ -76,5 +76,5 @@ class Periods:
         connection.execute("INSERT INTO period VALUES (?, ?)", (number, lived))
 
     def open(self, number: int, lived: float) -> None:
-        """This one is open, on the disk too, since so many seconds of the vault's life."""
+        """Record that this budget period opened at `lived` seconds of the vault's life, after it was written."""
         self.number, self._opened = number, lived
