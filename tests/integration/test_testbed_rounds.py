@@ -110,6 +110,7 @@ def test_the_same_seed_gives_the_same_report(data: str) -> None:
     "arguments, code, words",
     [
         (("--set", "data.validation=nowhere"), 2, "choose held-apart or test"),
+        (("--set", "data.validation=held-apart(0)"), 2, "choose held-apart or test"),
         (("--agents", 13, "--topology", "full"), 3, "choose monte-carlo"),
         (("--set", "data.public=npz:nowhere"), 4, "nowhere"),
         (("--set", "learner.answers=0"), 3, "learner.answers"),

@@ -43,12 +43,17 @@ class PublishedGaussian:
     scaled: bool = False
     exponent: int = _EXPONENT
 
+    @property
+    def clips_examples(self) -> bool:
+        """Whether each example's gradient is clipped, so that a sum of them is not enough."""
+        return self.clip is not None and self.clipped == "example"
+
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P]."""
+        """See Mechanism.apply; `raw` holds batches float64[n, P], one row an example or their sum."""
         total = np.zeros(self.size)
         with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
             for rows in raw:
-                kept = _shortened(rows, self.clip) if self.clipped == "example" else rows
+                kept = _shortened(rows, self.clip) if self.clips_examples else rows
                 total += np.add.reduce(np.nan_to_num(kept), axis=0)
             mean = total / self.batch
             if self.clipped == "batch":

@@ -1,9 +1,11 @@
 """Labelled records that are no secret, by which a learner scores models: where a testbed takes them from.
 
 `held-apart`: a share of the training part, which no agent holds and nothing is measured on. `test`: some of the test
-records, as in the PDSL paper; weights are then chosen on what is measured on, and the report says so.
+records, as in the PDSL paper; weights are then chosen on what is measured on, and the report says so. Either takes a
+number of records: `held-apart(200)`.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +16,8 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce_lab.testbed.options import Options
 
 _MOST = 500
-_SHARE = 5  # one in so many, where records are few
+_SHARE = 5  # one record in five at most, where records are few
+_SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<most>[1-9]\d{0,6})\))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +42,17 @@ def set_apart(options: Options, train: Records, test: Records) -> Apart:
         UsageError: `data.validation` names no source.
     """
     source = options.settings.get("data.validation", "held-apart" if _needed(options) else None)
-    match source:
-        case None:
-            return Apart(np.arange(len(train)))
-        case "held-apart":
-            drawn = _drawn(len(train), options.seed)
-            return Apart(np.flatnonzero(~drawn), train.at(np.flatnonzero(drawn)))
-        case "test":
-            drawn = _drawn(len(test), options.seed)
-            return Apart(np.arange(len(train)), test.at(np.flatnonzero(drawn)), contaminated=True)
-    raise UsageError(f"--set data.validation={source}: choose held-apart or test")
+    if source is None:
+        return Apart(np.arange(len(train)))
+    named = _SOURCE.fullmatch(str(source))
+    if named is None:
+        raise UsageError(f"--set data.validation={source}: choose held-apart or test, or held-apart(N) or test(N)")
+    most = int(named["most"] or _MOST)
+    if named["part"] == "test":
+        drawn = _drawn(len(test), most, options.seed)
+        return Apart(np.arange(len(train)), test.at(np.flatnonzero(drawn)), contaminated=True)
+    drawn = _drawn(len(train), most, options.seed)
+    return Apart(np.flatnonzero(~drawn), train.at(np.flatnonzero(drawn)))
 
 
 def _needed(options: Options) -> bool:
@@ -56,7 +60,7 @@ def _needed(options: Options) -> bool:
     return "shapley" in ALGORITHMS[options.learner].keys and scores and "data.public" not in options.settings
 
 
-def _drawn(count: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _drawn(count: int, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     drawn = np.zeros(count, dtype=np.bool_)
-    drawn[np.random.default_rng((seed, 1)).permutation(count)[: min(_MOST, count // _SHARE)]] = True
+    drawn[np.random.default_rng((seed, 1)).permutation(count)[: min(most, count // _SHARE)]] = True
     return drawn
