@@ -38,7 +38,7 @@ class PublishedSum:
         return Plan(Unproved(self.name), self.mechanism, sampling=self.sampling)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Rows of gradients, in batches of about a megabyte; one row, their sum, where a graph adds what is not clipped."""
+        """Rows of gradients, in batches of about a megabyte; one row, their sum, where a graph adds them unclipped."""
         if self.kernel.sum_error is not None and not self.mechanism.clips_examples:
             total = self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, math.inf)
             return iter([total[np.newaxis]])
