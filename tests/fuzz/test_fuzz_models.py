@@ -9,11 +9,11 @@ import random
 import numpy as np
 import pytest
 from sottovoce.errors import ConfigError
-from sottovoce.models.build import graph_bytes as built
-from sottovoce.models.checks import forward_bytes, graph_bytes
-from sottovoce.models.declaration import parse_declaration
-from sottovoce.models.forward import read_forward
-from sottovoce.models.scan import scan
+from sottovoce_lab.models.build import graph_bytes as built
+from sottovoce_lab.models.checks import forward_bytes, graph_bytes
+from sottovoce_lab.models.declaration import parse_declaration
+from sottovoce_lab.models.forward import read_forward
+from sottovoce_lab.models.scan import scan
 
 from tests.support.bent_models import bent
 from tests.support.forward_models import cnn

@@ -212,6 +212,6 @@ def test_nothing_is_written_where_nothing_can_be_built(
 
 def test_without_the_extra_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.toml").write_text(DECLARATION)
-    monkeypatch.setattr("sottovoce.cli.model_files.find_spec", lambda name: None)
+    monkeypatch.setattr("sottovoce_lab.cli.model_files.find_spec", lambda name: None)
     ended = here("model", "build", tmp_path / "small.toml")
     assert (ended.code, "pip install 'sottovoce[models]'" in ended.err) == (3, True)

@@ -11,8 +11,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
-from sottovoce.models.build import build
-from sottovoce.models.declaration import parse_declaration
+from sottovoce_lab.models.build import build
+from sottovoce_lab.models.declaration import parse_declaration
 
 from tests.support.graph_runs import Batch, batch, start
 from tests.support.networks import KINDS, LOSSES, networks, scored

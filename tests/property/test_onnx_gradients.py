@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sottovoce.models.declaration import Declaration
+from sottovoce_lab.models.declaration import Declaration
 
 from tests.support.graph_runs import Batch, Run, batch, declared, start, stock, stock_names
 from tests.support.networks import KINDS, LOSSES, networks, scored

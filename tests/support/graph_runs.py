@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 from sottovoce.kernels.onnx.facts import KEY, GraphFacts, ParameterFacts, read_facts
 from sottovoce.kernels.onnx.runtime import onnxruntime
-from sottovoce.models.build import build
-from sottovoce.models.declaration import Declaration, parse_declaration, read_declaration
+from sottovoce_lab.models.build import build
+from sottovoce_lab.models.declaration import Declaration, parse_declaration, read_declaration
 
 STOCK = Path(sottovoce.kernels.onnx.__file__).parent / "stock"
 Floats = NDArray[np.float32]

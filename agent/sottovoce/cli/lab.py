@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -14,26 +14,49 @@ INSTALL = "pip install 'sottovoce[all]'"
 """The line that adds the workstation's commands and everything that they use."""
 
 
-def add(app: typer.Typer, name: str, panel: str | None = None) -> None:
+def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") -> None:
     """Add a command of the lab; where the lab is not installed, a hidden one that says what to install.
 
     Args:
         app: what it is a command of.
         name: of the command.
-        panel: heading of its group in the help.
+        panel: heading in the help.
+        group: the command that it is below, if any.
     """
     if find_spec(PACKAGE) is not None:
-        app.command(name, rich_help_panel=panel)(getattr(import_module(f"{PACKAGE}.cli.{name}"), f"run_{name}"))
+        module = import_module(f"{PACKAGE}.cli.{group}_{name}" if group else f"{PACKAGE}.cli.{name}")
+        app.command(name, rich_help_panel=panel)(getattr(module, f"run_{name}"))
         return
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    app.command(name, hidden=True, add_help_option=False, context_settings=anything)(_missing(name))
+    app.command(name, hidden=True, add_help_option=False, context_settings=anything)(
+        _missing(f"{group} {name}".lstrip())
+    )
+
+
+def part(module: str, command: str) -> Any:
+    """A module of the lab.
+
+    Args:
+        module: its name below the package.
+        command: which needs it, for the error.
+
+    Raises:
+        UsageError: the lab is not installed.
+    """
+    if find_spec(PACKAGE) is None:
+        raise _absent(command)
+    return import_module(f"{PACKAGE}.{module}")
 
 
 def _missing(name: str) -> Callable[[], NoReturn]:
     def command() -> NoReturn:
-        raise UsageError(
-            f"{name}: this command is part of the package sottovoce-lab, for workstations, which is not installed "
-            f"here: {INSTALL}"
-        )
+        raise _absent(name)
 
     return command
+
+
+def _absent(command: str) -> UsageError:
+    return UsageError(
+        f"{command}: this command is part of the package sottovoce-lab, for workstations, which is not installed "
+        f"here: {INSTALL}"
+    )

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sottovoce.cli.model_build import build
-from sottovoce.cli.model_export import export
+from sottovoce.cli import lab
 from sottovoce.cli.model_predict import predict
-from sottovoce.cli.model_show import show
 from sottovoce.errors import DataError, MessageRefused, UsageError
 
 if TYPE_CHECKING:
@@ -22,9 +20,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Build, show, export and use models; fit one to published records.", no_args_is_help=True)
 
-app.command("build")(build)
-app.command("show")(show)
-app.command("export")(export)
+for _name in ("build", "show", "export"):
+    lab.add(app, _name, group="model")
 app.command("predict")(predict)
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sottovoce.cli.model_files import put, require_models
+from sottovoce.cli import lab
 from sottovoce.cli.model_public import ConfigFile, public_model
-from sottovoce.cli.output import check_writable
+from sottovoce.cli.output import check_writable, put
 from sottovoce.errors import DataError, NetworkError, UsageError
 
 if TYPE_CHECKING:
@@ -70,22 +70,20 @@ def predict(
 
 
 def _by_file(file: Path, found: "DataSet", records: "Records", transform: str | None) -> "NDArray[np.generic]":
-    require_models()
     from sottovoce.data import apply
-    from sottovoce.models.checks import forward_file
-    from sottovoce.models.inference import Inference
 
-    inference = Inference(forward_file(file), str(file))
+    inference = lab.part("cli.model_files", "model predict --model").inference_of(file)
     facts = inference.facts
     if facts and found.classes != facts["classes"]:
         raise DataError(
             f"{found.name}: has {found.classes} classes where the model has {facts['classes']}: name its data"
         )
     rows = _without_target(found, records)
-    if transform is None and facts and facts["transform_included"]:
-        return inference.predict(rows)
-    steps = transform or (facts["transform"] if facts else "none")
-    return inference.predict(apply(steps, rows, _bounds_of(found, rows)))
+    if transform is not None or not facts or not facts["transform_included"]:
+        steps = transform or (facts["transform"] if facts else "none")
+        rows = apply(steps, rows, _bounds_of(found, rows))
+    predictions: NDArray[np.generic] = inference.predict(rows)
+    return predictions
 
 
 def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Records") -> "NDArray[np.generic]":

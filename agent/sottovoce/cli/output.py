@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from sottovoce.durable import rename
 from sottovoce.errors import UsageError
 
 
@@ -33,4 +34,31 @@ def write(option: str, path: Path, text: str) -> None:
     try:
         path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error
+
+
+def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
+    """Write a file under its name once all of it is on the disk; into a pipe or a device, as /dev/stdout, at once.
+
+    Args:
+        option: that named it.
+        path: of the file.
+        raw: what is to be in it.
+        mode: of the file, less what the umask takes.
+
+    Raises:
+        UsageError: it cannot be written; a file that was there is as it was.
+    """
+    target = path.resolve()  # a link stays one
+    draft = target.with_name(f"{target.name}.new")
+    try:
+        if path.exists() and not path.is_file():  # a name of the system, which a file must not take
+            path.write_bytes(raw)
+            return
+        draft.unlink(missing_ok=True)
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(raw)
+        rename(draft, target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
         raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error

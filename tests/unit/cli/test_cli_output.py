@@ -6,8 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from sottovoce.cli.model_files import put
-from sottovoce.cli.output import check_writable
+from sottovoce.cli.output import check_writable, put
 from sottovoce.errors import UsageError
 
 

@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, checker, shape_inference
 from sottovoce.errors import ConfigError
-from sottovoce.models.build import build, build_forward, graph_bytes
-from sottovoce.models.declaration import parse_declaration
+from sottovoce_lab.models.build import build, build_forward, graph_bytes
+from sottovoce_lab.models.declaration import parse_declaration
 
 from tests.support.graph_runs import STOCK, Run, batch, declared, facts, session, start, stock, stock_names
 

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
-from sottovoce.models.build import build_forward
-from sottovoce.models.declaration import parse_declaration
+from sottovoce_lab.models.build import build_forward
+from sottovoce_lab.models.declaration import parse_declaration
 
 from tests.support.graph_runs import Batch, Run, batch, declared, start
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError
-from sottovoce.models.declaration import Declaration, parse_declaration, read_declaration
+from sottovoce_lab.models.declaration import Declaration, parse_declaration, read_declaration
 
 from tests.support.graph_runs import declared
 

@@ -9,10 +9,10 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.allowed import STOCK, stock_hashes
-from sottovoce.models.build import graph_bytes as built
-from sottovoce.models.checks import GraphFile, forward_bytes, forward_file, graph_bytes, graph_file
-from sottovoce.models.declaration import parse_declaration
-from sottovoce.models.scan import MOST_LIGHT_BYTES, MOST_PARTS, read, scan
+from sottovoce_lab.models.build import graph_bytes as built
+from sottovoce_lab.models.checks import GraphFile, forward_bytes, forward_file, graph_bytes, graph_file
+from sottovoce_lab.models.declaration import parse_declaration
+from sottovoce_lab.models.scan import MOST_LIGHT_BYTES, MOST_PARTS, read, scan
 
 from tests.support.forward_models import cnn
 

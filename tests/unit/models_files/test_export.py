@@ -12,11 +12,11 @@ from sottovoce.data.transform import parsed
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import kernel_named
 from sottovoce.kernels.least_squares import LeastSquares
-from sottovoce.models.build import build
-from sottovoce.models.checks import forward_bytes
-from sottovoce.models.declaration import parse_declaration
-from sottovoce.models.export import KEY, PublicModel, coefficients, exported
-from sottovoce.models.inference import Inference
+from sottovoce_lab.models.build import build
+from sottovoce_lab.models.checks import forward_bytes
+from sottovoce_lab.models.declaration import parse_declaration
+from sottovoce_lab.models.export import KEY, PublicModel, coefficients, exported
+from sottovoce_lab.models.inference import Inference
 
 FEATURES = 7
 BOUNDS: Bounds = (np.zeros(FEATURES), np.array([5.0] * (FEATURES - 1) + [0.0]))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import ModelProto
 from sottovoce.errors import ConfigError
-from sottovoce.models.build import build, build_forward
-from sottovoce.models.checks import forward_bytes
-from sottovoce.models.forward import Forward, read_forward
+from sottovoce_lab.models.build import build, build_forward
+from sottovoce_lab.models.checks import forward_bytes
+from sottovoce_lab.models.forward import Forward, read_forward
 
 from tests.support.forward_models import CNN_INPUT, cnn, forward_model, run, weights_of
 

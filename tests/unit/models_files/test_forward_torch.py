@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.models.build import build_forward
-from sottovoce.models.checks import forward_bytes
-from sottovoce.models.forward import read_forward
+from sottovoce_lab.models.build import build_forward
+from sottovoce_lab.models.checks import forward_bytes
+from sottovoce_lab.models.forward import read_forward
 
 from tests.support.forward_models import run
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.clipping import Contribution
-from sottovoce.models.layers.layer import Layer, Pullback, Shape
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.clipping import Contribution
+from sottovoce_lab.models.layers.layer import Layer, Pullback, Shape
+from sottovoce_lab.models.tape import Tape, Value
 
 Weights = Mapping[str, Value]
 """Every parameter tensor of a model, by its name."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.models.tape import Tape, Value
+from sottovoce_lab.models.tape import Tape, Value
 
 Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
 Steps = Sequence[tuple[str, float]]

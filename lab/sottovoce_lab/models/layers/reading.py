@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from sottovoce.models.layers.activations import Flatten, Relu, Sigmoid, Tanh
-from sottovoce.models.layers.conv import Conv2d
-from sottovoce.models.layers.dense import Dense
-from sottovoce.models.layers.layer import Declared, Layer, Shape, text
-from sottovoce.models.layers.network import Chain, Placed, Residual
-from sottovoce.models.layers.norms import GroupNorm, LayerNorm
-from sottovoce.models.layers.pooling import AveragePool, MaxPool
+from sottovoce_lab.models.layers.activations import Flatten, Relu, Sigmoid, Tanh
+from sottovoce_lab.models.layers.conv import Conv2d
+from sottovoce_lab.models.layers.dense import Dense
+from sottovoce_lab.models.layers.layer import Declared, Layer, Shape, text
+from sottovoce_lab.models.layers.network import Chain, Placed, Residual
+from sottovoce_lab.models.layers.norms import GroupNorm, LayerNorm
+from sottovoce_lab.models.layers.pooling import AveragePool, MaxPool
 
 Table = dict[str, Any]
 """As TOML gives it."""

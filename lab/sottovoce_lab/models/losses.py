@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.models.tape import Tape, Value
+from sottovoce_lab.models.tape import Tape, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, checker, compose, helper
-
 from sottovoce.errors import ConfigError
-from sottovoce.models.build import build_forward
-from sottovoce.models.declaration import Declaration
-from sottovoce.models.losses import predictions
-from sottovoce.models.prelude import Bounds, Steps, has_prelude, prelude
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.build import build_forward
+from sottovoce_lab.models.declaration import Declaration
+from sottovoce_lab.models.losses import predictions
+from sottovoce_lab.models.prelude import Bounds, Steps, has_prelude, prelude
+from sottovoce_lab.models.tape import Tape, Value
 
 KEY = "sottovoce.export"
 """Where in an exported file's metadata its description is, as JSON."""

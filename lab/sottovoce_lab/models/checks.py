@@ -13,12 +13,12 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, ValueInfoProto, checker, defs, shape_inference
-
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.facts import KEY, GraphFacts, read_facts
-from sottovoce.models.scan import read
-from sottovoce.models.tape import OPSET
-from sottovoce.models.tensors import check_finite, check_tensors
+
+from sottovoce_lab.models.scan import read
+from sottovoce_lab.models.tape import OPSET
+from sottovoce_lab.models.tensors import check_finite, check_tensors
 
 MOST_GRAPH_BYTES = 2**26
 """Of a file made by `sottovoce model build`: parameters are no part of it."""

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.facts import MOST_PARAMETERS
-from sottovoce.models.layers.layer import Count, Shape, text
-from sottovoce.models.layers.network import Chain
-from sottovoce.models.layers.reading import key_first, read_chain
-from sottovoce.models.losses import outputs
+
+from sottovoce_lab.models.layers.layer import Count, Shape, text
+from sottovoce_lab.models.layers.network import Chain
+from sottovoce_lab.models.layers.reading import key_first, read_chain
+from sottovoce_lab.models.losses import outputs
 
 _MOST_NUMBERS = 2**25
 _MOST_TENSORS = 4096

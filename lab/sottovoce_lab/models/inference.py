@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
-
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.runtime import onnxruntime
-from sottovoce.models.checks import lengths
-from sottovoce.models.export import KEY
+
+from sottovoce_lab.models.checks import lengths
+from sottovoce_lab.models.export import KEY
 
 _SILENT = 4
 _ROWS = 256

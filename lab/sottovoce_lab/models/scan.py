@@ -9,7 +9,6 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-
 from sottovoce.errors import ConfigError
 
 MOST_PARTS = 2**18

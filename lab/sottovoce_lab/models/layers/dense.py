@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.clipping import Contribution, Materialised, Outer
-from sottovoce.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn, text
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.clipping import Contribution, Materialised, Outer
+from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn, text
+from sottovoce_lab.models.tape import Tape, Value
 
 
 class Dense(Declared, frozen=True, tag="dense"):

@@ -6,14 +6,14 @@ from math import prod
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from onnx import ModelProto, helper
-
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.facts import KEY, GraphFacts, write_facts
-from sottovoce.models.clipping import Contribution, clipped_sum
-from sottovoce.models.declaration import Declaration
-from sottovoce.models.layers.network import Weights
-from sottovoce.models.losses import LOSSES, predictions
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.clipping import Contribution, clipped_sum
+from sottovoce_lab.models.declaration import Declaration
+from sottovoce_lab.models.layers.network import Weights
+from sottovoce_lab.models.losses import LOSSES, predictions
+from sottovoce_lab.models.tape import Tape, Value
 
 CHUNK_BYTES = 2**24
 """What the tensors of a call of the graph may take, about."""

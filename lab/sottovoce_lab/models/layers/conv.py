@@ -5,10 +5,11 @@ from math import prod
 from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.clipping import Contribution, Factored, Materialised, Turned
-from sottovoce.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn
-from sottovoce.models.layers.windows import Border, Pair, Windows, windows
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.clipping import Contribution, Factored, Materialised, Turned
+from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn
+from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
+from sottovoce_lab.models.tape import Tape, Value
 
 _FEW = 12
 """Rows of a matrix that a product does at once, about: of fewer it is slow."""

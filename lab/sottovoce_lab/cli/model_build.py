@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-
-from sottovoce.cli.model_files import put, require_models, show_facts
-from sottovoce.cli.output import check_writable
+from sottovoce.cli.output import check_writable, put
 from sottovoce.errors import ConfigError, UsageError
+
+from sottovoce_lab.cli.model_files import require_models, show_facts
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sottovoce.models.declaration import Declaration
+    from sottovoce_lab.models.declaration import Declaration
 
 _TORCH = (".pt2", ".pt", ".pth")
 
 
-def build(
+def run_build(
     source: Annotated[
         Path, typer.Argument(help="A declaration (.toml), or a model with its weights from any program (.onnx).")
     ],
@@ -47,14 +47,14 @@ def build(
         )
     _check_source(source)
     require_models()
-    from sottovoce.models import checks
-    from sottovoce.models.build import graph_bytes
+    from sottovoce_lab.models import checks
+    from sottovoce_lab.models.build import graph_bytes
 
     weights: NDArray[np.float64] | None = None
     if source.suffix == ".toml":
         declaration = _declared(source, name)
     else:
-        from sottovoce.models.forward import read_forward
+        from sottovoce_lab.models.forward import read_forward
 
         found = read_forward(checks.forward_file(source), str(source), name or _slug(source.stem), loss)
         declaration, weights = found.declaration, found.parameters
@@ -101,7 +101,7 @@ def _declared(source: Path, name: str | None) -> "Declaration":
     """The declaration of a file, under another name if one is given."""
     import tomlkit
 
-    from sottovoce.models.declaration import parse_declaration, read_declaration
+    from sottovoce_lab.models.declaration import parse_declaration, read_declaration
 
     declaration = read_declaration(source)
     if name is None:

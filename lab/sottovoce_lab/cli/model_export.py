@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-
-from sottovoce.cli.model_files import put, require_models
 from sottovoce.cli.model_public import ConfigFile, Found, public_model
-from sottovoce.cli.output import check_writable
+from sottovoce.cli.output import check_writable, put
 from sottovoce.errors import UsageError
 
+from sottovoce_lab.cli.model_files import require_models
+
 if TYPE_CHECKING:
-    from sottovoce.models.export import PublicModel
+    from sottovoce_lab.models.export import PublicModel
 
 SCHEMA = "sottovoce.export/1"
 
 
-def export(
+def run_export(
     state: Annotated[Path, typer.Option("--state", help="The agent's state directory.")],
     out: Annotated[Path, typer.Option(help="Output file: .onnx, or for scikit-learn .json or .npz.")],
     chosen: Annotated[
@@ -33,7 +33,7 @@ def export(
         raise UsageError(f"--out {out}: with --format {chosen} name a file that ends in {' or '.join(suffixes)}")
     check_writable("--out", out)
     require_models()
-    from sottovoce.models import export as exports
+    from sottovoce_lab.models import export as exports
 
     found = public_model(state, config)
     facts = _facts(found)
@@ -53,10 +53,11 @@ def export(
 
 
 def _public(found: Found) -> "PublicModel":
-    from sottovoce.cli.model_files import graph_of
     from sottovoce.model_names import has_graph
-    from sottovoce.models.declaration import parse_declaration
-    from sottovoce.models.export import PublicModel
+
+    from sottovoce_lab.cli.model_files import graph_of
+    from sottovoce_lab.models.declaration import parse_declaration
+    from sottovoce_lab.models.export import PublicModel
 
     said, declaration = found.description, None
     if has_graph(said.model):

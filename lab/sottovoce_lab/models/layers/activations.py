@@ -5,8 +5,9 @@ from math import prod
 from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.layers.layer import Declared, Pullback, Shape
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.layers.layer import Declared, Pullback, Shape
+from sottovoce_lab.models.tape import Tape, Value
 
 
 class _Elementwise(Declared, frozen=True):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.models.reading import Layer, Node, Point, Shape, Table
+from sottovoce_lab.models.reading import Layer, Node, Point, Shape, Table
 
 EPSILON = 1e-5
 """What our norms add to a variance."""

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from sottovoce.cli.model_files import graph_of, require_models, show_facts
 from sottovoce.errors import ConfigError
 
+from sottovoce_lab.cli.model_files import graph_of, require_models, show_facts
+
 if TYPE_CHECKING:
-    from sottovoce.models.checks import GraphFile
-    from sottovoce.models.layers.network import Chain
+    from sottovoce_lab.models.checks import GraphFile
+    from sottovoce_lab.models.layers.network import Chain
 
 
 _AS_DECLARED = {
@@ -20,7 +20,7 @@ _AS_DECLARED = {
 }
 
 
-def show(
+def run_show(
     model: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A graph file, or the name of a bundled model.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -41,8 +41,8 @@ def show(
 
 
 def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
-    from sottovoce.models.build import graph_bytes
-    from sottovoce.models.declaration import parse_declaration
+    from sottovoce_lab.models.build import graph_bytes
+    from sottovoce_lab.models.declaration import parse_declaration
 
     facts = found.facts
     declaration = parse_declaration(facts.declaration, origin)
@@ -67,7 +67,7 @@ def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
     """Each layer with the shape of what it gives; those of a block after it."""
     import msgspec
 
-    from sottovoce.models.layers.network import Residual
+    from sottovoce_lab.models.layers.network import Residual
 
     for stage in chain.stages:
         if isinstance(stage, Residual):

@@ -10,9 +10,9 @@ from math import inf
 from typing import Protocol
 
 import numpy as np
-
 from sottovoce.kernels.kernel import SAFETY
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.tape import Tape, Value
 
 CANCELLATION = 2.0**-20
 """How much of the sum of the norms of a gradient's parts counts for its norm, beside the norm itself."""

@@ -13,12 +13,12 @@ import numpy as np
 import tomlkit
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
-
 from sottovoce.errors import ConfigError
-from sottovoce.models import forward_layers as layers
-from sottovoce.models.checks import lengths
-from sottovoce.models.declaration import Declaration, parse_declaration
-from sottovoce.models.reading import BATCH, Layer, Node, Point, Table, Value, Vector, reshaped
+
+from sottovoce_lab.models import forward_layers as layers
+from sottovoce_lab.models.checks import lengths
+from sottovoce_lab.models.declaration import Declaration, parse_declaration
+from sottovoce_lab.models.reading import BATCH, Layer, Node, Point, Table, Value, Vector, reshaped
 
 LossName = Literal["softmax", "binary", "hinge", "squared"]
 

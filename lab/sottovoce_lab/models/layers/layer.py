@@ -5,10 +5,10 @@ from math import sqrt
 from typing import Annotated, ClassVar, Protocol
 
 from msgspec import Meta, Struct
-
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.clipping import Contribution
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.clipping import Contribution
+from sottovoce_lab.models.tape import Tape, Value
 
 Shape = tuple[int, ...]
 """Of one example's tensor: features, or channels × height × width."""

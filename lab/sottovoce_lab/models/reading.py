@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import NodeProto, helper
-
 from sottovoce.errors import ConfigError
 
 BATCH = None

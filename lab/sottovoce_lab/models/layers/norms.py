@@ -8,9 +8,10 @@ from math import prod
 from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.clipping import Contribution, Materialised
-from sottovoce.models.layers.layer import Count, Declared, Pullback, Shape, constant
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.clipping import Contribution, Materialised
+from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant
+from sottovoce_lab.models.tape import Tape, Value
 
 _EPSILON = 1e-5
 

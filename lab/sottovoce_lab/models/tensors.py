@@ -6,7 +6,6 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
-
 from sottovoce.errors import ConfigError
 
 MOST_NUMBERS = 2**25

@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from onnx import numpy_helper
-
 from sottovoce.kernels.onnx.facts import ParameterFacts
-from sottovoce.models.layers.layer import Declared, Pullback, Shape, pixels
-from sottovoce.models.layers.windows import Border, Pair, Windows, windows
-from sottovoce.models.tape import Tape, Value
+
+from sottovoce_lab.models.layers.layer import Declared, Pullback, Shape, pixels
+from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
+from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
 _MOST_COMPARED = 32

@@ -1,17 +1,15 @@
-"""What the commands of `sottovoce model` share: the extra that they need, and files that are whole or not there."""
+"""Graph files for the commands of `sottovoce model`, and the extra that they need."""
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-
-from sottovoce.durable import rename
-from sottovoce.errors import ConfigError, UsageError
+from sottovoce.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sottovoce.models.checks import GraphFile
+    from sottovoce_lab.models.checks import GraphFile
+    from sottovoce_lab.models.inference import Inference
 
 
 def require_models() -> None:
@@ -28,33 +26,6 @@ def require_models() -> None:
         )
 
 
-def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
-    """Write a file under its name once all of it is on the disk; into a pipe or a device, as /dev/stdout, at once.
-
-    Args:
-        option: that named it.
-        path: of the file.
-        raw: what is to be in it.
-        mode: of the file, less what the umask takes.
-
-    Raises:
-        UsageError: it cannot be written; a file that was there is as it was.
-    """
-    target = path.resolve()  # a link stays one
-    draft = target.with_name(f"{target.name}.new")
-    try:
-        if path.exists() and not path.is_file():  # a name of the system, which a file must not take
-            path.write_bytes(raw)
-            return
-        draft.unlink(missing_ok=True)
-        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(raw)
-        rename(draft, target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error
-
-
 def graph_of(name: str) -> "GraphFile":
     """The checked graph of a model's name or of a file.
 
@@ -62,13 +33,27 @@ def graph_of(name: str) -> "GraphFile":
         ConfigError: there is none, or it is not to be trusted.
     """
     from sottovoce.kernels.onnx.allowed import STOCK, SUFFIX, stock_hashes
-    from sottovoce.models.checks import graph_file
+
+    from sottovoce_lab.models.checks import graph_file
 
     if name in stock_hashes():
         return graph_file(STOCK / f"{name}{SUFFIX}")
     if not name.endswith(SUFFIX):
         raise ConfigError(f"{name}: no such model; name {', '.join(stock_hashes())}, or a file that ends in {SUFFIX}")
     return graph_file(Path(name))
+
+
+def inference_of(file: Path) -> "Inference":
+    """The model of a file that predicts.
+
+    Raises:
+        ConfigError: the extra is missing, or the file is not such a model.
+    """
+    require_models()
+    from sottovoce_lab.models.checks import forward_file
+    from sottovoce_lab.models.inference import Inference
+
+    return Inference(forward_file(file), str(file))
 
 
 def show_facts(facts: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sottovoce.models.layers.layer import Count, Shape, pixels
-from sottovoce.models.tape import Tape, Value
+from sottovoce_lab.models.layers.layer import Count, Shape, pixels
+from sottovoce_lab.models.tape import Tape, Value
 
 _TWO = Meta(min_length=2, max_length=2)  # a tuple[Count, Count] in a union makes msgspec 0.22 crash
 Pair = Count | Annotated[tuple[Count, ...], _TWO]
