@@ -7,6 +7,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typing_extensions import override
 
 from sottovoce_lab.testbed.measure import Errors, PredictionErrors, Quality
 from sottovoce_lab.testbed.progress import Moment, Watcher
@@ -42,12 +43,12 @@ class ConsoleWatcher(Watcher):
         if self._live is not None:
             self._live.stop()
 
+    @override
     def note(self, text: str) -> None:
-        """See Watcher.note."""
         self._console.print(text)
 
+    @override
     def advance(self, what: str, done: int, of: int) -> None:
-        """See Watcher.advance."""
         if what not in self._phases:
             for before in self._phases.values():
                 self._progress.update(before, visible=False)
@@ -59,8 +60,8 @@ class ConsoleWatcher(Watcher):
             self._printed = time.monotonic()
             self._console.print(f"{done} of {of} {what}")
 
+    @override
     def moment(self, moment: Moment) -> None:
-        """See Watcher.moment."""
         self._moments.append(moment)
         self.advance(_CYCLES, min(moment.cycle, moment.cycles), moment.cycles)
         if self._live is None and _worth_a_line(moment):

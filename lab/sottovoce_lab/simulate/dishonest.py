@@ -30,6 +30,7 @@ from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import UsageError
 from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
 from sottovoce.vault import Vault
+from typing_extensions import override
 
 from sottovoce_lab.simulate.told import Told
 from sottovoce_lab.simulate.wrapped_vault import WrappedVault
@@ -72,8 +73,8 @@ class LyingMixer(Mixer):
         self.__dict__.update(honest.__dict__)
         self._lie = lie
 
+    @override
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """See Mixer.signed."""
         others = _others(state, self.rank)
         return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
 

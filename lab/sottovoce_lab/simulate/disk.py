@@ -13,6 +13,7 @@ from sottovoce.agent.links import Outgoing, Saved, Seen, Store
 from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import DataError, LedgerUnwritable
 from sottovoce.vault import Vault
+from typing_extensions import override
 
 from sottovoce_lab.simulate.wrapped_vault import WrappedVault
 
@@ -97,13 +98,13 @@ class VaultOnDisk(WrappedVault):
         super().__init__(vault)
         self._node = node
 
+    @override
     def answer(self, query: Query) -> Answer:
-        """See Vault.answer."""
         with self._written():
             return super().answer(query)
 
+    @override
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """See Vault.step."""
         with self._written():
             return super().step(query)
 

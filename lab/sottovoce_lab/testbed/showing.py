@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from sottovoce.cli.testbeds import PROGRESS
+from typing_extensions import override
 
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.progress import Moment, Watcher
@@ -24,16 +25,16 @@ class Showing(Watcher):
         self._facts = {"learner": options.learner, "data": options.data, "cycles": options.cycles}
         self._directory = directory
 
+    @override
     def note(self, text: str) -> None:
-        """See Watcher.note."""
         self._watcher.note(text)
 
+    @override
     def advance(self, what: str, done: int, of: int) -> None:
-        """See Watcher.advance."""
         self._watcher.advance(what, done, of)
 
+    @override
     def moment(self, moment: Moment) -> None:
-        """See Watcher.moment."""
         draft = self._directory / f".{PROGRESS}.new"
         draft.write_text(json.dumps({**self._facts, **curve_point(moment)}))
         draft.replace(self._directory / PROGRESS)

@@ -3,6 +3,7 @@
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
+from typing_extensions import override
 
 from sottovoce.learner_settings import Batch, BeginsWalk, Clip, Deadline, GradientSettings
 from sottovoce.wrong import wrong
@@ -67,6 +68,6 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
             )
 
     @property
+    @override
     def control(self) -> tuple[Controller, int]:
-        """See SharedModelSettings."""
         return self.controller, self.release_every

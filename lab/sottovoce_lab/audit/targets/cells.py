@@ -26,6 +26,7 @@ from sottovoce.secure_sum.statements import Offer, Ready, Statement, body_bytes,
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
+from typing_extensions import override
 
 from sottovoce_lab.audit.laws import claimed_mu
 from sottovoce_lab.audit.subject import Sighting
@@ -142,13 +143,13 @@ class CellMeans(Means):
     enough = 2048
 
     @property
+    @override
     def seen(self) -> str:
-        """See Subject.seen."""
         return "wire"
 
     @property
+    @override
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
         cell = self.cell
         return {"clip": self.terms.profile.bound, "members": cell.least, "colluding": cell.colluding + self.more}
 
@@ -163,13 +164,13 @@ class CellMeans(Means):
         known = self._mechanism
         return known.share(self.cell.least) * known.step * math.sqrt(self._honest)
 
+    @override
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
         noise = OperatingSystemNoise()
         return build(records=records, kernel=None, terms=self.terms, ledger=ledger, noise=noise, belongs=_anybody)
 
+    @override
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch."""
         del count
         seen = Others(self.terms.learner, self._mechanism, self._honest).seen(vault, 0, b"")
         return Sighting(seen[np.newaxis], np.empty((1, 0)))
@@ -179,8 +180,8 @@ class CellMeans(Means):
         del records
         return [], Query(self.terms.learner, "mean", 0, np.empty(0))
 
+    @override
     def alone(self) -> "CellMeans":
-        """See Subject.alone."""
         return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)))
 
     @property
@@ -203,13 +204,13 @@ class CellGradients(GaussianSums):
     cell: Cell = SMALL
 
     @property
+    @override
     def seen(self) -> str:
-        """See Subject.seen."""
         return "wire"
 
     @property
+    @override
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
         cell = self.cell
         facts = {"members": cell.least, "colluding": cell.colluding}
         return {"releases": self.slots, "clip": self.clip, **facts}
@@ -227,8 +228,8 @@ class CellGradients(GaussianSums):
         """See Subject.grid: masks hide the low bits, too."""
         return
 
+    @override
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
         return build(
             records=records,
             kernel=self.kernel,
@@ -252,8 +253,8 @@ class CellGradients(GaussianSums):
         del records
         return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
 
+    @override
     def alone(self) -> "CellGradients":
-        """See Subject.alone."""
         return replace(self, kernel=Softmax(1, 1))
 
     @property

@@ -10,6 +10,7 @@ from sottovoce.door import Query
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.rooms.normalised import NormalisedTerms
+from typing_extensions import override
 
 from sottovoce_lab.audit.targets.sums import CLIP, GaussianSums
 
@@ -37,8 +38,8 @@ class NormalisedSums(GaussianSums):
         """See GaussianSums.alone; without a bit there is a single number."""
         return replace(self, kernel=type(self.kernel)(1, 1), over=None, rule="decay")
 
+    @override
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
         terms = NormalisedTerms(self.terms, self.rule)
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 

@@ -5,6 +5,7 @@ from math import prod
 from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
+from typing_extensions import override
 
 from sottovoce_lab.models.layers.layer import Declared, Pullback, Shape
 from sottovoce_lab.models.tape import Tape, Value
@@ -56,8 +57,8 @@ class Flatten(_Elementwise, frozen=True, tag="flatten"):
 
     passes: ClassVar[bool] = True
 
+    @override
     def output(self, shape: Shape) -> Shape:
-        """See Layer."""
         return (prod(shape),)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:

@@ -8,6 +8,7 @@ from math import prod
 from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
+from typing_extensions import override
 
 from sottovoce_lab.models.clipping import Contribution, Materialised
 from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant
@@ -83,8 +84,8 @@ class GroupNorm(_Norm, frozen=True, tag="group-norm"):
 
     groups: Count
 
+    @override
     def output(self, shape: Shape) -> Shape:
-        """See Layer."""
         if shape[0] % self.groups:
             raise ValueError(f"groups: {self.groups} does not divide the {shape[0]} channels")
         return shape
