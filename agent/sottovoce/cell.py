@@ -1,4 +1,4 @@
-"""What a cell is: how many, how many of them may collude, and how many must be left for a sum to be opened."""
+"""Size of a cell: how many members, how many of them may collude, and how many must be left to open a sum."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is configured of a learner, `[learner]`: of every algorithm, and of all that step along gradients.
+"""Settings of a learner, `[learner]`: of every algorithm, and of all that step along gradients.
 
 An algorithm has a class of its own, tagged with its name, in its folder: a tagged union that other packages may join.
 """
@@ -86,12 +86,12 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     @property
     def name(self) -> str:
-        """Of the algorithm."""
+        """Name of the algorithm."""
         return str(self.__struct_config__.tag)
 
     @property
     def algorithm(self) -> Algorithm:
-        """What is known of the learner."""
+        """Registry entry of the learner."""
         return ALGORITHMS[self.name]
 
     @property

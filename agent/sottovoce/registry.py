@@ -87,7 +87,7 @@ class Algorithm:
 
     @property
     def name(self) -> str:
-        """As in `learner.name`."""
+        """Name, as in `learner.name`."""
         return str(self.settings.__struct_config__.tag)
 
     @property
@@ -154,7 +154,7 @@ def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
 
 
 def of_another(name: str, key: str) -> str | None:
-    """What is wrong with a key of `[learner]` beside an algorithm of this name: that it is another's."""
+    """Error of a `[learner]` key that belongs to another algorithm than the one named."""
     own = ALGORITHMS[name].own_keys
     if key in own:
         return None
@@ -167,7 +167,7 @@ def of_another(name: str, key: str) -> str | None:
 
 
 def payload_codec(kind: str) -> Any | None:
-    """What encodes and decodes a payload type; None where no algorithm of this package, and none at work here, has it.
+    """Codec of a payload type; None where no algorithm of this package, and none at work here, has it.
 
     Args:
         kind: as messages say it.
@@ -179,7 +179,7 @@ def payload_codec(kind: str) -> Any | None:
 
 
 def unknown(name: str) -> str:
-    """What to do about the name of an algorithm that there is not."""
+    """Error of an unknown algorithm's name, with the remedy."""
     near = suggestion(name, ALGORITHMS)
     return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
 

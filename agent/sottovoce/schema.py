@@ -13,7 +13,7 @@ PAGE_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Of one kind of SQLite file.
+    """Schema of one kind of SQLite file.
 
     Attributes:
         application: SQLite's `application_id` of such a file.
@@ -51,7 +51,7 @@ class Schema:
         self._apply(connection, 0)
 
     def version(self, connection: sqlite3.Connection, path: Path) -> int:
-        """Of a file, which is not changed.
+        """Schema number of a file, which is not changed.
 
         Raises:
             ValueError: it is another program's, or none that this one ever wrote.

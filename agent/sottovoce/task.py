@@ -47,7 +47,7 @@ class Task:
         return sha256(self.canonical).digest()
 
     def differences(self, other: "Task") -> tuple[str, ...]:
-        """What the other has otherwise, a sentence a setting, in order of their names: the first ten."""
+        """Settings in which another task differs, a sentence each, in order of their names: the first ten."""
         found = tuple(self._differing(other))
         more = len(found) - _MOST_DIFFERENCES
         return found if more <= 0 else (*found[:_MOST_DIFFERENCES], f"and {more} more")

@@ -1,4 +1,4 @@
-"""What sections of the schema say of a value that its own type cannot refuse."""
+"""Errors of configuration values that a value's own type cannot refuse."""
 
 LARGEST = 1e9  # keeps infinities and NaN out of ordinary numbers
 

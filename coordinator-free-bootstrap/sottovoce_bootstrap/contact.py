@@ -1,4 +1,4 @@
-"""What it takes to reach a device: its id and the addresses it can be tried at. A hint; TLS proves who answers."""
+"""Contact of a device: its id and the addresses to try. A hint; TLS proves who answers."""
 
 import ipaddress
 import re

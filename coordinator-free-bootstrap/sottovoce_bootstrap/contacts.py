@@ -42,11 +42,11 @@ class Contacts:
 
     @property
     def candidates(self) -> list[str]:
-        """Who is said to be there by some source, and was not heard of since; once each."""
+        """Candidates that some source names, and that were not heard of since; once each."""
         return list(dict.fromkeys(node for said in self._candidates.values() for node in said))
 
     def learn(self, source: str, contacts: Iterable[Contact], known: Collection[str]) -> None:
-        """What a source says now takes the place of what it said before, and of nothing else.
+        """Replaces a source's earlier contacts by its present ones; other sources' contacts stay.
 
         Args:
             source: its name.
@@ -80,7 +80,7 @@ class Contacts:
             said.pop(node_id, None)
 
     def answered(self, contact: Contact) -> None:
-        """It has answered just now."""
+        """Notes that a device has answered just now."""
         self._answered[contact.node_id] = contact
         self._answered.move_to_end(contact.node_id)
         if len(self._answered) > CAPACITY:

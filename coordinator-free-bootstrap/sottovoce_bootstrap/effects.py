@@ -1,4 +1,4 @@
-"""What a membership wants done."""
+"""Effects of a membership."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What two devices tell each other when they exchange views: a request and its reply have the same form."""
+"""Exchange of views between two devices: a request and its reply have the same form."""
 
 import math
 from dataclasses import dataclass

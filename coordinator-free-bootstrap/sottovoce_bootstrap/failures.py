@@ -1,4 +1,4 @@
-"""Who did not answer, and when to try again. Each device's own opinion: nobody is declared dead to others."""
+"""Failures to answer, and when to try again. Each device's own opinion: none is declared dead to others."""
 
 import random
 from collections import OrderedDict
@@ -33,11 +33,11 @@ class Failures:
         return count
 
     def clear(self, peer: str) -> None:
-        """It answered."""
+        """Clears the failures of a device that answered."""
         self._failed.pop(peer, None)
 
     def forgive(self, peer: str | None, now: float) -> None:
-        """It called, which proves one direction: it is worth one more try, at once. None: everybody is."""
+        """Allows one more try at once for a device that called, which proves one direction; None: for all devices."""
         for one in list(self._failed) if peer is None else {peer} & self._failed.keys():
             self._failed[one] = min(self._failed[one][0], ENOUGH - 1), now
 

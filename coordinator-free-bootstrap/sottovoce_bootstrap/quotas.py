@@ -1,4 +1,4 @@
-"""What one device, and all of them together, may ask of this one in a period."""
+"""Quotas of one device, and of all together, in a period."""
 
 from collections import Counter
 
@@ -40,7 +40,7 @@ class Quotas:
         return self._introduced[introducer] < self._introductions
 
     def introduced(self, introducer: str) -> None:
-        """It has."""
+        """Notes that a device has been introduced."""
         self._introduced[introducer] += 1
 
     def _turn(self, now: float) -> None:

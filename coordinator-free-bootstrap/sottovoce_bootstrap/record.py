@@ -78,17 +78,17 @@ class PeerRecord:
 
     @property
     def version(self) -> Version:
-        """What orders the records of one device."""
+        """Order of one device's records."""
         return self.incarnation, self.sequence
 
     @property
     def contact(self) -> Contact:
-        """Where the device says it is."""
+        """Contact that the device gives for itself."""
         return Contact(self.node_id, self.endpoints)
 
 
 def signed_bytes(record: PeerRecord) -> bytes:
-    """What the signature covers: the domain string, and every other field after its length in eight bytes."""
+    """Bytes under the signature: the domain string, and every other field after its length in eight bytes."""
     fields = (
         record.fleet.encode(),
         record.node_id.encode(),

@@ -1,4 +1,4 @@
-"""What a fleet may choose about its peer sampling, and what follows from it."""
+"""Settings of a fleet's peer sampling, and what follows from them."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _BACKOFF_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The same period for all devices of a fleet; the rest is each device's own.
+    """Settings of peer sampling: the period is equal on all devices of a fleet, the rest is each device's own.
 
     Attributes:
         period: seconds between two exchanges that a device begins.

@@ -52,7 +52,7 @@ class Sightings:
         return iter(self._sightings.values())
 
     def get(self, node_id: str) -> Sighting | None:
-        """What is known of a device."""
+        """Sighting of a device."""
         return self._sightings.get(node_id)
 
     def forget(self, node_id: str) -> None:

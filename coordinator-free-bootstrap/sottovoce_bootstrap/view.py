@@ -48,7 +48,7 @@ class View:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Who is in it, the freshest first."""
+        """Ids in it, the freshest first."""
         return tuple(self._ids)
 
     def get(self, node_id: str) -> PeerRecord | None:
@@ -121,7 +121,7 @@ class View:
         return heard
 
     def tell(self, recipient: str, stated: PeerRecord | None, count: int, now: float) -> list[Entry]:
-        """What to tell somebody: who has just left, and the freshest of the view.
+        """Contacts for another device: those that have just left, and the freshest of the view.
 
         Args:
             recipient: not told of itself, unless a newer record of it is known than it has stated.

@@ -1,1 +1,1 @@
-"""What releases cost: events, and how they compose. Public arithmetic: nothing here has ever seen a record."""
+"""Cost of releases: events, and how they compose. Public arithmetic: nothing here has ever seen a record."""

@@ -1,4 +1,4 @@
-"""What several releases cost together: in closed form where that is exact, from privacy loss distributions elsewhere.
+"""Joint cost of several releases: in closed form where that is exact, else from privacy loss distributions.
 
 For releases that touch the same unit. A ledger, which sorts its charges by unit and adds up pure ones, is content with
 `sampled_epsilon`; here pure releases, too, compose as their distributions do.
@@ -33,7 +33,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """What releases cost together; ε is infinite, or δ is 1, where nothing is promised."""
+    """Joint cost of releases; ε is infinite, or δ is 1, where nothing is promised."""
 
     epsilon: float
     delta: float

@@ -129,6 +129,6 @@ def convolved(
 
 
 def _sums(terms: Vector) -> Vector:
-    """Of each term and all after it."""
+    """Sums of each term and all after it."""
     found: Vector = np.cumsum(terms[::-1])[::-1]
     return found

@@ -1,4 +1,4 @@
-"""What a release costs, as the ledger keeps it: a frozen value a charge, and nothing of what a record holds.
+"""Cost of a release, as the ledger keeps it: a frozen value for each charge, without anything a record holds.
 
 An accountant only composes events; it never asks how the noise was made. An event's `terms` are its canonical JSON, by
 which the ledger knows a charge again and from which anybody can recompute what it costs.
@@ -104,14 +104,14 @@ class CellSum:
 
     @property
     def mu_squared(self) -> float:
-        """As of one discrete Gaussian whose variance is that of the honest shares together."""
+        """Squared μ of one discrete Gaussian whose variance is that of the honest shares together."""
         variance = self.honest * self.share * self.share - SMOOTHING_VARIANCE
         enough = self.share * self.share > SMOOTHING_VARIANCE
         return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
 
     @property
     def by_itself(self) -> "CellSum":
-        """What it costs if all others collude: this device's own share is all that is left."""
+        """Cost if all others collude, and only this device's share of the noise is left."""
         return replace(self, honest=1)
 
     @property
@@ -265,7 +265,7 @@ class Moved:
 
 
 def over(event: Event, units: Units) -> Event:
-    """The same release over other units; that of one record stays what it is."""
+    """The release over other units; the cost for one record is unchanged."""
     if not any(field.name == "units" for field in fields(event)):  # type: ignore[arg-type]
         return event
     return replace(event, units=units)  # type: ignore[type-var]

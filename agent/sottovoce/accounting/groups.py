@@ -1,4 +1,4 @@
-"""What several units of one person cost together: an ε is for one unit, and a person may be behind many.
+"""Cost for a person with several units: an ε is for one unit, and a person may be behind many.
 
 Units may be in the same releases, as the records of one device are in its sums: then a release moves up to k times as
 far. Or each is in releases of its own, as days are that pay one after another: then their costs compose.

@@ -155,7 +155,7 @@ class _Half(Protocol):
 
 
 def symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
-    """Of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
+    """Curve of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))
     return _capped(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (
@@ -169,7 +169,7 @@ def _capped(delta: Vector, epsilon: Vector) -> Vector:
 
 
 def _error(above: Vector, near: Vector, far: Vector) -> Vector:
-    """Of P(S) - e^ε Q(S), from P(S): an error of one part in 2^53 in x moves Φ(-x) by x² of them, for x > 1.
+    """Error of P(S) - e^ε Q(S), from P(S): an error of one part in 2^53 in x moves Φ(-x) by x² of them, for x > 1.
 
     That t is off matters in second order only: it is where the difference is largest.
     """

@@ -1,4 +1,4 @@
-"""What a release under one unit and relation costs the units of a ledger that promises another.
+"""Cost of a release under one unit and relation, for the units of a ledger that promises another.
 
 A device may be asked for tasks that hide a device as a whole, or one record, one after the other, and its ledger
 promises one of these for all it ever releases. So each charge is taken in the ledger's own terms, by one of the rules
@@ -38,7 +38,7 @@ class Promise:
 
 
 def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
-    """What an event costs where something else is promised.
+    """Cost of an event where the ledger promises another unit or relation.
 
     Args:
         event: as it was calibrated.

@@ -86,7 +86,7 @@ class SampledGaussian:
 
     @property
     def sampled(self) -> str:
-        """What its cost follows from, as canonical JSON: equal for charges that cost the same, to whatever units."""
+        """Inputs of its cost, as canonical JSON: equal for charges that cost the same, for any units."""
         multiplier = Fraction(self._variance, self.sensitivity_squared)
         rate = Fraction(self.batch, self.of)
         words = {"neighbouring": self.neighbouring, "sampling": self.sampling}
@@ -212,7 +212,7 @@ def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledG
 
 
 def _coarser(event: SampledGaussian, bits: int) -> SampledGaussian:
-    """The same with a rate and a noise of the grid 2^(k / 2^bits): no smaller and no larger."""
+    """The event with a rate and a noise of the grid 2^(k / 2^bits): no smaller and no larger."""
     if event.sampling != "poisson" or event.sigma**2 <= SMOOTHING_VARIANCE:
         return event
     grid = 2**bits

@@ -89,7 +89,7 @@ def largest_error(kind: Kind, steps: int, band: int | None = None, participation
 
 
 def tree_error(steps: int) -> float:
-    """The same of a binary tree: a reading is in a node of every level, a prefix sums a node for each bit set."""
+    """Error of a binary tree: a reading is in a node of every level, a prefix sums a node for each bit set."""
     levels = (steps - 1).bit_length() + 1
     nodes = max((prefix | ((1 << bit) - 1)).bit_count() for prefix, bit in _below(steps))
     return math.sqrt(levels * nodes)

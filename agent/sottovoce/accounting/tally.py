@@ -1,4 +1,4 @@
-"""What every privacy unit has been charged: events composed unit by unit.
+"""Charges of every privacy unit: events composed unit by unit.
 
 An event costs the units it touches and no others (parallel composition, McSherry 2009, Theorem 4; block by block and
 adaptively: Lécuyer et al. 2019, Theorem 4.3). So a new unit, such as a meter's new day, comes with a budget of its own,
@@ -66,7 +66,7 @@ class Tally:
         return max(_price(parts, self._delta) for parts in seen)
 
     def payable(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
-        """Those units of `event` that can pay for it out of a budget of `epsilon`; None when there is none.
+        """Units of `event` that can pay for it out of a budget of `epsilon`; None when there are none.
 
         An event that touches every unit is paid for by all of them or not at all.
 
@@ -118,7 +118,7 @@ class Tally:
         return _together(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
 
     def _paid(self, first: int, last: int) -> set[Parts]:
-        """What units of a run were charged, one of each kind at least."""
+        """Charges of the units of a run, one of each kind at least."""
         begin, end = bisect_right(self._starts, first) - 1, bisect_right(self._starts, last)
         found = set(self._runs[begin:end])
         if first == last:
@@ -152,7 +152,7 @@ def _together(one: Parts, other: Parts) -> Parts:
 
 
 def part_of(event: Event, changes: int = 1) -> Part:
-    """What composition needs to know of an event, for data sets that are so many changes apart.
+    """The part of an event that composition needs, for data sets that are a number of changes apart.
 
     Raises:
         TaskRefused: it is of a random sample, whose closed form no group has here.

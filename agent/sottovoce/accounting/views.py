@@ -1,4 +1,4 @@
-"""What a part of the network sees of one agent under linear gossip with Gaussian noise, exactly.
+"""Exact view that a part of the network has of one agent, under linear gossip with Gaussian noise.
 
 In a round every agent sends its neighbours its state plus, with fresh noise, a new contribution and new noise of
 standard deviation 1; then states are mixed: message m = x + c + n, x ← W m. With noise added once, the first message

@@ -91,14 +91,14 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
 
 
 def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
-    """What tells a learner of each day that is over; None where it learns from all of them at once, or from none."""
+    """The watch that reports finished days to a learner; None where it learns from all days at once, or from none."""
     if config.followed_days is None or not config.learner.algorithm.regression:
         return None
     return DayWatch(config.followed_days, clock, waits)
 
 
 def _identity(config: AgentConfig) -> Identity:
-    """Who this device is, if its clock can be right and it joined as the configuration says."""
+    """The device's identity, once its clock is plausible and it has joined as the configuration says."""
     state = config.agent.state
     ClockFloor(state / CLOCK).check()
     identity = load_identity(state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
@@ -165,7 +165,7 @@ def _with_vault(opened: Opened, trust: Trust, waits: Waits, variant: Variant) ->
 
 
 def _returned(agent: Agent) -> Callable[[str | None], None]:
-    """What the transports tell when there is a way to a peer again, or, with None, to all of them."""
+    """Called by transports when a peer, or with None every peer, is reachable again."""
 
     def returned(peer: str | None) -> None:
         for node, link in agent.links.items():

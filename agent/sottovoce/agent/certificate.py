@@ -64,7 +64,7 @@ def certify(ledger: Ledger, identity: Identity) -> str:
 
 
 def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any]:
-    """What a certificate says, once all of it is checked again: signature, fleet, chain, composition.
+    """The content of a certificate, after checking all of it: signature, fleet, chain, composition.
 
     Args:
         text: the JSON document.

@@ -1,4 +1,4 @@
-"""What a device's owner says to tasks of the fleet's: kept beside the ledger, to each document its own word."""
+"""The owner's answers to the fleet's tasks, kept beside the ledger: one answer for each document."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +23,7 @@ class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def consent_in(directory: Path, task: SignedTask) -> Said | None:
-    """What was said to this task; None while nothing was.
+    """The owner's answer to this task; None while there is none.
 
     Raises:
         IdentityError: it cannot be read.

@@ -42,7 +42,7 @@ Answer = Callable[[bytes | None], Awaitable[dict[str, Any]]]
 
 
 class Controlled(Protocol):
-    """What the socket needs of an agent."""
+    """An agent, as the control socket sees it."""
 
     config: AgentConfig
     model: NDArray[np.float64] | None

@@ -105,7 +105,7 @@ class Departure:
         self._ended.set_result({"stopping": True, "handed_over": left is None, "left": left or ""})
 
     def _left(self) -> str | None:
-        """What was not handed over, in words; None if all was."""
+        """The part that was not handed over, in words; None if all was."""
         unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.hands_off else []
         if self._core.holds:
             return "no peer took over this device's push-sum share"

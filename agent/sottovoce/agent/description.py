@@ -1,4 +1,4 @@
-"""What is public about a device's model: what a program must know to use it, and nothing of a record."""
+"""Public description of a device's model: all that a program needs to use it, and nothing of a record."""
 
 from typing import Any, Literal
 

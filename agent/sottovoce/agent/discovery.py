@@ -113,7 +113,7 @@ class Discovery:
             await self._sleep(seconds, known)
 
     async def _look(self, source: Source, looks: Looks) -> Sequence[Contact] | None:
-        """What the source says; None if it failed."""
+        """The source's answer; None if it failed."""
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 contacts = await source.look()

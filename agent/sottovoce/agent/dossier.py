@@ -109,7 +109,7 @@ def _lasting(task: dict[str, Any] | None) -> str:
 
 
 def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """What NIST SP 800-226 would have an evaluator ask, in our words; its sections in brackets."""
+    """Questions that NIST SP 800-226 asks of an evaluator, in our words; its sections in brackets."""
     statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
     answers = [

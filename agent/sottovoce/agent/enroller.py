@@ -171,7 +171,7 @@ def noted(fleet: Path, address: str, seconds: float) -> Iterator[None]:
 
 
 def open_invitations(fleet: Path) -> list[dict[str, str]]:
-    """Those whose time is not over, as they were noted; the notes of processes that have gone are removed."""
+    """Invitations that have not expired; notes of processes that have gone are removed."""
     found = []
     for path in sorted((fleet / INVITATIONS).glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What a device and an enroller say to each other: one question and one answer over TLS, a line of JSON each."""
+"""The protocol between a device and an enroller: one question and one answer over TLS, a line of JSON each."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""What a configuration promises, to whom, and where the promise ends: in plain words."""
+"""The promise of a configuration in plain words: what, to whom, and where it ends."""
 
 import math
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _NOT_COVERED = (
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a device's ledger says.
+    """Totals of a device's ledger.
 
     Attributes:
         spending: so far.
@@ -91,7 +91,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
 
 
 def person(config: AgentConfig) -> list[dict[str, Any]]:
-    """What holds for several units of one person under a configuration, JSON-ready; empty without a promise.
+    """The promise for several units of one person under a configuration, JSON-ready; empty without a promise.
 
     Raises:
         PrivacyError: the configuration has no guarantee.
@@ -101,7 +101,7 @@ def person(config: AgentConfig) -> list[dict[str, Any]]:
 
 
 def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
-    """What holds for several units of one person, at the same δ; null where it is beyond anything that means something.
+    """The promise for several units of one person, at the same δ; null where ε is too large to mean anything.
 
     Records of a device are in the same releases, devices in releases of their own; windows may be either.
     """
@@ -120,7 +120,7 @@ def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any
 
 
 def person_words(one: dict[str, Any], unit: str) -> str:
-    """What several units of one person come to, as in the explanation's `person`, in words."""
+    """The `person` part of the explanation, in words."""
     costs = [
         f"{'no ε that means anything' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
         for way in _WAYS[unit]
@@ -168,7 +168,7 @@ def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
 
 
 def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
-    """What all tasks of the fleet have cost together; null where there are none."""
+    """Joint cost of all tasks of the fleet; null where there are none."""
     if spent is None or spent.life is None or spent.spending.of_task is None:
         return None
     life = spent.life

@@ -1,4 +1,4 @@
-"""What goes away by itself, and what needs a person: the one table of it.
+"""Table of faults: which ones pass without help, and which need a person.
 
 A fault that passes is waited for, with growing pauses; with what is on the disk the device then goes on, as after a
 power cut. What needs a person is said to whoever asks, by an agent that a service manager has started; any other agent
@@ -89,7 +89,7 @@ class Fault:
 
     @property
     def doing(self) -> str:
-        """What the agent does meanwhile."""
+        """The agent's action in the meantime."""
         return "needs a person" if self.needs_a_person else "waits for a fault to pass"
 
     @property
@@ -99,7 +99,7 @@ class Fault:
 
 
 def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
-    """What ended the agent; None for a defect, or what only a new process can get over.
+    """The fault that ended the agent; None for a defect, or for a fault that only a new process survives.
 
     Args:
         error: that it ended with.
@@ -141,7 +141,7 @@ def only_anew(directory: Path) -> DiskReadOnly | None:
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """What ends the process here, and needs a person, is shown by the service manager."""
+    """Reports a fault that ends the process, and that needs a person, to the service manager."""
     try:
         yield
     except SottovoceError as error:
@@ -163,7 +163,7 @@ class Patience:
         self._seldom = RateLimitedLog(_log)
 
     def renewed(self) -> None:
-        """What there was is over: the next pause is a first one."""
+        """Starts again with the shortest pause, after the fault has passed."""
         self._pause = 0.0
 
     def pause(self, fault: Fault) -> float:

@@ -40,7 +40,7 @@ _MOST_REMEMBERED = 1024
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a device holds: the epoch, 0 for none; and the task, for whom it is news."""
+    """A peer's holdings: the epoch, 0 for none; and the task, for a peer that lacks it."""
 
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
     task: SignedTask | None = None
@@ -237,7 +237,7 @@ class FleetTasks:
         return False
 
     def _installed(self) -> SignedTask | None:
-        """What is in the state directory."""
+        """The task in the state directory."""
         try:
             return kept_task(self._state, self._trust.identity.authority)
         except IdentityError as error:
@@ -256,7 +256,7 @@ class FleetTasks:
         self.because = why
 
     async def _tell_all(self) -> None:
-        """Those who are not known to hold the newest task."""
+        """Sends the newest task to peers that are not known to hold it."""
         news = [peer for peer in self._peers() if self._spread.known(peer.id) < self.newest]
         await asyncio.gather(*(self._tell(peer) for peer in news))
 
@@ -290,7 +290,7 @@ def _encoded(told: Told[SignedTask]) -> bytes:
 
 
 def _decoded(payload: bytes) -> Told[SignedTask]:
-    """What a peer has told, not verified yet.
+    """A peer's message, decoded and not verified yet.
 
     Raises:
         MessageRefused: it is malformed, or too large.

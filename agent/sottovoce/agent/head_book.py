@@ -33,7 +33,7 @@ SCHEMA = Schema(
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a head.
+    """Outcome of recording a head.
 
     Attributes:
         known: the highest of its device that was known before; None when none was.

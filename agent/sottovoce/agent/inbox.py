@@ -1,4 +1,4 @@
-"""What a peer hands over for the learner: applied once, or refused for good where it is of another task."""
+"""Messages for the learner: applied once, or refused for good if they are of another task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from sottovoce.wire import Opened, Receipt, decode, encode
 
 
 class Inbox:
-    """Of one device.
+    """Messages for the learner of one device.
 
     Args:
         core: applies it.

@@ -41,7 +41,7 @@ def join(
 
 
 def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
-    """The same for the device that a bundle was made for; the bundle is used up.
+    """Joins with the bundle that was made for this device; the bundle is used up.
 
     Args:
         bundle: the file.
@@ -66,7 +66,7 @@ def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path |
 
 
 def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
-    """The same for a device whose certificate the enroller of a token issues; its keys are made here and stay here.
+    """Joins with a certificate from the enroller of a token; the device makes its keys itself and keeps them.
 
     Raises:
         NetworkError: the enroller does not answer.
@@ -88,7 +88,7 @@ def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | 
 def join_pinned(
     fleet: str, state: Path, budget: Budget, validity: Validity | None = None, *, vault: Path | None = None
 ) -> Identity:
-    """The same for a device that others know by its id alone.
+    """Joins as a device that others know by its id alone.
 
     Args:
         fleet: what these devices call themselves together.
@@ -192,7 +192,7 @@ def _settled(draft: Path, seeds: Seeds) -> Identity:
 
 
 def _requested(state: Path) -> Path:
-    """Where the keys of a device wait for their certificate."""
+    """Directory in which a device's keys wait for their certificate."""
     return state.with_name(state.name + _REQUESTED)
 
 
@@ -202,7 +202,7 @@ def _check_new(directory: Path) -> None:
 
 
 def _draft(directory: Path) -> Path:
-    """Where a directory is made before it has its name."""
+    """Directory that gets its final name once it is complete."""
     _check_new(directory)
     draft = directory.with_name(directory.name + ".joining")
     try:

@@ -255,7 +255,7 @@ class LedgerHeadGossip:
         return answer, refusal
 
     def _before(self, sender: str, head: SignedHead, known: SignedHead | None) -> SignedHead | None:
-        """What was known of a device before its present life, until it tells something new: an answer may be lost."""
+        """The head known before this device's present life, until the peer reports a newer one: answers may be lost."""
         if known == head:
             return self._earlier.get(sender, known)
         self._earlier.pop(sender, None)

@@ -25,7 +25,7 @@ _UNSENT_SECONDS = 5.0
 
 
 class Telling(Protocol):
-    """What a link needs of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip."""
+    """Interface of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip that a link uses."""
 
     def due(self, peer: str) -> bool:
         """Whether this peer has yet to be told the present ledger head, or was told it long ago."""

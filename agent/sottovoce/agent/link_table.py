@@ -48,7 +48,7 @@ class LinkTable:
         return link
 
     def linked(self) -> list[Peer]:
-        """Those whom there are links to."""
+        """Peers with a link."""
         return [link.peer for link in self.links.values()]
 
     def find(self, node: str) -> Peer | None:

@@ -1,4 +1,4 @@
-"""What must survive a power cut, and what moves between agents."""
+"""Storage that survives a power cut, and messages that move between agents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Store(Protocol):
     """The durable state of one agent."""
 
     def load(self) -> Saved:
-        """What the last commit left."""
+        """The last commit."""
         ...
 
     def commit(

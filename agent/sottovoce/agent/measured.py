@@ -58,7 +58,7 @@ def values(agent: Reported, seen: Machine | None) -> Values:
 
 
 def fault_values(fault: Fault | None) -> Values:
-    """What can be told of an agent whether it is at work or not."""
+    """Values of an agent that are known whether it works or not."""
     kinds = dict.fromkeys((*KINDS, *FOR_A_PERSON), 0)
     return {
         "sottovoce_build_info": {sottovoce.__version__: 1},

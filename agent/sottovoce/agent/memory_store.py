@@ -20,7 +20,7 @@ class MemoryStore:
         self._seen: dict[str, Seen] = {}
 
     def load(self) -> Saved:
-        """What the last commit left."""
+        """The last commit."""
         return Saved(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
 
     def commit(

@@ -1,4 +1,4 @@
-"""What this process tells the service manager that started it, if one did: sd_notify(3), which is one datagram.
+"""Messages to the service manager that started this process, if one did: sd_notify(3), one datagram each.
 
 Whatever is told is shown to every user of the machine: public words only, and nothing that was computed from records.
 """
@@ -76,4 +76,4 @@ async def attend(
 
 
 def _nothing() -> None:
-    """What the thread is asked to do."""
+    """An empty job for the thread."""

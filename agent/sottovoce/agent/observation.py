@@ -27,7 +27,7 @@ _KEPT_SECONDS = 1.0
 
 
 class Watched(Reported, Protocol):
-    """What is asked of an agent."""
+    """An agent, as its observers see it."""
 
     trust: Trust
 
@@ -67,7 +67,7 @@ async def watched(agent: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def watched_fault(address: tuple[str, int], fault: Fault) -> AsyncIterator[None]:
-    """The same of an agent that is not at work because of a fault. It lives, and is not ready.
+    """Observation of an agent that a fault keeps from working: alive, and not ready.
 
     Raises:
         ConfigError, NetworkError: as `watched`.
@@ -124,7 +124,7 @@ def tells_machine(agent: Watched) -> bool:
 
 
 async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
-    """What is wrong with the core: empty when it takes its turn in time."""
+    """The core's defect: empty when it responds in time."""
     try:
         async with asyncio.timeout(seconds):
             await agent.serially(list)
@@ -136,7 +136,7 @@ async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
 
 
 def readiness(agent: Watched) -> dict[str, str]:
-    """What keeps this device from learning with others, by what should be there."""
+    """Reasons why this device cannot learn with others, by what should be there."""
     ways = troubles(agent)
     up = not all(ways.values())
     return {

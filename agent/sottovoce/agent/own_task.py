@@ -20,7 +20,7 @@ _LONG = LARGEST // 8  # bytes of a value, above which its digest stands for it
 
 
 def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
-    """What this device learns, as it must mean the same to those with whom it mixes.
+    """The device's task, in the form that must be equal on all devices that mix.
 
     Args:
         config: of the device.

@@ -1,4 +1,4 @@
-"""What a device's owner is asked, and says, beside the agent: on the command line, or in Home Assistant."""
+"""Asking the owner, beside the agent: on the command line, or in Home Assistant."""
 
 import contextlib
 from pathlib import Path

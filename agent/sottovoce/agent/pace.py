@@ -18,7 +18,7 @@ _MOST_DOUBLINGS = 60
 
 
 class Pace:
-    """Of one device. It is not kept: a start is news.
+    """Adaptive interval of one device. It is not kept: a start counts as news.
 
     Args:
         longest: pause between two cycles, seconds; what the learner wants is never shortened.
@@ -32,7 +32,7 @@ class Pace:
         self._timer = ""
 
     def paced(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
-        """What is to be done, with the next cycle when it is due.
+        """Actions, with the next cycle when it is due.
 
         Args:
             belief: after the event; None while private steps are ahead.

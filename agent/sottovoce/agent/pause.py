@@ -1,4 +1,4 @@
-"""What answers in the place of an agent that is not at work: its status, its metrics, and the service manager."""
+"""Stand-in for an agent that a fault keeps from working: its status, its metrics, and the service manager."""
 
 import asyncio
 import contextlib
@@ -62,7 +62,7 @@ class Pause:
         return self._code
 
     def status(self) -> dict[str, Any]:
-        """What it waits for, and until when it does."""
+        """The fault it waits for, and until when."""
         fault, left = self.fault, max(0.0, self._until - time.monotonic())
         told = {
             "kind": fault.kind,

@@ -38,7 +38,7 @@ _MOST_TROUBLES = 64
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What peer sampling needs of its agent.
+    """An agent, as peer sampling sees it.
 
     Attributes:
         seal: makes the envelope of a payload for (recipient, payload type, payload).

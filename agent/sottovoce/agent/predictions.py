@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 class Question(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked.
+    """A question.
 
     Attributes:
         predict: one list of numbers a row.

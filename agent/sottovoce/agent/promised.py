@@ -1,4 +1,4 @@
-"""What all devices of a fleet promise: fixed when the fleet is made, told in each invitation, kept by each ledger."""
+"""The promise of all devices of a fleet: fixed with the fleet, carried by each invitation, kept by each ledger."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def keep(fleet: Path, promised: Promised) -> None:
 
 
 def promised_in(fleet: Path) -> Promised | None:
-    """What stands there; None in the directory of a fleet whose devices decide by themselves.
+    """The promise in a fleet's directory; None if its devices decide for themselves.
 
     Raises:
         IdentityError: the file is damaged.

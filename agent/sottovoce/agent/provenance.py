@@ -1,4 +1,4 @@
-"""Who published something: signed with the device's key, believed by the certificate that the fleet gave its owner."""
+"""Provenance of published records: signed with the device's key, believed by the fleet's certificate of its owner."""
 
 import time
 from collections import OrderedDict
@@ -54,7 +54,7 @@ class Witness:
             raise MessageRefused("provenance", "something published was not signed by its owner") from error
 
     def admit(self, published: Signed, now: float) -> None:
-        """The same, and that the certificate holds now.
+        """Verifies a record, and that the certificate holds now.
 
         Raises:
             MessageRefused: it does not.
@@ -65,7 +65,7 @@ class Witness:
             raise MessageRefused("certificate", f"the certificate of device {published.owner} does not hold now")
 
     def _subject(self, credential: bytes) -> Subject:
-        """What a certificate says; the newest few thousand are remembered."""
+        """The content of a certificate; the newest few thousand are remembered."""
         subject = self._subjects.get(credential)
         if subject is None:
             subject = self._subjects[credential] = verify_credential(credential, self._authority)
@@ -130,7 +130,7 @@ class FleetProvenance:
         return cast(S, replace(cast(Any, own), credential=self._credential, signature=signature))
 
     def renew(self, identity: Identity) -> None:
-        """What is published from now on comes with this device's new certificate."""
+        """Uses this device's new certificate for records published from now on."""
         self._identity, self._credential = identity, identity.certificate_der
         self._witness = Witness(identity.authority, self._task)
 
@@ -157,7 +157,7 @@ class Unsigned:
     """Implements sottovoce.learners.Provenance inside one process, where nobody lies."""
 
     def signed(self, own: S) -> S:
-        """As it is."""
+        """The record, unchanged."""
         return own
 
     def verify(self, published: Signed) -> None:

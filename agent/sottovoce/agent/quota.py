@@ -1,4 +1,4 @@
-"""What one peer may have of this device, however often it asks: a token bucket a peer, of each of three things.
+"""Quota of one peer, however often it asks: a token bucket for each of three resources.
 
 A device of the fleet is no stranger, but may be defective or somebody else's by now. What it hands over costs others
 processor time, memory on its way, and writing to the disk. An honest device sends a neighbour a few shares a period,
@@ -21,7 +21,7 @@ _MOST_PEERS = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """Of one thing.
+    """Limit of one resource.
 
     Attributes:
         a_period: of the learner.
@@ -67,7 +67,7 @@ class Refusals:
 
 
 class Quota:
-    """Of every peer.
+    """Quotas of all peers.
 
     Args:
         period: of the learner, seconds.

@@ -1,4 +1,4 @@
-"""Where every message from the network comes in: who may speak, what it is about, and who answers it."""
+"""Entrance of every message from the network: who may send, what it is about, and which part answers it."""
 
 import time
 from collections.abc import Callable
@@ -122,7 +122,7 @@ class Reception:
             await self._inbox.confirm(outgoing, None)
 
     def _opened(self, sender: str, raw: bytes | None) -> Opened:
-        """What an envelope holds, which is for this device and signed by whoever handed it over."""
+        """The content of an envelope for this device, signed by the peer that handed it over."""
         if raw is None:
             raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")
         own = self._trust.identity

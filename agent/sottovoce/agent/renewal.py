@@ -152,7 +152,7 @@ def _same(one: Identity, other: Identity) -> bool:
 
 
 def due_words(identity: Identity, now: datetime) -> str:
-    """What an operator is told whose device's certificate nobody has renewed."""
+    """Warning to the operator of a device whose certificate was not renewed in time."""
     if now >= identity.not_after:
         return (
             f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "

@@ -1,4 +1,4 @@
-"""What may be written in a day is spent evenly: a device that writes much goes slower, and never stops."""
+"""Write throttle: a day's allowance is spent evenly, so a device that writes much slows down and never stops."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class Today:
 
 @dataclass(slots=True)
 class Rest:
-    """As long as more was written than the day's share so far.
+    """Throttle that holds while more was written than the day's share so far.
 
     Attributes:
         most: bytes in a day, UTC.

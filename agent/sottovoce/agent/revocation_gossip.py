@@ -1,4 +1,4 @@
-"""What the fleet has revoked: kept on the disk, asked for and passed on among devices, and acted on.
+"""The fleet's revocation list: kept on disk, exchanged among devices, and enforced.
 
 A list goes on by two ways. Who has a new one tells the peers it has links to, once each; and every period a device
 asks one of its peers which list that one has, so that whoever was off, or cut off, learns of it too. In a fleet that
@@ -66,7 +66,7 @@ class RevocationGossip:
 
     @property
     def version(self) -> int:
-        """Of the list that is held; 0 for none."""
+        """Version of the list that is held; 0 for none."""
         return 0 if self.list is None else self.list.version
 
     @property
@@ -76,7 +76,7 @@ class RevocationGossip:
 
     @property
     def revoked(self) -> frozenset[str]:
-        """Who is in that list."""
+        """Devices on that list."""
         return self._trust.revoked
 
     def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], shun: Callable[[], None]) -> None:
@@ -139,7 +139,7 @@ class RevocationGossip:
             await self._tell(random.choice(peers))  # noqa: S311 - whom to ask is no secret
 
     async def _tell_all(self) -> None:
-        """Those who are not known to hold this list, one after the other; who does not answer is asked with others."""
+        """Sends the list to peers that are not known to hold it, one by one; silent peers are retried with others."""
         for peer in list(self._peers()):
             if not self._stopping and self._spread.known(peer.id) < self.rank:
                 await self._tell(peer)

@@ -26,7 +26,7 @@ _Word = Annotated[str, Meta(max_length=64)]
 
 
 class Condition(Struct, frozen=True):
-    """What a device says of itself; fields that a later release adds are left unread.
+    """A device's report about itself; fields that a later release adds are ignored.
 
     Attributes:
         release: of its program.
@@ -64,7 +64,7 @@ class RollCall:
         return Condition(sottovoce.__version__, epoch, self._health(), own.digest.hex())
 
     def answer(self) -> bytes:
-        """The same for a device of the fleet that asks."""
+        """The report, for a device of the fleet that asks."""
         raw = json.encode(self.own())
         self._voice.counters.wire_bytes += len(raw)
         return raw

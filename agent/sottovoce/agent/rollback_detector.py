@@ -21,7 +21,7 @@ _LATE = 1  # a message of an earlier life that was still on its way when that li
 
 @dataclass(slots=True)
 class _Peer:
-    """What one peer has shown since this start; `first` is what it knew when it was first told."""
+    """State of one peer since this start; `first` is its first answer."""
 
     first: SignedHead | None
     told: SignedHead | None = None
@@ -86,7 +86,7 @@ class RollbackDetector:
             self._agreeing.add(peer)
 
     def answered(self, peer: str, told: SignedHead, known: SignedHead | None) -> None:
-        """The same peer has answered when it was told `told`; what it knows was heard before.
+        """Notes that a peer answered when it was sent `told`; its own knowledge was recorded before.
 
         Raises:
             LedgerError: another process tells it heads of this device, by turns with this one.

@@ -27,7 +27,7 @@ class Listing(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Who the device is."""
+        """The device's id."""
         ...
 
 
@@ -56,7 +56,7 @@ async def roster(agent: Listing) -> dict[str, Any]:
 
 
 def _of(condition: Condition | None) -> dict[str, Any]:
-    """What a device says of itself; null of one that does not answer."""
+    """A device's report about itself; null if it does not answer."""
     said = ("release", "epoch", "health")
     return dict.fromkeys(said) if condition is None else {name: getattr(condition, name) for name in said}
 
@@ -78,7 +78,7 @@ def _heard(agent: Listing, sampling: PeerSampling) -> list[dict[str, Any]]:
 
 
 def _configured(agent: Listing) -> list[dict[str, Any]]:
-    """Of a fleet that keeps to a list: nobody tells of anybody."""
+    """Roster of a fleet that keeps to a list, where peers introduce no peers."""
     peers = agent.config.transport.peers
     return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.mixes(peer.id)) for peer in peers]
 

@@ -1,4 +1,4 @@
-"""What a configuration must be like for an agent to run here, as far as can be told before anything is opened."""
+"""Checks that a configuration can run here, as far as can be seen before anything is opened."""
 
 from pathlib import Path
 

@@ -200,12 +200,12 @@ class Agent:
 
     @property
     def identity(self) -> Identity:
-        """Who this device is, with its present certificate."""
+        """This device's identity, with its present certificate."""
         return self.trust.identity
 
     @property
     def spending(self) -> Spending:
-        """What the ledger holds."""
+        """Totals of the ledger."""
         return self._questions.spending
 
     def stop(self, *, changing: bool = False, interrupted: bool = False) -> None:

@@ -56,7 +56,7 @@ def _of_another(path: Path, error: Exception) -> DataError:
 
 
 def _published(learner: Learner[Any], state: Any) -> PublishModel | None:
-    """What a start brings, or its first beat: a learner is a function, and nobody performs what it asks for."""
+    """The model after a start, or after its first beat: a learner is a function, and its effects are not performed."""
     state, effects = learner.start(state, 0.0)
     if (found := _model_in(effects)) is not None:
         return found

@@ -1,4 +1,4 @@
-"""What the fleet has signed, of which the newest version counts: how two devices tell each other what they hold."""
+"""Gossip of signed documents, of which the newest version counts: how two devices tell each other what they hold."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable

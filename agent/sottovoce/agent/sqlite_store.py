@@ -95,7 +95,7 @@ class SqliteStore:
             raise DataError(f"{self._path}: {error.strerror}; make room and check its permissions") from error
 
     def load(self) -> Saved:
-        """What the last commit left."""
+        """The last commit."""
         execute = self._connection.execute
         try:
             row = execute("SELECT state FROM learner").fetchone()

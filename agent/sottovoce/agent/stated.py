@@ -1,4 +1,4 @@
-"""What a vault would promise under a configuration: asked of one that holds no records."""
+"""Preview of a vault's promise under a configuration, from a vault that holds no records."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 
 
 def stated(config: AgentConfig, budget: Budget, family: Family) -> tuple[PrivacyStatement, Mapping[Event, int]]:
-    """What the vault itself states, and what one unit is charged in all; it is asked about no records at all.
+    """The vault's own statement, and the charge of one unit in all; no records are involved.
 
     Raises:
         PrivacyError: nothing can be promised under this budget.

@@ -1,4 +1,4 @@
-"""What `agent status --json` shows: public state, counts and the ledger's totals; nothing of a record."""
+"""Document of `agent status --json`: public state, counts and the ledger's totals; nothing of a record."""
 
 import math
 import time
@@ -44,12 +44,12 @@ class Reported(Protocol):
 
     @property
     def spending(self) -> Spending:
-        """What the vault has last said of its ledger."""
+        """The vault's last report of its ledger."""
         ...
 
     @property
     def identity(self) -> Identity:
-        """Who the device is, with its present certificate."""
+        """The device's identity, with its present certificate."""
         ...
 
 
@@ -126,7 +126,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
 
 
 def _certificate(identity: Identity) -> dict[str, Any]:
-    """When it is to be renewed, and whether nobody has although it is time."""
+    """When the certificate must be renewed, and whether renewal is overdue."""
     due = renewal_due(identity)
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 
@@ -166,7 +166,7 @@ def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
 
 
 def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
-    """Of the ledger's budget; null where it is for the device's life."""
+    """Budget period of the ledger; null for a budget of the device's life."""
     if spent is None:
         return None
     return {
@@ -179,7 +179,7 @@ def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
 
 
 def _limit(spent: LimitSpending) -> dict[str, Any]:
-    """Of the owner's, for all tasks together."""
+    """The owner's limit, for all tasks together."""
     return {
         "span": spent.span,
         "epsilon": spent.limit,

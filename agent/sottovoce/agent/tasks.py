@@ -32,7 +32,7 @@ _MOST_CHANGES = 4  # of mind, within the time above: a device that makes more st
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a device has said.
+    """A device's report.
 
     Attributes:
         digest: of its task, while that is another.
@@ -88,7 +88,7 @@ class Tasks:
         self._spawn, self._find, self._mix = spawn, find, mix
 
     def company(self) -> tuple[str, ...]:
-        """Those of the peers with whom the learner may mix, who is told of them now."""
+        """Peers with which the learner may mix, which is also notified of them."""
         self._told = self._mixing()
         return self._told
 

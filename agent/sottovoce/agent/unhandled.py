@@ -1,4 +1,4 @@
-"""What asyncio cannot hand to anybody, in the words and at the rate of all other lines of the log."""
+"""Unhandled asyncio errors, in the format and at the rate of all other log lines."""
 
 import asyncio
 import logging

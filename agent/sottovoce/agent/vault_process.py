@@ -142,7 +142,7 @@ def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: byt
 
 
 def _authority(directory: Path) -> "Authority":
-    """Of the fleet whose certificate is in the vault's directory."""
+    """Authority of the fleet whose certificate is in the vault's directory."""
     from sottovoce.identity.identity import FLEET_CERTIFICATE, fleet_authority
 
     if not (directory / FLEET_CERTIFICATE).exists():

@@ -1,4 +1,4 @@
-"""What an agent is waiting for: every wait has a reason and an end."""
+"""Waits of an agent: every wait has a reason and an end."""
 
 import time
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class Waits:
         self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats, now)
 
     def end(self, name: str) -> None:
-        """It is over."""
+        """Ends the wait."""
         if (wait := self.current.pop(name, None)) is not None:
             self.past[_kind(name)].seconds += time.monotonic() - wait.counted
 

@@ -69,7 +69,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What a learner brings along.
+    """The parts of a learner.
 
     Attributes:
         model: the public one: its size, its predictions, its loss.
@@ -106,7 +106,7 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
-    """What is configured of a learner, as its family knows it.
+    """Settings of a learner, in its family's type.
 
     Args:
         config: of an agent.

@@ -1,4 +1,4 @@
-"""What every learner's codec does."""
+"""Common base of every learner's codec."""
 
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ class StateCodec(Protocol):
     """States of one learner to and from bytes."""
 
     def encode(self, state: Any) -> bytes:
-        """What outlives a restart."""
+        """Bytes of the part that outlives a restart."""
         ...
 
     def decode(self, raw: bytes) -> Any:

@@ -88,7 +88,7 @@ def _state(config: Path | None, state: Path | None) -> Path:
 
 
 def _person(config: Path) -> list[dict[str, Any]]:
-    """What is promised for several units of one person: it follows from the configuration, so no agent is asked."""
+    """The promise for several units of one person: it follows from the configuration, so no agent is asked."""
     from sottovoce.agent.explain import person
     from sottovoce.config import load
 
@@ -96,14 +96,14 @@ def _person(config: Path) -> list[dict[str, Any]]:
 
 
 def _due(answer: dict[str, Any]) -> str:
-    """What to do about a certificate that nobody has renewed in time."""
+    """Advice about a certificate that was not renewed in time."""
     if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
         return ": it has expired, and peers refuse it; renew it now, with `sottovoce fleet renew`"
     return ": renew it now, with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
 
 
 def _reasons(answer: dict[str, Any]) -> list[str]:
-    """What it waits for, and whom it does not reach."""
+    """Reasons why it waits, and peers that it cannot reach."""
     waiting = []
     for wait in answer["waiting"]:
         left = f"{wait['left_s']:.1f} s"
@@ -114,7 +114,7 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
 
 
 def _waiting(fault: dict[str, Any]) -> list[str]:
-    """Of an agent that is not at work because of a fault."""
+    """Status of an agent that a fault keeps from working."""
     from sottovoce.agent.faults import Fault
 
     return [
@@ -131,7 +131,7 @@ def _learnt(day: int) -> str:
 
 
 def _tasks(task: dict[str, Any]) -> list[str]:
-    """What the fleet has signed, if it has."""
+    """Tasks that the fleet has signed, if any."""
     done = [f"task     epoch {task['epoch']} of the fleet's"] if task["epoch"] else []
     if (waiting := task["next"]) is None:
         return done
@@ -140,7 +140,7 @@ def _tasks(task: dict[str, Any]) -> list[str]:
 
 
 def _period(period: dict[str, Any] | None) -> list[str]:
-    """Of a budget that is there anew now and then."""
+    """Period of a budget that is renewed."""
     if period is None or period["spent_epsilon"] is None:
         return []
     least = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
@@ -152,7 +152,7 @@ def _period(period: dict[str, Any] | None) -> list[str]:
 
 
 def _lasts(ledger: dict[str, Any]) -> list[str]:
-    """What the owner allows in a month or a year, and until when the budget lasts."""
+    """The owner's allowance for a month or a year, and until when the budget lasts."""
     lines = [
         f"limit    ε {_spent(limit['spent_epsilon'])} of {limit['epsilon']:g} spent this {limit['span']}, "
         f"which ends in {math.ceil(limit['ends_days'])} days at work"

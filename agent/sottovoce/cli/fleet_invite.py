@@ -172,7 +172,7 @@ def _printer(qr: bool) -> Callable[[str], None]:
 
 
 def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
-    """What the new device is told of where others are, checked as it will check it."""
+    """Seeds for the new device, checked as the device will check them."""
     import msgspec
     from sottovoce_bootstrap import Contact
 

@@ -46,7 +46,7 @@ def status(
 
 
 def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
-    """What keeps this device from each that has an address, in words; None for those that answer."""
+    """Reasons why this device cannot reach each peer that has an address, in words; None for those that answer."""
     from functools import partial
 
     from sottovoce.doctor.contact import obstacle, obstacles, split

@@ -93,7 +93,7 @@ def export(
 
 
 def _facts(state: Path) -> dict[str, Any]:
-    """What the ledger of a state directory says; opening it checks all of it."""
+    """Contents of the ledger of a state directory; opening it checks all of it."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.vault import Ledger
 
@@ -118,7 +118,7 @@ def _facts(state: Path) -> dict[str, Any]:
 
 
 def _check_owner(state: Path, owner: str) -> None:
-    """Where a device's keys are beside its ledger, they are the owner's."""
+    """Checks that a device's keys beside its ledger are the owner's."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.identity import load
 

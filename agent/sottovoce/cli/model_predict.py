@@ -109,7 +109,7 @@ def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Reco
 
 
 def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
-    """As many records to a question as go into one."""
+    """Questions of as many records each as fit."""
     from sottovoce.agent.control import LONGEST_QUESTION
     from sottovoce.agent.predictions import MOST_ROWS
 

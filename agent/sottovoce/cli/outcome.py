@@ -1,4 +1,4 @@
-"""What a command comes to: its documented exit code, and one message on standard error."""
+"""Outcome of a command: its documented exit code, and one message on standard error."""
 
 import errno
 import sys

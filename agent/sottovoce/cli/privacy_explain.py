@@ -71,7 +71,7 @@ def explain(
 
 
 def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
-    """What the device does at present, and what it has spent."""
+    """Present state of the device, and its spending."""
     from sottovoce.agent.explain import Spent
     from sottovoce.agent.taking_up import in_force
 
@@ -80,7 +80,7 @@ def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
 
 
 def ledger_path(settings: "AgentConfig") -> Path:
-    """Where a device's own ledger is."""
+    """Path of a device's own ledger."""
     from sottovoce.agent.assemble import state_files
 
     _, own = state_files(settings.agent.state)
@@ -140,7 +140,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _together(tasks: dict[str, Any]) -> str:
-    """What all tasks of the fleet have cost together."""
+    """Joint cost of all tasks of the fleet."""
     if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
         return f"up to epoch {tasks['epoch']}: nothing is promised"
     spent = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"

@@ -92,7 +92,7 @@ def relation_of(events: Sequence[Written]) -> str:
 
 
 def release(event: Written, neighbouring: str) -> "Release":
-    """What it costs.
+    """Cost of a release.
 
     Raises:
         UsageError: a value is missing or makes no sense.

@@ -16,7 +16,7 @@ _AGENT = b"sottovoce_lab.testbed.process"  # what runs its agents
 
 
 def read_progress(directory: Path) -> dict[str, Any] | None:
-    """What a testbed has measured last; None before it has, and where another program's file has that name."""
+    """Newest measurement of a testbed; None before the first, and where another program's file has that name."""
     try:
         document = json.loads((directory / PROGRESS).read_text())
     except (OSError, ValueError):
@@ -47,7 +47,7 @@ def newest(processes: Path = Path("/proc")) -> Path:
 
 
 def _directories(processes: Path) -> Iterator[Path]:
-    """Of every agent process of a testbed of this user: its command line names its configuration file."""
+    """State directories of this user's testbed agents: each command line names its configuration file."""
     for process in processes.glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")

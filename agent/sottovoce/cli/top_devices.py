@@ -44,7 +44,7 @@ class Devices:
         }
 
     def _device(self, state: Path, status: dict[str, Any] | None) -> dict[str, Any]:
-        """What is shown of one; of one that is away, its name alone."""
+        """Row of one device; only the name of a device that is away."""
         facts: dict[str, Any] = {"name": state.absolute().name, "state_directory": str(state), "away": status is None}
         if status is None:
             self._last.pop(state, None)
@@ -105,5 +105,5 @@ def _asked(state: Path) -> dict[str, Any] | None:
 
 
 def _progress(directory: Path) -> dict[str, Any]:
-    """What the testbed's harness has measured last, on records that no agent holds."""
+    """Newest measurement of the testbed's harness, on records that no agent holds."""
     return {"exists": directory.is_dir(), "measured": read_progress(directory)}

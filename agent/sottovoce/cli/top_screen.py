@@ -103,7 +103,7 @@ def _heading(found: dict[str, Any]) -> Text:
 
 
 def _quality(measured: dict[str, Any]) -> str:
-    """What the harness measured, on records that no agent holds."""
+    """Measurement of the harness, on records that no agent holds."""
     if measured.get("accuracy_mean") is not None:
         low, high = measured["accuracy_min"], measured["accuracy_max"]
         return f"public accuracy {measured['accuracy_mean']:.3f} ({low:.3f} to {high:.3f})"
@@ -145,7 +145,7 @@ def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
 
 
 def _waits(device: Device) -> str:
-    """What it waits for, but not merely for its next turn, unless there is nothing else."""
+    """Reasons why it waits; its next turn counts only if there is no other."""
     waits = sorted(device["waiting"], key=lambda wait: wait["name"].startswith("timer:"))
     if not waits:
         return "nothing"

@@ -193,7 +193,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def file(self) -> Path:
-        """Where the windows are."""
+        """Path of the windows."""
         return self.store or Path("windows.db")
 
     def gap_of(self, meter: MeterSection) -> float:
@@ -212,7 +212,7 @@ def filled(text: str, names: Mapping[str, str]) -> str:
 
 
 def _misplaced(topic: str) -> str | None:
-    """What keeps a broker from taking a topic filter; None if nothing does."""
+    """The defect that makes a broker refuse a topic filter; None without one."""
     *before, last = topic.split("/")
     if "#" in "".join(before) or ("#" in last and last != "#"):
         return "# stands alone at the end of a filter"

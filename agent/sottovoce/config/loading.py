@@ -209,7 +209,7 @@ def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str
 
 
 def _described(location: KeyPath, types: Mapping[str, Any]) -> str:
-    """What the schema says of a key, in brackets."""
+    """The schema's description of a key, in brackets."""
     hint: Any = _hint(location, types)
     words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
     inner = get_args(hint)[0] if words else hint

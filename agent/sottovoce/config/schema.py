@@ -132,7 +132,7 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def rule(self) -> Cell:
-        """The same, as a rule."""
+        """The cell's sizes, as a rule."""
         cell = Cell(self.min, self.max, self.colluding, self.threshold)
         return replace(cell, spare=cell.own_spare if self.spare is None else self.spare)
 
@@ -306,7 +306,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         self._check_ceilings()
 
     def _check_feed(self) -> None:
-        """It is forecast, or the loads of its days are averaged."""
+        """Checks that the feed is forecast, or that its days are averaged."""
         known, data = self.learner.algorithm, self.data
         if not (known.regression or known.loads):
             why = f"a feed is forecast, which {self.learner.name} does not learn"
@@ -376,7 +376,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def unit(self) -> str:
-        """What one privacy unit is: as configured, or the learner's own; of a meter's feed a day."""
+        """The privacy unit: as configured, or the learner's own; a day for a meter's feed."""
         own = self.learner.algorithm.unit
         if self.data.source.startswith("feed:") and own == "record":
             own = "window"
@@ -390,7 +390,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def neighbouring(self) -> str:
-        """What two data sets may differ in: as configured, or the learner's own relation."""
+        """The neighbouring relation: as configured, or the learner's own."""
         learner = self.learner
         return self.privacy.neighbouring or learner.algorithm.relation_of(learner)
 

@@ -63,7 +63,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
 
 
 def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What the device has chosen for itself, as far as the task's learner has it too."""
+    """The device's own choices, as far as the task's learner has those keys too."""
     name = asked.get("name", DEFAULT)
     known = ALGORITHMS[name].own_keys if isinstance(name, str) and name in ALGORITHMS else ()
     chosen = {key: getattr(own, key) for key in own.device_keys if key in known and hasattr(own, key)}
@@ -107,7 +107,7 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
 
 
 def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """What a task does not say, and why."""
+    """Keys that a task leaves to the device, and why."""
     found: dict[tuple[str, ...], str] = {}
     for name, table in tables.items():
         if name not in _TABLES or not isinstance(table, dict):

@@ -129,6 +129,6 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def announced(self) -> tuple[str, ...]:
-        """Where peers reach this device, the preferred way first."""
+        """Addresses at which peers reach this device, the preferred one first."""
         ways = {"grpc": self.announce or self.listen, "mqtt": f"mqtt:{self.mqtt.realm}"}
         return tuple(ways[name] for name in self.use)

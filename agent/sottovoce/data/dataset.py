@@ -17,7 +17,7 @@ Arrays = tuple[NDArray[Any], NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataSet:
-    """What a data SPEC names.
+    """Data set of a data SPEC.
 
     Attributes:
         name: a short name for reports.

@@ -131,7 +131,7 @@ def held_out(options: Mapping[str, str], origin: str) -> float:
 
 
 def features_of(wh: Integers, half_hour: Integers) -> Floats:
-    """What a prediction is made from: a record without its target.
+    """Input of a prediction: a record without its target.
 
     Args:
         wh: int64[n, LAGS], energies in Wh of the half hours before, the latest last, from 0.
@@ -169,7 +169,7 @@ def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) 
 
 
 def _whole(wh: NDArray[np.integer], first: int, size: int) -> Integers:
-    """The same, with missing ones before and after, so that runs of `size` begin and end with a multiple of it."""
+    """The windows, with missing ones before and after, so that runs of `size` begin and end with a multiple of it."""
     before = first % size
     after = -(before + wh.shape[1]) % size
     return np.pad(wh.astype(np.int64), ((0, 0), (before, after)), constant_values=_MISSING)

@@ -137,7 +137,7 @@ def load(spec: DataSpec | str) -> DataSet:
 
 
 def _remedy(name: str) -> str:
-    """What to write instead of an unknown kind."""
+    """The remedy for an unknown kind."""
     if (suffix := Path(name).suffix.lower()) in _SUFFIXES:
         return f"Write for example {_SUFFIXES[suffix].format(name)} to read this file."
     if name.lower() in _IN_IDX:

@@ -1,4 +1,4 @@
-"""What a regression's target stands for: its unit, and what is predicted without learning."""
+"""Meaning of a regression's target: its unit, and a prediction without learning."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

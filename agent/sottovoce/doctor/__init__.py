@@ -1,4 +1,4 @@
-"""What is wrong with a device, looked at from outside and changed in nothing: `sottovoce doctor`."""
+"""Diagnosis of a device from outside, which changes nothing: `sottovoce doctor`."""
 
 from sottovoce.doctor.examination import SCHEMA, Entry, document, examined, exit_code
 from sottovoce.doctor.finding import Finding, Level

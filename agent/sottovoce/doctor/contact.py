@@ -33,7 +33,7 @@ def split(address: str) -> tuple[str, int]:
 
 
 def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None) -> str | None:
-    """What keeps this device from an address, in words; None if nothing does.
+    """The obstacle between this device and an address, in words; None if there is none.
 
     Args:
         host: a name or an address.

@@ -11,7 +11,7 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_
 
 
 def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
-    """Who this device is, and TLS as its agent speaks it to other devices of its fleet.
+    """The device's identity, and TLS as its agent uses it with other devices of its fleet.
 
     Raises:
         IdentityError: its keys and certificates cannot be used.

@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found.
+    """A finding.
 
     Attributes:
         level: how bad it is.
@@ -48,17 +48,17 @@ def ok(what: str) -> Finding:
 
 
 def warning(what: str, remedy: str) -> Finding:
-    """It works, or may work; somebody should look."""
+    """A finding that does not stop the device, but that somebody should look at."""
     return Finding(Level.WARNING, what, remedy)
 
 
 def problem(what: str, remedy: str, code: ExitCode) -> Finding:
-    """It does not work."""
+    """A finding that stops the device."""
     return Finding(Level.PROBLEM, what, remedy, code)
 
 
 def refused(check: Callable[[], object]) -> Iterator[Finding]:
-    """What an agent's own check would refuse to start with, if anything."""
+    """The finding of an agent's own check, if the agent would refuse to start."""
     try:
         check()
     except SottovoceError as error:
@@ -66,6 +66,6 @@ def refused(check: Callable[[], object]) -> Iterator[Finding]:
 
 
 def failed(error: SottovoceError) -> Finding:
-    """What the agent itself would end with; its message names the thing, and says what to do first."""
+    """The finding of an error that would end the agent; its message names the thing and the first remedy."""
     remedy = _PAGES.get(error.exit_code, "see docs/reference/exit-codes.md")
     return problem(" ".join(str(error).split()), remedy, error.exit_code)

@@ -1,4 +1,4 @@
-"""Where this device listens: free for its agent, or held by it."""
+"""Listening addresses of this device: free for its agent, or held by it."""
 
 import errno
 import os

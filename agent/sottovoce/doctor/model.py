@@ -1,4 +1,4 @@
-"""What is to be learnt: that this machine runs its model."""
+"""Check that this machine runs the model that is to be learnt."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What is asked of a vault, and what it answers."""
+"""Queries to a vault, and its answers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Release(Protocol):
 
     @property
     def query_id(self) -> bytes:
-        """Of the query that it answers."""
+        """Id of the query that it answers."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Release(Protocol):
 
     @property
     def step(self) -> float:
-        """Of the grid, a power of two."""
+        """The grid step, a power of two."""
         ...
 
     @property
@@ -110,7 +110,7 @@ class CellQuery:
 
 @dataclass(frozen=True, slots=True)
 class CellAnswer:
-    """What a member's vault says to that; all of it may be seen by everybody.
+    """A member's vault's answer in a secure sum; everybody may see all of it.
 
     Attributes:
         query_id: of the question.

@@ -1,4 +1,4 @@
-"""Who a device is: its keys and certificate, the fleet that vouches for it, and how it recognises its peers."""
+"""Identity of a device: its keys and certificate, the fleet that vouches for it, and how it recognises its peers."""
 
 from sottovoce.identity.certificates import Validity
 from sottovoce.identity.fleet import Fleet, create_fleet, enrol, open_fleet

@@ -26,7 +26,7 @@ from sottovoce.identity.verification import (
 
 
 class Authority(Protocol):
-    """Who vouches for the devices of one fleet."""
+    """The authority that vouches for the devices of one fleet."""
 
     @property
     def fleet(self) -> str:
@@ -60,7 +60,7 @@ class Authority(Protocol):
         ...
 
     def following(self, changes: Sequence[KeyChange]) -> "Authority":
-        """The same after changes of the fleet's keys.
+        """The authority after changes of the fleet's keys.
 
         Raises:
             IdentityError: they do not lead on from here.
@@ -131,11 +131,11 @@ class FleetAuthority:
 
     @property
     def anchors(self) -> Anchors:
-        """What a new device begins with."""
+        """Certificates with which a new device begins."""
         return Anchors(self.certificate, self.spare)
 
     def retirement(self, certificate: x509.Certificate) -> Retired | None:
-        """Of the key that has issued this certificate; None where it was the present one, or none of the fleet's."""
+        """Retirement of the key that issued this certificate; None for the present key, or one of another fleet."""
         return next((one for one in self.retired if _issued(certificate, one.certificate)), None)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
@@ -291,7 +291,7 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
 def pinned(
     fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object
 ) -> PinnedAuthority:
-    """Those of the certificates whose devices are listed.
+    """The certificates whose devices are listed.
 
     Raises:
         IdentityError: one of them is not self-signed, or is of another fleet.

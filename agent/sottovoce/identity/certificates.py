@@ -141,7 +141,7 @@ def _builder(
 
 
 def _of_device(builder: x509.CertificateBuilder, device: str, fleet: str, binding: bytes) -> x509.CertificateBuilder:
-    """What every certificate of a device says, whoever signs it."""
+    """Contents common to every certificate of a device, for any signer."""
     usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
     return (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

@@ -25,7 +25,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def kernel_clock() -> int:
-    """What adjtimex(2) says of the clock; -1 where it is not to be had, as in some containers."""
+    """Clock status of adjtimex(2); -1 where it is not available, as in some containers."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "adjtimex"):
         return -1
@@ -47,7 +47,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What is kept.
+    """The latest time known, as kept on disk.
 
     Attributes:
         latest: that the clock has said.

@@ -51,7 +51,7 @@ class Fleet:
 
     @property
     def authority(self) -> FleetAuthority:
-        """What a device takes its word by."""
+        """The authority as a device sees it."""
         return FleetAuthority(self.certificate, self.spare, retired_by(self.changes))
 
     def sign(self, message: bytes) -> bytes:

@@ -58,7 +58,7 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
     def signed(self, sign: Callable[[bytes], bytes], signer: x509.Certificate) -> "KeyChange":
-        """The same, signed with the key of this certificate."""
+        """The change, signed with the key of this certificate."""
         return structs.replace(self, signature=sign(self._signed_bytes(signer)).hex())
 
     def holds(self, signer: x509.Certificate) -> bool:

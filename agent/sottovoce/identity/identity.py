@@ -50,7 +50,7 @@ _PEER = "the certificate of the peer"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
-    """Who this device is, and how it proves it.
+    """Identity of this device, and how it proves it.
 
     Attributes:
         node_id: this device's id.
@@ -167,7 +167,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
 
 
 def mode_of(directory: Path) -> tuple[Mode, Path]:
-    """Who vouches for the devices of an identity's fleet, as its files say, and where that is written."""
+    """The authority's mode as an identity's files give it, and where that is written."""
     if (directory / PINS).is_dir():
         return "pinned", directory / PINS
     if (directory / ISSUER_CERTIFICATE).exists():
@@ -211,7 +211,7 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
 
 
 def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
-    """The same for whoever has no identity of their own, but the certificate of the fleet they trust, PEM."""
+    """Subject for a caller without an identity, who holds only the certificate of a trusted fleet, PEM."""
     anchors = read_anchors(fleet_certificate, "the trusted certificate")
     return _subject(der, FleetAuthority(anchors.current, anchors.spare), now)
 

@@ -54,7 +54,7 @@ class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What all devices of a fleet promise: the budget of their ledgers.
+    """Promise of all devices of a fleet: the budget of their ledgers.
 
     Attributes:
         epsilon: total ε of one privacy unit.
@@ -77,7 +77,7 @@ class Seeds(
     tag_field="schema",
     tag="sottovoce.seeds/1",
 ):
-    """What a new device is told of its fleet. Where others are is a hint: TLS proves who answers.
+    """Hints for a new device about its fleet. An address is only a hint: TLS proves who answers.
 
     Attributes:
         contacts: at most 64.
@@ -126,7 +126,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle-used/1"):
-    """What is left of a bundle from which a device has joined.
+    """The rest of a bundle from which a device has joined.
 
     Attributes:
         fleet: the fleet's name.
@@ -170,7 +170,7 @@ class Token:
         return cls(match["address"], word[:_SECRET_BYTES], word[_SECRET_BYTES:])
 
     def __str__(self) -> str:
-        """As it is typed, pasted or scanned; secret."""
+        """Token to type, paste or scan; secret."""
         word = base64.b32encode(self.secret + self.fingerprint).decode("ascii").rstrip("=").lower()
         return f"sottovoce1:{self.address}/{word}"
 
@@ -234,7 +234,7 @@ def write_seeds(state: Path, seeds: Seeds) -> None:
 
 
 def read_seeds(state: Path) -> Seeds:
-    """What the invitation said; nothing, of a device that joined without one.
+    """Seeds of the invitation; none, of a device that joined without one.
 
     Raises:
         IdentityError: the file cannot be read or is damaged.

@@ -1,4 +1,4 @@
-"""What a new device makes for itself: its two keys, and the directory in which its identity is kept."""
+"""Files that a new device makes for itself: its two keys, and the directory of its identity."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ class DeviceKeys:
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Those of an identity directory.
+        """Keys of an identity directory.
 
         Raises:
             IdentityError: one is missing, malformed or open to other users.
@@ -49,7 +49,7 @@ class DeviceKeys:
 
     @classmethod
     def decode(cls, device: bytes, tls: bytes, source: object) -> Self:
-        """Those of two PEM files."""
+        """Keys of two PEM files."""
         return cls(decode_device_key(device, source), decode_tls_key(tls, source))
 
     @property

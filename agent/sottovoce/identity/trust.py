@@ -1,4 +1,4 @@
-"""Who this device is and whom it trusts, at this moment: both change while an agent runs."""
+"""Present identity of this device, and the peers it trusts: both change while an agent runs."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ class Trust:
 
     @property
     def identity(self) -> Identity:
-        """Who this device is; node id, fleet and keys never change, the certificate does."""
+        """Identity of this device; node id, fleet and keys never change, the certificate does."""
         return self._identity
 
     @property
@@ -85,7 +85,7 @@ class Trust:
         return node_id in self._revoked
 
     def renew(self, identity: Identity) -> None:
-        """The same device has another certificate, or trusts other devices.
+        """Replaces the device's certificate, or its trusted peers.
 
         Raises:
             IdentityError: it is another device, or trusts nobody.

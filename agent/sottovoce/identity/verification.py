@@ -24,7 +24,7 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a device's certificate says, once verified.
+    """Content of a device's certificate, once verified.
 
     Attributes:
         node_id: the device's id, derived from `public_key`.

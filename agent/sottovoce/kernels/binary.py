@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Trained(OneVsAll, PerExample):
-    """What the models have in common. They differ in `_losses` and `_slopes` of scores and targets, elementwise."""
+    """Common base of the models. They differ in `_losses` and `_slopes` of scores and targets, elementwise."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

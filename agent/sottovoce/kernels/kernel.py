@@ -1,4 +1,4 @@
-"""What a model must be able to do."""
+"""Interface of a model."""
 
 from typing import Any, Protocol
 

@@ -1,4 +1,4 @@
-"""Where parameters start."""
+"""Starting values of parameters."""
 
 import numpy as np
 from numpy.typing import NDArray

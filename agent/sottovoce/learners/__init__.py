@@ -1,4 +1,4 @@
-"""What all learners have in common: a public half is a state machine without I/O."""
+"""Common base of all learners: a public half is a state machine without I/O."""
 
 from sottovoce.learners.events import (
     Ask,

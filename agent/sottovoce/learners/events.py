@@ -1,4 +1,4 @@
-"""What happens to a learner, and what it wants done. Times are seconds on the driver's monotonic clock."""
+"""Events and effects of a learner. Times are seconds on the driver's monotonic clock."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What was last sent to `recipient` has had its effect there, which is durable unless the learner restates.
+    """The last message to `recipient` has had its effect there, which is durable unless the learner restates.
 
     Attributes:
         recipient: a peer.
@@ -40,7 +40,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What was last sent to `recipient` is refused there for good, whatever happens: what it holds is here again."""
+    """The last message to `recipient` is refused there for good: its mass is here again."""
 
     recipient: str
     message: Message
@@ -48,7 +48,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class PeersChanged:
-    """Who may be sent to from now on, in the order in which to turn to them."""
+    """New set of possible recipients, in the order in which to contact them."""
 
     peers: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""What every learner is: a state machine without I/O."""
+"""Interface of every learner: a state machine without I/O."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -11,7 +11,7 @@ from sottovoce.learners.events import Effect, Event
 
 
 class State(Protocol):
-    """What the driver of a learner needs to know of its state."""
+    """State of a learner, as its driver sees it."""
 
     @property
     def cycle(self) -> int:
@@ -84,7 +84,7 @@ class Learner(Protocol[S]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Belief:
-    """What news would change.
+    """The part of a state that news would change.
 
     Attributes:
         model: float64, numbers that settle.
@@ -100,7 +100,7 @@ class Settling(Protocol):
     """A learner that goes on for ever, though in the end nothing new comes of it."""
 
     def belief(self, state: Any) -> Belief | None:
-        """What it has come to, made of released values; None while private steps are ahead."""
+        """The result, made of released values; None while private steps are ahead."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What learners say to one another, before any encoding."""
+"""Messages between learners, before any encoding."""
 
 from typing import Any, ClassVar, Protocol
 
@@ -6,7 +6,7 @@ from sottovoce.errors import MessageRefused
 
 
 class Message(Protocol):
-    """What every message can say of itself."""
+    """Interface of every message."""
 
     kind: ClassVar[str]
     """The payload type under which it travels; `wire.codec` knows where its encoding is."""
@@ -27,7 +27,7 @@ class Message(Protocol):
 
 
 def of_another_model(what: str) -> MessageRefused:
-    """What to refuse numbers with that do not go together with this device's.
+    """Refusal of numbers whose shape does not fit this device's model.
 
     Args:
         what: a sentence that says how many came, and how many were expected.

@@ -82,7 +82,7 @@ class PublishedRecord:
 
 
 class Signed(Protocol):
-    """What its owner has signed, and what travels on under that signature, from device to device."""
+    """A record that its owner has signed, and that travels under that signature from device to device."""
 
     @property
     def owner(self) -> str:
@@ -100,7 +100,7 @@ class Signed(Protocol):
         ...
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """What the owner signs: each field after its length, in a domain of its own.
+        """Bytes under the owner's signature: each field after its length, in a domain of its own.
 
         Args:
             fleet: its name.
@@ -116,7 +116,7 @@ class Provenance(Protocol):
     """Signs what a device publishes itself, and verifies what others did."""
 
     def signed(self, own: S) -> S:
-        """The same with this device's credential and signature."""
+        """The record with this device's credential and signature."""
         ...
 
     def verify(self, published: Signed) -> None:

@@ -1,4 +1,4 @@
-"""What an agent tells its owner: log lines and counters, all of public events."""
+"""Log lines and counters for an agent's owner, all of public events."""
 
 from sottovoce.observe.counters import Counters
 from sottovoce.observe.logs import log_to_stderr

@@ -46,7 +46,7 @@ class Page:
     body: bytes
 
     def encoded(self, *, head_only: bool = False) -> bytes:
-        """As it is sent."""
+        """The page as it is sent."""
         head = (
             f"HTTP/1.0 {self.status} {_REASONS[self.status]}\r\n"
             f"Content-Type: {self.kind}\r\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counters:
-    """What an agent counts.
+    """Counters of an agent.
 
     Attributes:
         messages: envelopes handed to a transport for the first time.

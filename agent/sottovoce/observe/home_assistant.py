@@ -1,4 +1,4 @@
-"""What Home Assistant is told of this device: one message of MQTT device discovery, and the names of topics.
+"""Messages to Home Assistant about this device: one message of MQTT device discovery, and the names of topics.
 
 See "MQTT device discovery" in Home Assistant's documentation of its MQTT integration, from 2024.11 on.
 """
@@ -42,12 +42,12 @@ TASK_KEYS = ("task", "takes_part")
 
 
 def take_part(epoch: int) -> str:
-    """What the switch says when it is turned on: of one task, since a newer one may have come meanwhile."""
+    """Payload of the switch when it is turned on: it names one task, since a newer one may have come meanwhile."""
     return f"take part in {epoch}"
 
 
 def leave(epoch: int) -> str:
-    """The same when it is turned off."""
+    """Payload of the switch when it is turned off."""
     return f"leave {epoch}"
 
 
@@ -68,27 +68,27 @@ class Topics:
 
     @property
     def birth(self) -> str:
-        """Where Home Assistant says that it has started, or is about to end."""
+        """Topic of Home Assistant's start and end."""
         return f"{self.prefix}/status"
 
     @property
     def discovery(self) -> str:
-        """Where it expects the device's description; an empty message there makes it forget the device."""
+        """Topic of the device's description; an empty message there makes Home Assistant forget the device."""
         return f"{self.prefix}/device/{self.device}/config"
 
     @property
     def availability(self) -> str:
-        """Where `online` or `offline` stands."""
+        """Topic of `online` or `offline`."""
         return f"sottovoce/home/{self.identifier}/available"
 
     @property
     def state(self) -> str:
-        """Where the state is published, as JSON."""
+        """Topic of the state, as JSON."""
         return f"sottovoce/home/{self.identifier}/state"
 
     @property
     def switch(self) -> str:
-        """Where it says that the owner has switched."""
+        """Topic of the owner's switch."""
         return f"sottovoce/home/{self.identifier}/take-part"
 
     @property

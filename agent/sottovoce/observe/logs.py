@@ -52,7 +52,7 @@ class JsonLines(logging.Formatter):
 
 
 def fields(template: str, values: object) -> dict[str, Any]:
-    """What a log line names.
+    """Fields of a log line.
 
     Args:
         template: as for logging, such as `message-refused sender=%s reason=%s %s`.

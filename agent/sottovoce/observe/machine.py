@@ -1,4 +1,4 @@
-"""What the operating system says of this process and of the room it has. It depends on the records that are held."""
+"""Facts of the operating system about this process and its memory. They depend on the records that are held."""
 
 import os
 import resource
@@ -44,7 +44,7 @@ def resident_bytes() -> int:
 
 
 def written_bytes() -> int:
-    """That this process has had written to disks since it began; 0 where the system does not count."""
+    """Bytes that this process has written to disks since it began; 0 where the system does not count."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_oublock * _BLOCK_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What others can make a device say, it says once a minute."""
+"""Rate limit of log lines that others can cause: one a minute."""
 
 import logging
 import time

@@ -174,7 +174,7 @@ def _within(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
 
 
 def _variance(scheme: LaplaceCopies | Laplace) -> float:
-    """Of the discrete Laplace on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
+    """Variance of the discrete Laplace on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
     steps = 0.5 / math.sinh(0.5 / scheme.scale) ** 2
     return math.ldexp(steps, 2 * scheme.exponent)
 

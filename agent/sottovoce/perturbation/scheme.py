@@ -1,4 +1,4 @@
-"""What every way of releasing one record has in common."""
+"""Interface of every scheme that releases one record."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
@@ -142,7 +142,7 @@ def scaled(values: Values, factor: float, features: int) -> Floats:
 
 
 def sums(values: Values, features: int) -> tuple[Floats, Floats]:
-    """Of vectors in k blocks of d, int64[n, k·d]: their sum, float64[k, d]; Σ v vᵀ over the blocks, float64[d, d]."""
+    """Sum of vectors in k blocks of d, int64[n, k·d]: float64[k, d]; and Σ v vᵀ over the blocks, float64[d, d]."""
     first = values.sum(axis=0, dtype=np.float64).reshape(-1, features)
     second = np.zeros((features, features))
     rows = values.reshape(-1, features)

@@ -67,7 +67,7 @@ def pair_mask(
 
 
 def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
-    """What X25519 makes of two keys, 32 bytes.
+    """X25519 agreement of two keys, 32 bytes.
 
     Raises:
         MessageRefused: for `malformed`: the other's is no key.
@@ -101,7 +101,7 @@ def unpacked(raw: bytes, width: int) -> NDArray[np.uint64]:
 
 
 def centred(vector: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
-    """What numbers modulo 2^(8 width) stand for: the nearest to 0, int64."""
+    """Centred representatives of numbers modulo 2^(8 width): the nearest to 0, int64."""
     shift = np.uint64(64 - 8 * width)
     return (vector << shift).view(np.int64) >> np.int64(shift)
 

@@ -35,13 +35,13 @@ _Secrets = Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
 
 
 def commitment(seed: bytes) -> bytes:
-    """What a member promises its seed by."""
+    """Commitment of a member to its seed."""
     return sha256(_COMMITMENT + seed).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What opens a sum.
+    """Secrets that open a sum.
 
     Attributes:
         seeds: of the survivors' own masks, ascending.
@@ -127,11 +127,11 @@ def total_of(
 
 
 class Lie(MessageRefused):
-    """What a device says does not hold, and no honest device could say it."""
+    """A statement that is false, and that no honest device could make."""
 
 
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """What anybody needs, beside the masked vectors, to compute the sum of a round and to see that it is one.
+    """Data that anybody needs, beside the masked vectors, to compute the sum of a round and to check it.
 
     Attributes:
         roster: signed offers, ordered by owner.

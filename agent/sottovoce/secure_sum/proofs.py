@@ -105,12 +105,12 @@ def root_of(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> byt
 
 
 def digest_of(revealed: Revealed) -> bytes:
-    """What a member signs of the shares that it reveals."""
+    """Digest of the shares that a member reveals, which it signs."""
     return sha256(msgpack.encode(revealed)).digest()
 
 
 def accused(proof: Proof, cell: Cell, belongs: Belongs) -> tuple[str, str]:
-    """Who has lied, and how.
+    """Device that has lied, and how.
 
     Args:
         proof: from anybody.
@@ -140,7 +140,7 @@ def _equivocated(proof: Equivocation, belongs: Belongs) -> tuple[str, str]:
 
 
 def _once(body: Body) -> tuple[type, bytes]:
-    """Of what a device may sign one."""
+    """Key of statements of which a device may sign only one."""
     match body:
         case Deal(roster=of) | Lead(roster=of) | Ready(roster=of):
             return type(body), of

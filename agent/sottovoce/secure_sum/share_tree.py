@@ -18,12 +18,12 @@ _LEAF, _NODE = b"\x00sottovoce/secure-sum/share/v1", b"\x01"
 
 
 def seed_leaf(recipient: int, share: bytes) -> bytes:
-    """Of a share of the seed."""
+    """Leaf of a share of the seed."""
     return _leaf(_SEED, recipient, share)
 
 
 def mask_key_leaf(recipient: int, share: bytes) -> bytes:
-    """Of a share of the mask key."""
+    """Leaf of a share of the mask key."""
     return _leaf(_MASK_KEY, recipient, share)
 
 
@@ -53,7 +53,7 @@ class ShareTree:
 
     @property
     def root(self) -> bytes:
-        """What the dealer commits to."""
+        """The dealer's commitment."""
         return self._levels[-1][0]
 
     def path(self, recipient: int) -> bytes:

@@ -27,7 +27,7 @@ _NONCE = bytes(12)  # a key seals one message
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What one member holds of another's secrets, SHARE_BYTES each.
+    """Shares of another member's secrets that one member holds, SHARE_BYTES each.
 
     Attributes:
         seed: of the seed of its own mask.

@@ -1,4 +1,4 @@
-"""What the members of a cell sign, and what they agree on by its digest."""
+"""Statements that the members of a cell sign, and agree on by their digest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -143,7 +143,7 @@ class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
-    """What a device knows after so many sums.
+    """Claim of a device's knowledge after a number of sums.
 
     Attributes:
         slot: sums.
@@ -191,7 +191,7 @@ def body_bytes(body: Body) -> bytes:
 
 
 def any_body_of(statement: Statement) -> Body:
-    """What a statement says, whatever that is.
+    """Content of a statement of any kind.
 
     Raises:
         MessageRefused: for `malformed`: nothing of this protocol, or not in its one form.
@@ -206,7 +206,7 @@ def any_body_of(statement: Statement) -> Body:
 
 
 def body_of(statement: Statement, kind: type[B]) -> B:
-    """What a statement says.
+    """Content of a statement.
 
     Raises:
         MessageRefused: for `malformed`: something else, or not in its one form.
@@ -219,7 +219,7 @@ def body_of(statement: Statement, kind: type[B]) -> B:
 
 @dataclass(frozen=True)
 class Roster:
-    """Who takes part, in order of their ids.
+    """Members that take part, in order of their ids.
 
     Attributes:
         statements: signed offers.

@@ -1,4 +1,4 @@
-"""What a member's vault is asked in the course of a round, and what it answers. All of it is public.
+"""Steps of a round: queries to a member's vault, and its answers. All of it is public.
 
 Each question goes with one answer: Begin with Offer, Join with Sealed, Agree with Ready or Unfit, Mask with Vector,
 Survive with Stand, Reveal with Revealed, and End with Ended.
@@ -70,7 +70,7 @@ class Agree(Step, frozen=True):
 
 
 class Unfit(Step, frozen=True):
-    """What these members dealt does not fit the roots that they signed; this device does not go on with them."""
+    """Refusal to continue with these members, whose shares do not fit the roots that they signed."""
 
     dealers: Places
 
@@ -162,7 +162,7 @@ def question(raw: bytes) -> Question:
 
 
 def answer(raw: bytes) -> Answer:
-    """The same for an answer."""
+    """Decodes an answer."""
     try:
         return _ANSWERS.decode(raw)
     except (DecodeError, UnicodeError) as error:

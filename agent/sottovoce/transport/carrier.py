@@ -83,7 +83,7 @@ class Carrier:
         raise InternalError("there was no way left and none failed: report this defect")
 
     def listener(self) -> Listener:
-        """What all listening sides have seen."""
+        """Counters of all listening sides."""
         seen = [transport.listener() for transport in self.transports]
         return Listener(
             sum(one.handshakes for one in seen),

@@ -1,4 +1,4 @@
-"""What stands between strangers and gRPC: so many connections and no more, and none that leads to nothing.
+"""Guard between strangers and gRPC: a bound on connections, each of which must lead somewhere.
 
 gRPC takes every connection that comes, and keeps one that says nothing for two minutes: a stranger without a
 certificate could use up a device's descriptors and memory. So gRPC listens on a socket of this device's own, and this
@@ -246,6 +246,6 @@ async def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 
 def _bound() -> int:
-    """What the descriptors of this process allow beside the reserve."""
+    """Bound that this process's descriptors allow, beside the reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(8, min(_MOST, (soft - _RESERVED) // (2 * _DESCRIPTORS_APIECE)))

@@ -10,7 +10,7 @@ _MOST_CALLS_OF_ONE = 4
 
 
 class Exchange:
-    """Where the transports of one process find each other."""
+    """Meeting point of one process's transports."""
 
     def __init__(self) -> None:
         self.listening: dict[str, MemoryTransport] = {}

@@ -1,4 +1,4 @@
-"""What every transport does."""
+"""Interface of every transport."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class DeliveryFailed(NetworkError):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What the listening side has seen.
+    """Counters of the listening side.
 
     Attributes:
         handshakes: connections accepted.
@@ -97,7 +97,7 @@ class Transport(Protocol):
         ...
 
     def listener(self) -> Listener:
-        """What the listening side has seen."""
+        """Counters of the listening side."""
         ...
 
     async def stop(self, grace: float) -> None:

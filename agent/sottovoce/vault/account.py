@@ -69,7 +69,7 @@ def account_of(ledger: Ledger) -> Account:
 
 
 def audited(account: Account) -> tuple[Spending, Head]:
-    """What an account comes to, computed from its charges alone, and the head of its chain.
+    """Totals of an account, computed from its charges alone, and the head of its chain.
 
     Raises:
         LedgerError: the chain is broken, a charge has no price here, or more was released or spent than the account

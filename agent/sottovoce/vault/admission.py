@@ -1,4 +1,4 @@
-"""Who may wait for a separate vault's attention: strangers are turned away at once, however busy the vault is.
+"""Admission to a separate vault: strangers are turned away at once, however busy the vault is.
 
 The kernel holds a few connections that nobody has accepted yet. While the vault computes, any local user could fill
 that queue; so a thread of its own empties it, looks who is there, and keeps the agent's connections alone.

@@ -44,7 +44,7 @@ def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
 
 
 def _remedy(found: Budget, wanted: Budget) -> str:
-    """What to do about it: never to promise less than the configuration does."""
+    """Remedy that never promises less than the configuration does."""
     if found.promises_no_less_than(wanted):
         return "put the ledger's values under [privacy]"
     return (

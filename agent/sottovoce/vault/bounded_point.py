@@ -33,7 +33,7 @@ class BoundedPoint:
     sigma: int
 
     def event(self, units: Units) -> GaussianSum:
-        """What a release computed from these units costs them."""
+        """Cost of a release for the units it was computed from."""
         return GaussianSum(self.sensitivity_squared, self.sigma, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:

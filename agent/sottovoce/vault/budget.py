@@ -1,4 +1,4 @@
-"""What a privacy unit may cost, what it has cost, and what was released for it."""
+"""Budget of a privacy unit, its cost so far, and its releases."""
 
 import json
 import math
@@ -11,7 +11,7 @@ _UNITS = ("record", "window", "device")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one privacy unit may cost in all.
+    """Total budget of one privacy unit.
 
     Attributes:
         epsilon: total ε; None for the noiseless baseline, which promises nothing.
@@ -55,7 +55,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpending:
-    """What one task has spent, in its own terms.
+    """Spending of one task, in its own terms.
 
     Attributes:
         epoch: of it.
@@ -69,7 +69,7 @@ class TaskSpending:
 
     @property
     def promised_epsilon(self) -> float | None:
-        """The same ε; None when it is infinite, because nothing is promised then."""
+        """The same ε, or None when it is infinite and so promises nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
 
@@ -92,7 +92,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class PeriodSpending:
-    """What was spent in the present period of a budget that is there anew now and then.
+    """Spending in the present period of a budget that is renewed.
 
     Attributes:
         period: which, and how long it has gone on.
@@ -105,7 +105,7 @@ class PeriodSpending:
 
 @dataclass(frozen=True, slots=True)
 class LimitSpending:
-    """What was spent under a limit that the owner has set for all tasks together.
+    """Spending under a limit that the owner has set for all tasks together.
 
     Attributes:
         span: `month` or `year`.
@@ -122,7 +122,7 @@ class LimitSpending:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What the ledger says has been spent.
+    """Spending as the ledger has it.
 
     Attributes:
         epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite when something left without
@@ -155,12 +155,12 @@ class Spending:
 
     @property
     def present(self) -> "Spending | TaskSpending":
-        """Of the present task, if there is one; of everything, otherwise."""
+        """Spending of the present task, if there is one; of everything, otherwise."""
         return self.of_task or self
 
     @property
     def promised_epsilon(self) -> float | None:
-        """The same ε; None when it is infinite, because nothing is promised then."""
+        """The same ε, or None when it is infinite and so promises nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
     @property

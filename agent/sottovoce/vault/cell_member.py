@@ -54,7 +54,7 @@ device is none of this fleet's now: unknown, expired or revoked."""
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """What a member masks and shares with; gone once it has masked its part."""
+    """Keys with which a member masks and shares; deleted once it has masked its part."""
 
     seed: bytes
     mask_key: X25519PrivateKey
@@ -84,7 +84,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Secrets:
-    """Of one offer."""
+    """Secrets of one offer."""
 
     offer: Offer
     point: bytes
@@ -116,7 +116,7 @@ class Member:
 
     @property
     def point(self) -> bytes:
-        """Of the present offer."""
+        """Point of the present offer."""
         return self._now().point
 
     def begin(self, slot: int, point: bytes) -> Offer:
@@ -203,7 +203,7 @@ class Member:
         return Ready(roster.digest, secrets.h)
 
     def _unsealed(self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes) -> _Held | None:
-        """What a member sealed for this device; None where that is nothing."""
+        """Content that a member sealed for this device; None if it is invalid."""
         key, other = self._keys(secrets).share_key, roster.offers[member].share_key
         try:
             return _Held(opened(key, other, roster.digest, member, secrets.place, raw), path)

@@ -40,7 +40,7 @@ _CHARGE = b"sottovoce/cell-charge/v1"
 
 @dataclass(frozen=True, slots=True)
 class CellRoom:
-    """What takes part in secure sums.
+    """Room that takes part in secure sums.
 
     Attributes:
         learner: whose sums these are.
@@ -86,7 +86,7 @@ class CellRoom:
 
     @property
     def event(self) -> Event:
-        """What a sum costs at most."""
+        """Largest cost of a sum."""
         return over(self.mechanism.event(self.mechanism.cell.least), self.units)
 
     def _answered(self, said: Question) -> Answer | None:

@@ -60,7 +60,7 @@ class CellMechanism:
 
     @property
     def bound(self) -> int | None:
-        """What rows are clipped at here, squared; None where they come clipped."""
+        """Squared clip of rows here; None where they come clipped."""
         return None if self.summed else self.clip_squared
 
     def share(self, members: int) -> int:
@@ -78,7 +78,7 @@ class CellMechanism:
         return width_of(members, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | Unproved:
-        """What one sum costs."""
+        """Cost of one sum."""
         if self.sigma == 0:
             return Unproved("none")
         return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest(members))

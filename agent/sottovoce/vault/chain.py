@@ -19,7 +19,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """What peers are told of a ledger. Both numbers only ever rise.
+    """Head of a ledger, as peers see it. Both numbers only ever rise.
 
     Attributes:
         charges: how many charges it holds.
@@ -44,10 +44,10 @@ def next_link(link: bytes, query: bytes, terms: str) -> bytes:
 
 
 def release_digest(link: bytes, exponent: int, value: bytes, simulated: bool) -> bytes:
-    """What a stored release must hash to, under the link of its charge."""
+    """Digest of a stored release, under the link of its charge."""
     return hashlib.sha256(link + exponent.to_bytes(8, "big", signed=True) + bytes([simulated]) + value).digest()
 
 
 def mark(link: bytes, digest: bytes) -> bytes:
-    """Of a ledger with this newest link and this digest of its newest release, empty without any."""
+    """Mark of a ledger with this newest link and this digest of its newest release, empty without any."""
     return hashlib.sha256(b"sottovoce/ledger-mark/v1|" + link + digest).digest()

@@ -50,12 +50,12 @@ class DiscreteGaussian:
 
     @property
     def bound(self) -> int | None:
-        """What rows are clipped at here, squared; None where they come clipped."""
+        """Squared clip of rows here; None where they come clipped."""
         return None if self.summed else self.clip_squared
 
     @property
     def event(self) -> GaussianSum:
-        """What one release costs."""
+        """Cost of one release."""
         return GaussianSum(self.sensitivity_squared, self.sigma)
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
@@ -84,12 +84,12 @@ class Exact:
 
     @property
     def bound(self) -> int | None:
-        """What rows are clipped at here, squared; None for nothing."""
+        """Squared clip of rows here; None for none."""
         return self.clip_squared
 
     @property
     def event(self) -> Unproved:
-        """What one release costs: everything."""
+        """Cost of one release: everything."""
         return Unproved("none")
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
@@ -148,7 +148,7 @@ def calibrate(
 
 
 def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None) -> int:
-    """Of a grid on which neither the noise nor the clip is coarse; a finer one where a rounded sum pays for its step.
+    """Exponent of a grid on which neither noise nor clip is coarse; finer where a rounded sum pays for its step.
 
     Args:
         noise: its standard deviation, about.
@@ -201,7 +201,7 @@ def squared_units(clip: float, exponent: int) -> int:
 
 
 class Bounded(Protocol):
-    """What a sum is clipped and rounded by: P, the grid step, and the bound of a row, squared, in squared units."""
+    """Bounds of a sum: P, the grid step, and the bound of a row, squared, in squared units."""
 
     @property
     def size(self) -> int:  # noqa: D102 - see the class

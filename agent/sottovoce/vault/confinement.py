@@ -1,4 +1,4 @@
-"""What a separate vault's process gives up for good: to be looked into, and to speak to any network.
+"""Confinement of a separate vault's process: for good, no other process can inspect it and it reaches no network.
 
 Its memory belongs to root alone (prctl(2), PR_SET_DUMPABLE): no process of the same user can trace it or read its
 /proc/PID/mem, and there is no core file. A system-call filter (seccomp(2)) makes every socket but a Unix one fail.

@@ -27,7 +27,7 @@ class Followed:
 
     @property
     def waits(self) -> str | None:
-        """What a release waits for; None where it need not."""
+        """The record that a release waits for; None where it need not."""
         over = None if self.until is None else self.over()
         if self.until is None or (over is not None and over >= self.until):
             return None

@@ -1,4 +1,4 @@
-"""What an agent needs of its vault, wherever that vault runs: in this process, or behind a socket in another."""
+"""Front of a vault, wherever it runs: in this process, or behind a socket in another."""
 
 from typing import Protocol
 
@@ -20,11 +20,11 @@ class VaultFront(Protocol):
         ...
 
     def spending(self) -> Spending:
-        """What the ledger says has been spent."""
+        """Spending as the ledger has it."""
         ...
 
     def tip(self) -> Tip:
-        """What peers are told of the ledger."""
+        """Head of the ledger, as peers see it."""
         ...
 
     def mark(self, charges: int, released: int) -> bytes | None:
@@ -32,7 +32,7 @@ class VaultFront(Protocol):
         ...
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Who keeps the ledger's newest head: those named last."""
+        """Names the keepers of the ledger's newest head."""
         ...
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Who keeps a ledger's newest head, as the ledger itself holds them: those named last."""
+"""Keepers of a ledger's newest head, as the ledger itself holds them: the last ones named."""
 
 import sqlite3
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Access = Callable[[], AbstractContextManager[sqlite3.Connection]]
 
 
 class KeeperList:
-    """Of one ledger.
+    """Keepers of one ledger.
 
     Args:
         reading: its file, to be read.
@@ -22,7 +22,7 @@ class KeeperList:
         self._reading, self._writing = reading, writing
 
     def named(self) -> tuple[Keeper, ...]:
-        """Who they are.
+        """Their ids.
 
         Raises:
             LedgerError: the file failed.

@@ -1,4 +1,4 @@
-"""Who keeps a ledger's newest head: a few peers, named in the ledger itself."""
+"""Keepers of a ledger's newest head: a few peers, named in the ledger itself."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Keeper:
 
 
 def written(keepers: tuple[Keeper, ...]) -> str:
-    """As the ledger holds them."""
+    """Keepers in the ledger's form."""
     return json.dumps([[keeper.node, *keeper.endpoints] for keeper in keepers], separators=(",", ":"))
 
 

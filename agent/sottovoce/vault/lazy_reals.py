@@ -85,7 +85,7 @@ class Tape:
 
 
 def exactly(draw: Callable[[Tape], T], noise: NoiseSource) -> T:
-    """What `draw` would make of real numbers. It must decide by the tape's methods alone."""
+    """Result of `draw` on real numbers. It must decide by the tape's methods alone."""
     tape = Tape(noise)
     while True:
         try:

@@ -233,7 +233,7 @@ class Ledger:
         return True
 
     def payable(self, event: Event) -> Units | None:
-        """Those units of `event` that can pay for it; None when there is none.
+        """Units of `event` that can pay for it; None when there are none.
 
         Raises:
             TaskRefused: nothing says what it costs in this ledger's terms.
@@ -260,7 +260,7 @@ class Ledger:
             )
 
     def stored(self, query: bytes) -> Stored | None:
-        """What was released for this query, if it was answered before."""
+        """Stored release of this query, if it was answered before."""
         with named(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
@@ -273,7 +273,7 @@ class Ledger:
         return None if (terms := self._terms(query)) is None else event_of(terms)
 
     def spending(self) -> Spending:
-        """What has been spent. Asking changes nothing."""
+        """Spending so far. Asking changes nothing."""
         with named(self._path):
             count = "SELECT count(*) FROM release WHERE number > ?"
             releases, of_task = (self._connection.execute(count, (n,)).fetchone()[0] for n in (0, self._spent.before))
@@ -313,7 +313,7 @@ class Ledger:
         return None if row is None else bytes(row[0])
 
     def tip(self) -> Tip:
-        """What peers are told of it."""
+        """Head of the ledger, as peers see it."""
         charges = self.head().charges
         with named(self._path):
             released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
@@ -370,7 +370,7 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
-        """What one unit may cost: of the present task, if there is one; of the device's life, otherwise."""
+        """Budget of one unit: of the present task, if there is one; of the device's life, otherwise."""
         return self.own_budget if self.mandate is None else self.mandate.budget
 
     def check(self, events: Iterable[Event], mandate: Mandate) -> None:

@@ -1,4 +1,4 @@
-"""What a device's owner allows all tasks together in a month and in a year, whatever the budget of the ledger is.
+"""Limits of a device's owner on all tasks together in a month and in a year, beside the ledger's budget.
 
 A month is 30 days and a year is 365 of the vault's life, one behind the other. See sottovoce.vault.life.
 """

@@ -1,4 +1,4 @@
-"""What a ledger pays for from some charge on: a task that the fleet has signed and the device has taken up."""
+"""Mandate of a ledger's charges: a task that the fleet has signed and the device has taken up."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Mandate:
     period: int = 0
 
     def stamp(self, period: int) -> str:
-        """What stands with each charge of the ledger's present period, and in its link: canonical JSON."""
+        """Stamp of each charge of the ledger's present period, also in its link: canonical JSON."""
         return Stamp(self.epoch, promise_of(self.budget), period).text
 
     def query(self, query: bytes) -> bytes:
@@ -42,7 +42,7 @@ def promise_of(budget: Budget) -> Promise:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Of a charge.
+    """Stamp of a charge.
 
     Attributes:
         epoch: of the fleet's task that it was made for; 0 before any.
@@ -63,7 +63,7 @@ class Stamp:
 
 
 def read_stamp(stamp: str, own: Promise) -> Stamp:
-    """What stands with a charge; `own` and epoch 0 where nothing does.
+    """Stamp of a charge; `own` and epoch 0 where there is none.
 
     Raises:
         PrivacyError: it is no stamp.

@@ -6,7 +6,7 @@ from sottovoce.vault.mandate import Mandate
 
 
 class MandateList:
-    """Of one ledger.
+    """Mandates of one ledger.
 
     Args:
         reading: its file, to be read.

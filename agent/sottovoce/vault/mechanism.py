@@ -1,4 +1,4 @@
-"""What turns something private into something that may leave."""
+"""Interface of mechanisms, which turn private values into releases."""
 
 from typing import Protocol, TypeVar
 

@@ -1,4 +1,4 @@
-"""Where randomness comes from. A device draws from the operating system; only a simulator may draw from a seed."""
+"""Source of randomness. A device draws from the operating system; only a simulator may draw from a seed."""
 
 import os
 from typing import Protocol

@@ -95,7 +95,7 @@ def _unpacked(held: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
 
 
 def blocks_of(count: int) -> NDArray[np.int64]:
-    """Where `count` equal parts of the hashes begin, and at last where they end, int64[count + 1].
+    """Bounds of `count` equal parts of the hashes, int64[count + 1].
 
     Each record is in a block drawn for it alone, and how many are in one varies. Replacing a record takes one out of a
     block and puts one into a block: into the same, which moves its sum by two clips, or into another, which moves two

@@ -20,7 +20,7 @@ LEAST_DAYS: dict[Renews, int] = {"year": 365}
 
 
 class Periods:
-    """Of one ledger.
+    """Budget periods of one ledger.
 
     Args:
         reading: its file, to be read.
@@ -43,7 +43,7 @@ class Periods:
 
     @property
     def words(self) -> str:
-        """What a statement of the budget has to add; empty where the budget never renews."""
+        """The statement's sentence about periods; empty where the budget never renews."""
         if not self.renewing and not self.number:
             return ""
         least = f", which lasts {self._least / DAY:.0f} days at least" if self.renewing else ""

@@ -1,4 +1,4 @@
-"""What a device's owner allows the fleet's tasks: the task proposes, and the vault keeps to this."""
+"""Policy of a device's owner for the fleet's tasks: the task proposes, and the vault enforces the policy."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an agent and a separate vault say to each other over a Unix socket: one question a connection, one answer.
+"""Protocol of an agent and a separate vault over a Unix socket: one question a connection, one answer.
 
 A frame is eight bytes, `svv`, the version and the length of what follows, and then MessagePack of one of the messages
 below. Question and answer each fit one frame. Nothing in a message is a path, a program or a parameter of the noise:
@@ -72,19 +72,19 @@ class AskStep(Message, frozen=True):
 
 
 class AskSpending(Message, frozen=True):
-    """What has been spent?"""
+    """Asks for the spending."""
 
     vault: Link
 
 
 class AskTip(Message, frozen=True):
-    """What are peers told of the ledger?"""
+    """Asks for the head of the ledger, as peers see it."""
 
     vault: Link
 
 
 class AskMark(Message, frozen=True):
-    """What was the ledger's mark with this newest charge and this newest release?"""
+    """Asks for the ledger's mark with this newest charge and this newest release."""
 
     vault: Link
     charges: Place
@@ -92,7 +92,7 @@ class AskMark(Message, frozen=True):
 
 
 class AskKeepers(Message, frozen=True):
-    """Who keeps the ledger's newest head?"""
+    """Asks for the keepers of the ledger's newest head."""
 
     vault: Link
 
@@ -112,7 +112,7 @@ class TakeUp(Message, frozen=True):
 
 
 class TakenUp(Message, frozen=True):
-    """It was: this vault is no more, and another comes in its place."""
+    """Confirms that another vault takes this one's place."""
 
 
 class Released(Message, frozen=True):
@@ -140,13 +140,13 @@ class Denied(Message, frozen=True):
 
 
 class Spent(Message, frozen=True):
-    """What has been spent."""
+    """The spending."""
 
     spending: Spending
 
 
 class Reached(Message, frozen=True):
-    """What peers are told of the ledger."""
+    """The head of the ledger, as peers see it."""
 
     tip: Tip
 
@@ -158,7 +158,7 @@ class Marked(Message, frozen=True):
 
 
 class Kept(Message, frozen=True):
-    """Those who keep the ledger's newest head."""
+    """Keepers of the ledger's newest head."""
 
     keepers: tuple[Keeper, ...]
 
@@ -177,11 +177,11 @@ _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 class MalformedError(Exception):
-    """What came is no message of this protocol."""
+    """A message that is not of this protocol."""
 
 
 def fingerprint(introduction: bytes) -> bytes:
-    """What an encoded introduction hashes to: it stands for owner, budget and guarantee at once."""
+    """Digest of an encoded introduction: it stands for owner, budget and guarantee at once."""
     return hashlib.sha256(introduction).digest()
 
 

@@ -77,7 +77,7 @@ class PureSum:
 
     @property
     def event(self) -> PureRelease:
-        """What one release costs."""
+        """Cost of one release."""
         return PureRelease(self.law, self.copies, self.features, _sensitivity(self.law, self.copies, self.unit),
                            self.scale, self.epsilon)  # fmt: skip
 

@@ -15,7 +15,7 @@ Numbering = Literal["hashed", "enrolled"]
 
 
 class RecordNumbers:
-    """Of one ledger. Every method raises LedgerError when the disk or the file fails.
+    """Numbers of one ledger's records. Every method raises LedgerError when the disk or the file fails.
 
     Args:
         reading: its file, to be read.
@@ -27,7 +27,7 @@ class RecordNumbers:
 
     @property
     def key(self) -> bytes:
-        """What records are numbered by. It never leaves the vault."""
+        """Key under which records are numbered. It never leaves the vault."""
         with self._reading() as connection:
             return bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
 

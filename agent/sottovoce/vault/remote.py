@@ -40,14 +40,14 @@ _WAIT = "vault-process"
 
 
 class Waiting(Protocol):
-    """Where waits are noted for whoever asks, from any thread."""
+    """Notes of waits, readable from any thread."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
         """A wait of at most `seconds` begins; it replaces one of the same name."""
         ...
 
     def end(self, name: str) -> None:
-        """It is over."""
+        """Ends the wait."""
         ...
 
 
@@ -96,12 +96,12 @@ class RemoteVault:
         return self._statement
 
     def spending(self) -> Spending:
-        """What the ledger says has been spent."""
+        """Spending as the ledger has it."""
         reply = self._ask(protocol.AskSpending(self._fingerprint))
         return reply.spending if isinstance(reply, protocol.Spent) else self._unexpected(reply)
 
     def tip(self) -> Tip:
-        """What peers are told of the ledger."""
+        """Head of the ledger, as peers see it."""
         reply = self._ask(protocol.AskTip(self._fingerprint))
         return reply.tip if isinstance(reply, protocol.Reached) else self._unexpected(reply)
 
@@ -111,7 +111,7 @@ class RemoteVault:
         return reply.mark if isinstance(reply, protocol.Marked) else self._unexpected(reply)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Who keeps the ledger's newest head."""
+        """Names the keepers of the ledger's newest head."""
         reply = self._ask(protocol.AskKeepers(self._fingerprint))
         return reply.keepers if isinstance(reply, protocol.Kept) else self._unexpected(reply)
 

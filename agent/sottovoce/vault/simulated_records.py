@@ -136,7 +136,7 @@ def _of_the_rest(cap: Cap, count: int, generator: "np.random.Generator") -> tupl
 
 
 def _of_the_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
-    """As sottovoce.vault.cap_height, which explains it."""
+    """Height of the cap, as sottovoce.vault.cap_height explains it."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
     below = power * (np.log(np.cosh(v)) + 0.5 * math.log((1 - touch) * (1 + touch)) - touch * (v - math.atanh(touch)))

@@ -1,4 +1,4 @@
-"""What a ledger's charges come to, in its own terms: all, of the present period, and under each limit of the owner's.
+"""Totals of a ledger's charges in its own terms: all, the present period, and under each limit of the owner's.
 
 What those of the present task come to stands in the task's terms.
 """
@@ -48,7 +48,7 @@ class Spent:
 
     @property
     def epoch(self) -> int:
-        """Of the newest charge, or of the task that has begun since; 0 before any."""
+        """Epoch of the newest charge, or of the task that has begun since; 0 before any."""
         return self._epoch
 
     def begin(self, mandate: Mandate | None) -> None:
@@ -104,7 +104,7 @@ class Spent:
             part_of(charged, changes)
 
     def payable(self, event: Event) -> Units | None:
-        """Those units of `event` that can pay for it; None when there is none.
+        """Units of `event` that can pay for it; None when there are none.
 
         Raises:
             TaskRefused: nothing says what it costs.
@@ -134,11 +134,11 @@ class Spent:
         return None if self._alone is None else self._alone.epsilon()
 
     def of_period(self) -> float:
-        """The same of the present period of the ledger's budget."""
+        """Spending of the present period of the ledger's budget."""
         return (self._period or self._all).epsilon()
 
     def of_any_period(self) -> float:
-        """The same of the period that was charged most."""
+        """Spending of the period that was charged most."""
         return max(self._earlier, self.of_period())
 
     def of_task(self) -> float:
@@ -158,13 +158,13 @@ class Spent:
         return next((one for one in self.limits if one.tally.payable(charged, one.epsilon, changes) is None), None)
 
     def _paying(self) -> Iterator[tuple[Tally, float]]:
-        """What has to pay, and up to which ε."""
+        """Tallies that have to pay, and up to which ε."""
         if self._own.epsilon is not None:
             yield self._period or self._all, self._own.epsilon
         yield from ((limit.tally, limit.epsilon) for limit in self.limits)
 
     def of_limits(self, lived: float) -> tuple[LimitSpending, ...]:
-        """What was spent under each limit, by so many seconds of the vault's life."""
+        """Spending under each limit, after a number of seconds of the vault's life."""
         return tuple(
             LimitSpending(one.span, one.epsilon, one.tally.epsilon(), max(0.0, one.ends(lived))) for one in self.limits
         )

@@ -32,7 +32,7 @@ class UnprovedPoint:
     exponent: int = _EXPONENT
 
     def event(self, units: Units) -> Unproved:
-        """What a release computed from these units costs them: everything."""
+        """Cost of a release for the units it was computed from: everything."""
         return Unproved(self.name, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a vault is made of.
+    """Parts of a vault.
 
     Attributes:
         records: the private records.
@@ -98,16 +98,16 @@ class Vault:
 
     @property
     def lifetime(self) -> Mapping[Event, int]:
-        """What one unit is charged in all, event by event; empty where nothing is promised."""
+        """Total charges of one unit, event by event; empty where nothing is promised."""
         return self._room.lifetime
 
     def spending(self) -> Spending:
-        """What the ledger says has been spent."""
+        """Spending as the ledger has it."""
         with self._turn:
             return self._room.ledger.spending()
 
     def tip(self) -> Tip:
-        """What peers are told of the ledger."""
+        """Head of the ledger, as peers see it."""
         with self._turn:
             return self._room.ledger.tip()
 
@@ -117,7 +117,7 @@ class Vault:
             return self._room.ledger.mark(charges, released)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Who keeps the ledger's newest head."""
+        """Names the keepers of the ledger's newest head."""
         with self._turn:
             return self._room.ledger.keepers.named()
 

@@ -1,4 +1,4 @@
-"""What a message looks like on any transport: encoded, signed, and refused if anything about it is wrong."""
+"""Wire form of a message on any transport: encoded, signed, and refused if anything about it is wrong."""
 
 from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
 from sottovoce.wire.envelope import TASK_BYTES, Opened, beside, parcel_content, parcel_task, seal, unseal

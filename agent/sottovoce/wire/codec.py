@@ -14,7 +14,7 @@ _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Rec
 
 
 class PayloadCodec(Protocol):
-    """What the modules of Algorithm.payloads have."""
+    """Interface of the modules of Algorithm.payloads."""
 
     def to_bytes(self, message: Any) -> bytes:
         """The payload of a message that passes `check`; the same for the same message."""

@@ -24,7 +24,7 @@ TASK_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What an envelope held, once its signature was verified.
+    """Content of an envelope whose signature was verified.
 
     Attributes:
         sender: node id of the device that signed it.

@@ -57,7 +57,7 @@ class SignedHead:
         return node_id(self.owner_key)
 
     def signed(self, identity: Identity) -> "SignedHead":
-        """The same, signed by this device, whose key it carries."""
+        """The head, signed by this device, whose key it carries."""
         return replace(self, signature=identity.sign(self._signed_bytes(identity.fleet)))
 
     def verify(self, fleet: str) -> None:

@@ -1,4 +1,4 @@
-"""What a message may hold; whatever exceeds it is refused before it is used."""
+"""Limits of a message; anything beyond them is refused before it is used."""
 
 # gRPC receives 4 MiB by default; 64 KiB of it stay free for what a transport adds.
 MAX_ENVELOPE_BYTES = 4 * 2**20 - 64 * 2**10

@@ -69,7 +69,7 @@ class RevocationList:
         return (rank(self.keys) << 32) + min(self.version, 2**32 - 1)
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
-        """The same, signed with the fleet's key."""
+        """The list, signed with the fleet's key."""
         return replace(self, signature=sign(self._signed_bytes()))
 
     def verify(self, authority: Authority) -> None:

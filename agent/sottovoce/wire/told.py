@@ -1,4 +1,4 @@
-"""What a device says of a document that its fleet has signed, and of which the newest version counts."""
+"""A device's version of a signed document of its fleet, of which the newest version counts."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

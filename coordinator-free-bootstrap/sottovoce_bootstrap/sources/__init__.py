@@ -1,4 +1,4 @@
-"""Where a device that knows nobody finds somebody to try. Any number of sources at once, and none of them is believed.
+"""Sources of contacts for a device that knows none. Any number at once, and none of them is believed.
 
 What a source says is a contact: a node id, and where it may be. The exchange with it proves who answers, and brings a
 signed record; a contact by itself enters no view and is told to nobody. So a source that lies costs tries.

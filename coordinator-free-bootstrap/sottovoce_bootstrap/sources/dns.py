@@ -81,7 +81,7 @@ class DnsSource:
 
 
 def _contact(target: str, port: int) -> Contact | None:
-    """Who is at a target, unless its first label is no node id."""
+    """Contact at a target, unless its first label is no node id."""
     try:
         return Contact(target.partition(".")[0].lower(), (f"{target}:{port}",))
     except MessageRefused:

@@ -135,7 +135,7 @@ class MdnsSource:
         return self._open
 
     async def _addresses(self) -> list[str]:
-        """Those of the host that is announced."""
+        """Addresses of the announced host."""
         host = self._host.strip("[]")
         try:
             return [str(ipaddress.ip_address(host))]
@@ -144,7 +144,7 @@ class MdnsSource:
             return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MOST_ADDRESSES]
 
     async def _resolved(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
-        """What is known of these names, and of a few what is not, too."""
+        """Known records of these names, and for a few also their absence."""
         from zeroconf import BadTypeInNameException
         from zeroconf.asyncio import AsyncServiceInfo
 
@@ -159,7 +159,7 @@ class MdnsSource:
 
 
 def _contact(info: "AsyncServiceInfo") -> Contact | None:
-    """Who an instance says it is, and where, unless it cannot be so."""
+    """Id and address that an instance claims, unless they are impossible."""
     node_id = (info.properties.get(b"id") or b"").decode(errors="replace")
     addresses = [ipaddress.ip_address(address) for address in info.parsed_addresses() if "%" not in address]
     hosts = [f"[{one}]" if one.version == 6 else str(one) for one in addresses if not one.is_loopback]

@@ -1,4 +1,4 @@
-"""What a source of contacts is."""
+"""Interface of a source of contacts."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -94,7 +94,7 @@ def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor
 
 
 def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2.0) -> int | None:
-    """The same for a pure ε and an attack that is right with chance `hit` and wrong with `hit` e^-(factor · ε)."""
+    """Sample size for a pure ε and an attack that is right with chance `hit` and wrong with `hit` e^-(factor · ε)."""
     return _sample_size(hit, hit * math.exp(-factor * epsilon), lambda rates: rates.epsilon(0.0, alpha) > epsilon)
 
 

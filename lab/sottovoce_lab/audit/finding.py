@@ -1,4 +1,4 @@
-"""What a game found, and what all of them together say."""
+"""Finding of a game, and of all games together."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -34,7 +34,7 @@ def claimed_mu(budget: Budget) -> float:
 
 
 class Law(Protocol):
-    """What a release follows, given its exact value."""
+    """Distribution of a release, given its exact value."""
 
     def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
         """p-values by what was looked at. Too little noise and too much of it both count.

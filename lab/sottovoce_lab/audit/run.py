@@ -107,7 +107,7 @@ def _findings(
 
 
 def _sample_size(subject: Subject, stated: float | None) -> int | None:
-    """Of the canaries' game, at its share of the significance."""
+    """Sample size of the canaries' game, at its share of the significance."""
     if stated is None:
         return None
     alpha = SIGNIFICANCE / _TESTS

@@ -27,7 +27,7 @@ class Shape(Protocol):
     """A family."""
 
     def advantage(self, epsilon: float, delta: float) -> float:
-        """Of the best test of the member that is (ε, δ)-private and no better."""
+        """Advantage of the best test of the member that is (ε, δ)-private and no better."""
         ...
 
     def epsilon(self, advantage: float, delta: float) -> float:

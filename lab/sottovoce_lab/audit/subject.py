@@ -1,4 +1,4 @@
-"""What is audited: one device after another, each holding what the auditor chose, and what a peer sees of it."""
+"""Subjects of an audit: one device after another, each with the auditor's records, and a peer's view of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ class Subject(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """Of every device's ledger."""
+        """Budget of every device's ledger."""
         ...
 
     @property
@@ -101,7 +101,7 @@ class Subject(Protocol):
         ...
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """What is seen of a device with this vault over `count` records, which begins anew and runs to its end.
+        """A peer's view of a device with this vault over `count` records, from its start to its end.
 
         Raises:
             PrivacyError: it was silent where it should have spoken.
@@ -125,7 +125,7 @@ class Subject(Protocol):
         ...
 
     def alone(self) -> "Subject | None":
-        """The same with releases of a single number, so easily taken for no array; None where there is none."""
+        """The subject with releases of a single number, which code may take for a scalar; None where there is none."""
         ...
 
     def scores(self, sighting: Sighting) -> Floats:
@@ -134,7 +134,7 @@ class Subject(Protocol):
 
 
 def fresh(subject: Subject, records: Records) -> Sighting:
-    """What is seen of a device that never ran before."""
+    """A peer's view of a device that never ran before."""
     ledger = Ledger.in_memory("audited", subject.budget)
     key = ledger.numbers.key
     vault = subject.vault(records, ledger)

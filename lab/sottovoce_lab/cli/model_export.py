@@ -73,7 +73,7 @@ def _public(found: Found) -> "PublicModel":
 
 
 def _facts(found: Found) -> dict[str, Any]:
-    """What is said about the model in the file."""
+    """Facts about the model in the file."""
     import msgspec
 
     described: dict[str, Any] = msgspec.to_builtins(found.description)

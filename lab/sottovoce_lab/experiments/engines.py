@@ -55,7 +55,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
 
 
 def _told(spec: RunSpec) -> dict[str, Any]:
-    """What was asked, JSON-ready: infinity, which JSON has not, as the word that a file has for it."""
+    """The request, JSON-ready: infinity, which JSON lacks, as the word that a file has for it."""
     asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
     return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
 

@@ -21,7 +21,7 @@ LARGEST_TRACE = 2000
 
 
 def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
-    """What a run is asked to do, from dotted keys.
+    """Options of a run, from dotted keys.
 
     Args:
         values: by key.

@@ -61,7 +61,7 @@ class Fleet:
     training_bounds: bool
 
     def signed(self) -> NDArray[np.float32]:
-        """What each device holds for good, float32[n,k,d]: y^(k)x with noise, or without any at length 1."""
+        """Final holdings of each device, float32[n,k,d]: y^(k)x with noise, or without any at length 1."""
         n, d = self.records.features.shape
         q = np.empty((n, copies(self.classes), d), dtype=np.float32)
         stream = generator(self.settings.seed, Stream.NOISE)
@@ -74,7 +74,7 @@ class Fleet:
         return q
 
     def released(self) -> NDArray[np.int64]:
-        """What each device publishes, int64[n, width] on the grid of the scheme; the same noise as in `signed`."""
+        """Publications of each device, int64[n, width] on the grid of the scheme; the same noise as in `signed`."""
         values = np.empty((len(self.records), self.scheme.width), dtype=np.int64)
         stream = generator(self.settings.seed, Stream.NOISE)
         for part in _chunks(len(values)):
@@ -171,7 +171,7 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 
 
 def _model(settings: Settings, agents: int) -> str:
-    """As chosen; or ridge, which learns most from the same releases.
+    """The chosen model; or ridge, which learns most from the same releases.
 
     To the letter, on a walk, and in a fleet where not everybody can keep everybody's record, what the paper uses.
     """

@@ -98,7 +98,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
 
 def _made(fleet: Fleet) -> tuple[TravellingModels | RecordStores, Models, float]:
-    """What the devices hold, the models of it, and the bytes of one record on its way."""
+    """Records of the devices, the models of them, and the bytes of one record in transit."""
     if fleet.model != "ridge":
         travelling = TravellingModels(fleet.signed(), RULES[fleet.model])
         return travelling, Travelling(travelling), 0.0

@@ -28,13 +28,13 @@ Outcome = dict[str, Any]
 
 
 def digest(keys: Keys) -> str:
-    """Of the keys of a run and the version that runs it: by which it is known again."""
+    """Digest of the keys of a run and the version that runs it, by which the run is found again."""
     words = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
     return sha256(words.encode()).hexdigest()[:32]
 
 
 def kept(file: Path) -> dict[str, Outcome]:
-    """What earlier calls left, by digest; a last line that was cut off is not there."""
+    """Outcomes of earlier calls, by digest; a last line that was cut off is left out."""
     found: dict[str, Outcome] = {}
     if not file.exists():
         return found
@@ -48,7 +48,7 @@ def kept(file: Path) -> dict[str, Outcome]:
 
 
 def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a report promises."""
+    """Guarantee in a report."""
     return {name: report["privacy"][name] for name in _GUARANTEE}
 
 

@@ -1,4 +1,4 @@
-"""What measured devices predict with: their travelling models, or ridge models fitted from the records they hold."""
+"""Models of measured devices: their travelling models, or ridge models fitted from the records they hold."""
 
 import hashlib
 from typing import Protocol

@@ -36,7 +36,7 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
 
 
 def run_fleet(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The same for a fleet that is assembled already."""
+    """Runs a fleet that is assembled already."""
     settings = fleet.settings
     if settings.learner.name == "golf":
         return golf.run(fleet, watcher, traced)

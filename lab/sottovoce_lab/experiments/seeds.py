@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """What a stream is for."""
+    """Purpose of a stream."""
 
     DATA = 0
     NOISE = 1

@@ -1,4 +1,4 @@
-"""What a simulation is asked to do: the one typed schema of `sottovoce simulate`, from TOML and from `--set`."""
+"""Settings of a simulation: the one typed schema of `sottovoce simulate`, from TOML and from `--set`."""
 
 import math
 import re
@@ -81,12 +81,12 @@ class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def network(self) -> Network:
-        """What happens to messages."""
+        """Faults of messages."""
         return Network(self.drop, (self.delay, self.delay) if isinstance(self.delay, int) else self.delay)
 
     @property
     def sessions(self) -> LogNormal:
-        """When devices are online."""
+        """Sessions in which devices are online."""
         if self.churn == "none":
             return LogNormal()
         match = re.fullmatch(r"lognormal\(([-+0-9.e]+), *([0-9.e]+)\)", self.churn)

@@ -1,4 +1,4 @@
-"""What a simulated run would promise if its noise were real."""
+"""Statement that a simulated run would have if its noise were real."""
 
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import PrivacyError

@@ -1,4 +1,4 @@
-"""What must hold of a model file before ONNX Runtime sees it, whoever made it.
+"""Checks of a model file before ONNX Runtime sees it, whatever its source.
 
 The bytes are counted, then parsed, then looked at: nothing in the file may name another file, claim more numbers than
 it brings, call what is no operator of ONNX, or hold a program of its own. `onnx` itself has the last word.
@@ -74,7 +74,7 @@ def graph_file(path: Path) -> GraphFile:
 
 
 def graph_bytes(raw: bytes, file: str) -> GraphFile:
-    """The same of a file's bytes, whose outline is checked.
+    """Checked graph of a file's bytes, whose outline is checked.
 
     Raises:
         ConfigError: see `graph_file`.
@@ -100,7 +100,7 @@ def forward_file(path: Path) -> ModelProto:
 
 
 def forward_bytes(raw: bytes, file: str) -> ModelProto:
-    """The same of a file's bytes, whose outline is checked.
+    """Checked model of a file's bytes, whose outline is checked.
 
     Raises:
         ConfigError: see `forward_file`.

@@ -51,7 +51,7 @@ _MOST_NODES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What a forward graph computes.
+    """Function that a forward graph computes.
 
     Attributes:
         declaration: of the same model, to be trained here.

@@ -87,7 +87,7 @@ def _loaded(model: ModelProto, file: str) -> Any:
 
 
 def _facts(model: ModelProto, file: str) -> dict[str, Any]:
-    """What `sottovoce model export` has said about it; nothing about another model."""
+    """Metadata of `sottovoce model export`; none of another model."""
     texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
     if not texts:
         return {}

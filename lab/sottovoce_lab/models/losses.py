@@ -10,7 +10,7 @@ from sottovoce_lab.models.tape import Tape, Value
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a loss makes of a batch.
+    """Loss of a batch, measured.
 
     Attributes:
         losses: real[B].
@@ -39,7 +39,7 @@ def outputs(loss: str, classes: int) -> int:
 
 
 def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
-    """What scores mean: int64[B] labels (a score of exactly 0 is class 0), or of a regression the score, real[B].
+    """Predictions of scores: int64[B] labels (a score of exactly 0 is class 0), or of a regression the score, real[B].
 
     Args:
         tape: to write on.

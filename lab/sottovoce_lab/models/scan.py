@@ -1,4 +1,4 @@
-"""What a model file is made of, told from its bytes before any library parses it.
+"""Outline of a model file, read from its bytes before any library parses it.
 
 A parser makes an object of every part, whatever the part holds: two bytes of a file cost a hundred of memory, and a
 small number costs eight. So the parts are counted first, and whatever is no weight is added up.

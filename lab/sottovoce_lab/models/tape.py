@@ -78,11 +78,11 @@ class Tape:
         return self._known[key]
 
     def cast(self, value: Value, dtype: DTypeLike) -> Value:
-        """The same numbers in another type."""
+        """The tensor in another type."""
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def reshape(self, value: Value, *shape: int) -> Value:
-        """The same numbers, in C order, in another shape: 0 keeps a dimension, -1 is what is left."""
+        """The tensor, in C order, in another shape: 0 keeps a dimension, -1 is the rest."""
         return self.op("Reshape", value, self.integers(*shape))
 
     def model(self, outputs: Iterable[tuple[Value, Value, DTypeLike, Iterable[int | str]]]) -> ModelProto:

@@ -78,7 +78,7 @@ def device_page(history: History, plotter: Plotter) -> str:
 
 
 def _now(page: Page, status: dict[str, Any] | None) -> None:
-    """What a running agent says of itself."""
+    """Present state of a running agent."""
     page.add(heading("Now"))
     if status is None:
         page.add(

@@ -1,4 +1,4 @@
-"""What a device's ledger says of its whole life, charge by charge, and its agent of now."""
+"""History of a device from its ledger, charge by charge, and the present state of its agent."""
 
 from pathlib import Path
 

@@ -46,7 +46,7 @@ class Page:
 
 
 def heading(words: str) -> Markup:
-    """Of a section."""
+    """Heading of a section."""
     return Markup(f"<h2>{escape(words)}</h2>")
 
 
@@ -56,7 +56,7 @@ def paragraph(words: str, kind: str = "") -> Markup:
 
 
 def warnings(words: Iterable[str]) -> Markup:
-    """What a reader must know; nothing where there is nothing."""
+    """Warnings for the reader; empty without any."""
     items = "".join(f"<li>{escape(one)}</li>" for one in words)
     return Markup(f'<section class="warnings"><h2>Read this first</h2><ul>{items}</ul></section>' if items else "")
 

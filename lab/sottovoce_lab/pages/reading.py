@@ -14,7 +14,7 @@ Measures = dict[str, float | str | None]
 
 
 class Privacy(Struct, frozen=True):
-    """What is promised, and what was spent."""
+    """Promise, and spending."""
 
     unit: str
     neighbouring: str
@@ -31,7 +31,7 @@ class Privacy(Struct, frozen=True):
 
 
 class Traffic(Struct, frozen=True):
-    """What was sent."""
+    """Messages and bytes sent."""
 
     messages: int
     payload_bytes: int
@@ -40,7 +40,7 @@ class Traffic(Struct, frozen=True):
 
 
 class Resources(Struct, frozen=True):
-    """What an agent took."""
+    """Resources that an agent used."""
 
     ready_s_median: Number = None
     rss_mib_median: Number = None
@@ -60,7 +60,7 @@ class Agent(Struct, frozen=True):
 
 
 class Baselines(Struct, frozen=True):
-    """What trivial rules reach."""
+    """Accuracy of trivial rules."""
 
     majority_class: float
     own_data: float

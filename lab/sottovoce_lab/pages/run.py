@@ -49,7 +49,7 @@ def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
 
 
 def _measure(measures: Measures) -> str:
-    """What was measured: the first name that has a mean."""
+    """The measure of a run: the first name that has a mean."""
     return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
 
 
@@ -150,7 +150,7 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _spent(spent: list[float], total: float, plotter: Plotter) -> Markup:
-    """What each agent spent, if they differ."""
+    """Spending of each agent, if they differ."""
     if spent[0] == spent[-1]:
         return paragraph("Every agent spent the same.")
     words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"

@@ -1,4 +1,4 @@
-"""What the runs at one panel, series and value of the axes come to, over seeds."""
+"""Summary over seeds of the runs at one panel, series and value of the axes."""
 
 import math
 from collections.abc import Mapping

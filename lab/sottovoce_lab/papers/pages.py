@@ -112,7 +112,7 @@ def _entry(cell: ResultCell | None) -> str:
 
 
 def _guarantees(spec: Experiment, cells: list[ResultCell]) -> str:
-    """What each series promises."""
+    """Guarantee of each series."""
     rows = [["series", "ε as stated", "δ", "unit, relation", "status", "why"], ["---"] * 6]
     told: dict[tuple[str, ...], list[str]] = {}
     for cell in cells:

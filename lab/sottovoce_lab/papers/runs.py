@@ -16,7 +16,7 @@ _MADE = ("synthetic", "two-gaussians", "digits", "breast-cancer")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run belongs.
+    """Place of a run in an experiment.
 
     Attributes:
         panel: short name.

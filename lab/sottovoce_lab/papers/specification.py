@@ -1,4 +1,4 @@
-"""What a paper consists of: `paper.toml` and one TOML file for each figure or table, in a folder of `specs/`."""
+"""Specification of a paper: `paper.toml` and one TOML file for each figure or table, in a folder of `specs/`."""
 
 import tomllib
 from functools import cache
@@ -157,7 +157,7 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Reading(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a paper leaves open, how it is read here, and what another reading changes, where that was measured."""
+    """A point that a paper leaves open, our reading, and the effect of another reading, where that was measured."""
 
     reading: str
     effect: str = "not measured"

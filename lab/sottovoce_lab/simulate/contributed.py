@@ -1,4 +1,4 @@
-"""What a device knows of others' contributions only grows, and its own is what its vault released (decision 36).
+"""Law of contributions: a device's knowledge of others' only grows, and its own are its vault's releases (decision 36).
 
 Of each device that is up: of every maker that it still holds one of, it holds the contribution of most steps that it
 ever had, and its own sum changes by a release's part in it and by nothing else.

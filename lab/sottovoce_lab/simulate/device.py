@@ -54,5 +54,5 @@ class Device:
 
     @property
     def company(self) -> tuple[str, ...]:
-        """Those peers that it may send to."""
+        """Peers to which it may send."""
         return tuple(peer for peer in self.peers if peer not in self.refused)

@@ -1,4 +1,4 @@
-"""What dishonest members of a fleet do: `--fault dishonest=SHARE@WHAT`.
+"""Dishonest members of a fleet: `--fault dishonest=SHARE@WHAT`.
 
 Some put something other than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`); what
 they do with it is honest, so that every law about messages holds. Others lie in what they sign, and in pairs in what
@@ -57,7 +57,7 @@ class LyingVault(WrappedVault):
         self._told: dict[bytes, NDArray[np.int64]] = {}
 
     def answer(self, query: Query) -> Answer:
-        """The same to the same question."""
+        """The same answer to the same question."""
         answer = self._vault.answer(query)
         if isinstance(answer, Refused):
             return answer

@@ -55,7 +55,7 @@ class Member:
         return self._identity.node_id
 
     def clock(self) -> float:
-        """What it takes for the time, seconds of Unix time."""
+        """Its own clock, seconds of Unix time."""
         return (_BEGAN + timedelta(days=self._days() + self.wrong)).timestamp()
 
     def renew(self) -> None:

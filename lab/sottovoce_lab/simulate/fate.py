@@ -1,4 +1,4 @@
-"""Who is down and who is cut off, as a fleet goes from cycle to cycle: the same for simulated agents and processes."""
+"""Fate of a fleet from cycle to cycle: devices down and devices cut off, for simulated agents and for processes."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ _DAYS = (40.0, 400.0)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What has to be done to a fleet now.
+    """Next action on a fleet.
 
     Attributes:
         killed: agents to be killed, by place.
@@ -39,7 +39,7 @@ class Turn:
 
 
 class Fate:
-    """What befalls the agents of one run, decided by its seed before it begins.
+    """Fate of the agents of one run, decided by its seed before it begins.
 
     Args:
         faults: what was asked for.
@@ -73,7 +73,7 @@ class Fate:
         self._last = 0
 
     def at(self, cycle: int) -> Turn:
-        """What happens now that the fleet has reached this cycle. Cycles come in order; some may be left out."""
+        """Events when the fleet has reached this cycle. Cycles come in order; some may be left out."""
         passed, self._last = range(self._last + 1, cycle + 1), cycle
         down = self._killed(cycle) | self._away(passed)
         killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))

@@ -1,4 +1,4 @@
-"""What goes wrong between agents, and when agents die: the `--fault` specifications.
+"""Faults between agents, and deaths of agents: the `--fault` specifications.
 
 loss=P                        each message, and each confirmation, is lost with probability P
 duplicate=P                   each message arrives twice with probability P
@@ -197,7 +197,7 @@ class Faults:
 
 
 def on_messages(specifications: Sequence[str]) -> list[str]:
-    """Those specifications that touch messages."""
+    """The specifications that affect messages."""
     return [word for word in specifications if _kind(word) in _ON_MESSAGES]
 
 

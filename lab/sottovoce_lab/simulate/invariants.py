@@ -90,7 +90,7 @@ class Charged:
 
 
 def _left(answer: Answer | CellAnswer | None) -> bytes | None:
-    """What an answer lets out of a vault that was computed from records, if anything."""
+    """Content of an answer that was computed from records, if any."""
     if answer is None or isinstance(answer, Refused):
         return None
     if not isinstance(answer, CellAnswer):

@@ -1,4 +1,4 @@
-"""What a law of a simulated fleet is: something that must hold after every event, whatever goes wrong on the way."""
+"""Laws of a simulated fleet: each must hold after every event, whatever fails on the way."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,5 +29,5 @@ class Law(Protocol):
     """Follows a fleet from event to event. It is made before the first, from the devices that it is about."""
 
     def broken(self, happening: Happening) -> str | None:
-        """What is wrong after this event, in public words and without a number; None when nothing is."""
+        """Violation after this event, in public words and without a number; None when the law holds."""
         ...

@@ -82,7 +82,7 @@ class PushSumMass:
     def _released(
         self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
     ) -> NDArray[np.int64] | int:
-        """What a private step added to the numerator in this event, or took back in a crash."""
+        """Amount that a private step added to the numerator in this event, or that a crash took back."""
         moves, answer = self._moves[happening.device.id], happening.facts.get("answer")
         if happening.device.core is None:
             return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
@@ -97,7 +97,7 @@ class PushSumMass:
         return seen.sequence > self._applied.get((sender, node), 0)
 
     def _unapplied(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
-        """Those shares of a device, by recipient, that their recipient has not taken in."""
+        """Shares of a device, by recipient, that their recipient has not taken in."""
         return {
             outgoing.recipient: outgoing
             for outgoing in outbox

@@ -34,7 +34,7 @@ def uniform_columns(peers: Peers) -> Matrix:
 
 
 def rotation(peers: Peers) -> Matrix:
-    """What one full rotation does, in which all turn to one peer after the other, float64[n, n].
+    """Matrix of one full rotation, in which all devices turn to one peer after the other, float64[n, n].
 
     The product of the rounds' column-stochastic matrices, the latest leftmost; as many rounds as the device with the
     most peers has. Who has fewer begins again; who has none keeps everything.

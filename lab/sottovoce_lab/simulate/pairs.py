@@ -1,4 +1,4 @@
-"""What one of a pair gains the other loses, to the last bit (Boyd et al. 2006, Section 1), and neither much at once.
+"""Law of pairs: one gains what the other loses, to the last bit (Boyd et al. 2006, Section 1), and never much at once.
 
 Followed device by device: a model changes by its own release, by a move that its device has just answered with, or
 against one that it was answered; each answer moves its recipient once at most, and none is longer than allowed. Added

@@ -1,4 +1,4 @@
-"""What a revoked device has published leaves with it, on the next beat of each device that knows."""
+"""Law of revocation: a revoked device's publications leave with it, on the next beat of each device that knows."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -32,7 +32,7 @@ _HELD_RETRIES = (1.0, 4.0)  # how long a message is held back: its own retry ove
 
 @dataclass(slots=True)
 class Traffic:
-    """What was sent: messages, retries included, and numbers in them."""
+    """Messages sent, retries included, and numbers in them."""
 
     messages: int = 0
     retries: int = 0

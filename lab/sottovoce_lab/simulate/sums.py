@@ -55,7 +55,7 @@ class SumsAgree:
         return None if self._opened.setdefault(key, known) == known else _TWO_SUMS
 
     def _joined(self, happening: Happening) -> frozenset[str] | None:
-        """Of a roster that the vault has just joined, those that were known to be revoked; None for another event."""
+        """Members, known to be revoked, of a roster that the vault has just joined; None for another event."""
         answer = happening.facts.get("answer")
         asked, refused = self._asked.get(happening.device.id, (b"", frozenset()))
         if not isinstance(answer, CellAnswer) or answer.query_id != asked:

@@ -1,4 +1,4 @@
-"""What a learner is told in the place of its vault's answer."""
+"""Answers for a learner in place of its vault's."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Who may send to whom: the order of a device's peers is the order in which it turns to them."""
+"""Topology: the order of a device's peers is the order in which it contacts them."""
 
 import random
 import re

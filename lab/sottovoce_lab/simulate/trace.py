@@ -37,7 +37,7 @@ class Trace:
         return VaultTrace(self, device)
 
     def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
-        """What a device's vault computed."""
+        """Values that a device's vault computed."""
         asked = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
         self._events.append(
             {"t_s": self._now, "event": "vault", "device": device, "private": True, "query": asked, **facts}

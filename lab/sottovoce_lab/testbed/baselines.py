@@ -31,7 +31,7 @@ class Baselines:
     own_data: float
 
     def warnings(self, final: Quality, noise: Literal["none", "local", "cell"]) -> list[str]:
-        """What a reader must know if a fleet's accuracy is below a baseline.
+        """Warnings for a fleet whose accuracy is below a baseline.
 
         Args:
             final: measures of the fleet.

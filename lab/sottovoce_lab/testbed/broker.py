@@ -72,7 +72,7 @@ class Foreign:
             raise NetworkError(f"{self.words} does not answer: start it, or correct transport.mqtt.url")
 
     def kill(self) -> None:
-        """It is not the testbed's.
+        """Does nothing: the broker is not the testbed's.
 
         Raises:
             NetworkError: always.

@@ -34,11 +34,11 @@ class ErrorMeter:
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
-        """The same as `final`: it is as quick."""
+        """Equal to `final`, which is as quick."""
         return self.final(models)
 
     def final(self, models: Sequence[Vectors]) -> Errors:
-        """Of all agents' means."""
+        """Errors of all agents' means."""
         away = np.stack(models) - self._truth
         rmse = np.sqrt(np.mean(away**2, axis=1))
         return Errors(
@@ -60,7 +60,7 @@ AnyMeter = Meter | ErrorMeter | PredictionMeter
 
 
 def meter_of(plan: Plan) -> AnyMeter:
-    """What measures the models of a plan."""
+    """Meter for the models of a plan."""
     model, seed = plan.family.model, plan.options.seed
     if "noise_deviation" not in plan.family.facts and plan.classes > 1:
         return Meter(model, plan.test, seed)

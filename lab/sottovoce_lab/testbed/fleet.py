@@ -84,7 +84,7 @@ class Member:
 
     @property
     def log(self) -> Path:
-        """What it says on standard error."""
+        """Its standard error."""
         return self.state / "log"
 
 
@@ -110,7 +110,7 @@ class ProcessFleet:
 
     @property
     def words(self) -> str:
-        """What a watcher is told at the start."""
+        """Words for a watcher at the start."""
         return f"starting {len(self.members)} agent processes"
 
     def start(self, ready: Callable[[int, int], None]) -> None:
@@ -217,12 +217,12 @@ class ProcessFleet:
         return stubborn
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """What the agent said with its last words; None when it had none."""
+        """Charges in the agent's last log line; None without one."""
         said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
         return int(said[-1]) if said else None
 
     def spending(self, member: Member) -> Spending:
-        """What the agent's ledger says, read from outside."""
+        """Spending in the agent's ledger, read from outside."""
         ledger = Ledger.read(member.ledger)
         try:
             return ledger.spending()
@@ -256,7 +256,7 @@ class ProcessFleet:
         return members
 
     def _address(self, index: int, other: int, port: int) -> str:
-        """Where one agent reaches another."""
+        """Address at which one agent reaches another."""
         both = "grpc" in self._plan.options.ways(index) and "grpc" in self._plan.options.ways(other)
         return f"127.0.0.1:{port}" if both else f"mqtt:{MqttSection().realm}"
 

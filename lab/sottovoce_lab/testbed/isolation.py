@@ -41,7 +41,7 @@ class Process(Protocol):
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same once it has ended.
+        """Exit code, once it has ended.
 
         Args:
             timeout: seconds.
@@ -69,7 +69,7 @@ class AgentProcess(Process, Protocol):
 
 
 class Starter(Protocol):
-    """What starts agents."""
+    """Starter of agents."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """Start one.
@@ -209,7 +209,7 @@ class Forked:
 
 
 def starter(isolation: Isolation, directory: Path) -> Starter:
-    """What starts the agents of a fleet so."""
+    """Starter for the agents of a fleet."""
     return Forked(directory) if isolation == "fork" else Executed()
 
 

@@ -43,7 +43,7 @@ MOST_POINTS = 200
 
 
 class Weather:
-    """What befalls agents that no `--fault` can say: nothing, unless a subclass says otherwise.
+    """Weather that no `--fault` describes: none, unless a subclass adds some.
 
     Attributes:
         signed: whether agents have keys and certificates, whatever the faults are.
@@ -181,7 +181,7 @@ def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequen
 
 
 def _befall(turn: Turn, simulation: Simulation, names: list[str], members: Sequence[Member]) -> None:
-    """What happens to disks, clocks, certificates and members."""
+    """Applies events to disks, clocks, certificates and members."""
     for place, name in enumerate(names):
         device = simulation.devices[name]
         if device.disk is not None and device.disk.full != (place in turn.full):

@@ -1,4 +1,4 @@
-"""What the user asked of the testbed, and the configuration it amounts to."""
+"""Options of the testbed, and the configuration that follows from them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ class Options:
 
     @property
     def algorithm(self) -> Algorithm:
-        """What is known of the learner."""
+        """Registry entry of the learner."""
         return ALGORITHMS[self.learner]
 
     @property
@@ -196,7 +196,7 @@ class Options:
 
     @property
     def budget(self) -> Budget:
-        """What one privacy unit may cost."""
+        """Budget of one privacy unit."""
         promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
         unit = str(self.settings.get("privacy.unit", self.algorithm.unit))
@@ -244,7 +244,7 @@ class Options:
 
     @property
     def directory(self) -> Path | None:
-        """Where the fleet lives, if it is to be kept."""
+        """Directory of the fleet, if it is to be kept."""
         value = self.settings.get("testbed.directory")
         return None if value is None else Path(str(value))
 
@@ -267,7 +267,7 @@ class Options:
 
     @property
     def _defaults(self) -> dict[str, Any]:
-        """What a short run needs, unless the command line says otherwise."""
+        """Defaults of a short run, which the command line overrides."""
         paced = {"steps": self.steps, "longest_period": self.period}  # a run has an end, and is measured there
         own = self.algorithm.own_keys
         usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
@@ -306,7 +306,7 @@ class Options:
 
 
 def topology_of(learner: str) -> str:
-    """Who sends to whom when nobody says so; of a name that there is not, too, which is refused elsewhere."""
+    """Default topology; also for an unknown name, which is refused elsewhere."""
     return ALGORITHMS[learner].topology if learner in ALGORITHMS else "exponential"
 
 
@@ -340,7 +340,7 @@ def check_key(key: str, origin: str) -> None:
 
 
 def _hint(key: str, known: Collection[str]) -> str:
-    """What to write instead of an unknown key."""
+    """The remedy for an unknown key."""
     table, _, own = key.rpartition(".")
     meant = _SYNONYMS.get(own, own)
     if near := suggestion(f"{table}.{meant}" if table else meant, known):

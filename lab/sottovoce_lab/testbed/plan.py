@@ -1,4 +1,4 @@
-"""Who holds which records, who sends to whom, and what is held back for measuring."""
+"""Plan of a run: records of each agent, topology, and records held back for measuring."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -86,12 +86,12 @@ class Plan:
         return 0 if among is None else among.among(self.options.agents)
 
     def lie(self, index: int) -> str:
-        """What an agent does that is dishonest; empty for an honest one."""
+        """Lie of a dishonest agent; empty for an honest one."""
         among = self.options.faults.dishonest
         return "" if among is None or index < self.options.agents - self.dishonest else among.lie
 
     def learner(self, index: int) -> dict[str, Any]:
-        """What the `[learner]` table of one agent has of its own."""
+        """The keys of one agent's `[learner]` table that are its own."""
         return _own(self.options, index, self.peers)
 
     @property
@@ -218,14 +218,14 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
 
 
 def _kept(options: Options) -> Options:
-    """What a feed has kept by now, dealt out as files, which no agent follows; a unit is a day as it is on a device."""
+    """Kept windows of a feed, dealt out as files, which no agent follows; a unit is a day as it is on a device."""
     if ALGORITHMS[options.learner].unit != "record":
         return options
     return replace(options, settings={"privacy.unit": "window", **options.settings})
 
 
 def _of_regression(options: Options, *, grouped: bool) -> Options:
-    """What a regression needs, unless the command line says otherwise: its model, and targets as they are.
+    """Defaults of a regression, which the command line overrides: its model, and untransformed targets.
 
     Of a file of many meters each agent has one.
     """
@@ -235,7 +235,7 @@ def _of_regression(options: Options, *, grouped: bool) -> Options:
 
 
 def _target(data: DataSet) -> Target | None:
-    """What the target stands for; what is predicted without learning is known of an official test split alone."""
+    """Target of the data; a prediction without learning is known of an official test split alone."""
     return replace(data.target, baselines={}) if data.target is not None and data.test is None else data.target
 
 
@@ -273,7 +273,7 @@ def _family(config: AgentConfig, public: Records | None) -> Family:
 
 
 def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
-    """Where one model goes round, the first agent begins. In rounds, all have what follows from the graph."""
+    """Own keys of an agent: with one shared model the first agent begins; in rounds, all have keys from the graph."""
     algorithm = ALGORITHMS[options.learner]
     if algorithm.one_begins:
         return {"begins_walk": True} if index == 0 else {}

@@ -54,7 +54,7 @@ def run(plan: Plan, watcher: Watcher) -> Report:
 
 
 def watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
-    """The same for a fleet of another making.
+    """Runs and watches a fleet from elsewhere.
 
     Args:
         plan: which the fleet follows.
@@ -199,7 +199,7 @@ class _Run:
         return models
 
     def _held(self) -> dict[str, NDArray[np.float64]]:
-        """The same at the end, when somebody must have one."""
+        """Models at the end, when some device must have one."""
         if not (models := self._models()):
             raise NetworkError("no agent is left that holds a model")
         return models
@@ -267,7 +267,7 @@ class _Run:
 
     @staticmethod
     def _agent(member: Member, spending: Spending) -> AgentReport:
-        """What the ledger says, not what the agent said."""
+        """Result of an agent, from its ledger and not from its own report."""
         return AgentReport(
             id=member.identity.node_id,
             alive=not member.killed,

@@ -1,4 +1,4 @@
-"""What a run shows while it runs."""
+"""Progress display of a run."""
 
 from dataclasses import dataclass
 

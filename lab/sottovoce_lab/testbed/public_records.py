@@ -22,7 +22,7 @@ _SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<most>[1-9]\d{0,6})\))?")
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What is left of the training part, and what was set apart.
+    """The rest of the training part, and the part that was set apart.
 
     Attributes:
         train: places of the records that agents may hold, ascending.

@@ -26,7 +26,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the agents sent. `wire_bytes` are envelopes and receipts, retries included, before HTTP/2 and TLS."""
+    """Messages of the agents. `wire_bytes` are envelopes and receipts, retries included, before HTTP/2 and TLS."""
 
     messages: int = 0
     payload_bytes: int = 0
@@ -35,7 +35,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the agents used; None where processes share one."""
+    """Resources that the agents used; None where processes share one."""
 
     ready_s_median: float | None = None
     rss_mib_median: float | None = None

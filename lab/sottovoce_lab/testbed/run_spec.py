@@ -62,7 +62,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     settings: Annotated[dict[str, Any], Meta(description="other keys of an agent's configuration")] = {}
 
     def options(self) -> Options:
-        """What a testbed is asked to do; on the vector engine the same fleet, of one process.
+        """Options of a testbed; on the vector engine for the same fleet, in one process.
 
         Raises:
             PrivacyError, SottovoceError: it cannot be; the message names the key.

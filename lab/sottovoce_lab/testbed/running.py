@@ -1,4 +1,4 @@
-"""What a run needs of its fleet: the testbed's own processes, or containers that somebody else started."""
+"""A run's interface to its fleet: the testbed's own processes, or containers that were started elsewhere."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -22,7 +22,7 @@ class RunningFleet(Protocol):
 
     @property
     def words(self) -> str:
-        """What a watcher is told at the start."""
+        """Words for a watcher at the start."""
         ...
 
     def start(self, ready: Callable[[int, int], None]) -> None:
@@ -65,9 +65,9 @@ class RunningFleet(Protocol):
         ...
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """What the agent said with its last words; None when it had none."""
+        """Charges in the agent's last log line; None without one."""
         ...
 
     def spending(self, member: Member) -> Spending:
-        """What the agent's ledger says, read from outside."""
+        """Spending in the agent's ledger, read from outside."""
         ...

@@ -1,4 +1,4 @@
-"""What a testbed over processes shows to others while it runs: how well its agents do."""
+"""Public progress of a testbed over processes while it runs: the accuracy of its agents."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a testbed writes down for its agents: their records and their configuration."""
+"""Files that a testbed writes for its agents: their records and their configuration."""
 
 from pathlib import Path
 from typing import Any

@@ -22,7 +22,7 @@ _SHARES = np.linspace(0.0, 1.0, 21)
 
 
 class Blend:
-    """What this home can say by itself, after the days that it was given.
+    """This home's own knowledge, from the days that it was given.
 
     Attributes:
         own: weights float64[FEATURES - 1] of its own model.

@@ -61,7 +61,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """What the broker says when this client is gone.
+    """The broker's message when this client disconnects.
 
     Attributes:
         topic: where.

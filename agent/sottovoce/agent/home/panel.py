@@ -1,4 +1,4 @@
-"""What Home Assistant is shown: public facts of the agent, and a prediction for this home, on its own broker alone."""
+"""Panel for Home Assistant: public facts of the agent, and a prediction for this home, on its own broker only."""
 
 import asyncio
 import json
@@ -52,12 +52,12 @@ class Panel:
 
     @property
     def filters(self) -> list[str]:
-        """Where Home Assistant says that it has started, or that the owner has switched."""
+        """Topics on which Home Assistant reports its start, or the owner's switch."""
         return [self._topics.birth] + ([] if self._taking_part is None else [self._topics.switch])
 
     @property
     def will(self) -> Will:
-        """What the broker says when this device is gone."""
+        """The broker's message when this device disconnects."""
         return Will(self._topics.availability, OFFLINE)
 
     async def hear(self, topic: str, payload: bytes, *, retained: bool) -> None:

@@ -16,7 +16,7 @@ _NONE = SignedTask(fleet="-", epoch=1, issued=0, tables={})
 
 
 class TakingPart:
-    """Of one device. Every method reads or writes files: call it beside the event loop.
+    """Taking part, for one device. Every method reads or writes files: call it outside the event loop.
 
     Args:
         config: the whole file.

@@ -53,7 +53,7 @@ def family(config: AgentConfig) -> Family:
 
 
 def _profile(learner: AverageSettings, size: int) -> Profile:
-    """What is released of a vector.
+    """Profile that is released of a vector.
 
     Raises:
         ConfigError: its prior or its harmonics do not fit a vector of that size.
@@ -66,13 +66,13 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
 
 
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
-    """Where noise is shared, of the smallest round, in which each device adds most."""
+    """Facts where noise is shared: those of the smallest round, in which each device adds most."""
     members = 1 if config.cell is None else config.cell.least
     return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
 
 
 def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
-    """The same by secure sums."""
+    """Terms by secure sums."""
     mechanism = terms.cell_mechanism(budget_of(config))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:

@@ -1,4 +1,4 @@
-"""What is configured of the mean of a vector a device."""
+"""Settings of the mean of one vector per device."""
 
 import math
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What is configured of gossip learning on perturbed records."""
+"""Settings of gossip learning on perturbed records."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What is configured of gossip learning by gradient perturbation."""
+"""Settings of gossip learning by gradient perturbation."""
 
 from typing import Annotated, Literal
 

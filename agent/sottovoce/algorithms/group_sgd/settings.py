@@ -1,4 +1,4 @@
-"""What is configured of DP-SGD over secure sums."""
+"""Settings of DP-SGD over secure sums."""
 
 from typing import Annotated
 

@@ -59,7 +59,7 @@ def published_sigma(config: AgentConfig) -> float:
 
 @lru_cache(maxsize=16)
 def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
-    """What ClipD²P's σ really costs: K Gaussian releases of one of J records, drawn uniformly, replace-one.
+    """True cost of ClipD²P's σ: K Gaussian releases of one of J records, drawn uniformly, replace-one.
 
     Args:
         sigma: σ, noise over the clip.

@@ -1,4 +1,4 @@
-"""What is configured of push-sum SGD's algorithms."""
+"""Settings of push-sum SGD's algorithms."""
 
 from typing import Annotated, ClassVar, Literal, Self
 

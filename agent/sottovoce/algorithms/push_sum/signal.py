@@ -1,4 +1,4 @@
-"""What a configuration can say at all: how far a device's records move a model, and how far its noise does."""
+"""Signal and noise of a configuration: how far a device's records move a model, and how far its noise does."""
 
 import math
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ def most_units(config: AgentConfig, schedule: "Schedule") -> float:
 
 
 def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
-    """Of all K steps together; of records that are followed, of K that are over K windows each.
+    """Signal and noise of all K steps together; of followed records, of K steps that end after K windows each.
 
     A step goes γ_t/B times a sum, which C per unit bounds, and its noise is √P C √K/μ long.
 

@@ -1,4 +1,4 @@
-"""What happens in the rounds of each algorithm of this package, from its configuration."""
+"""Rules of each algorithm of this package in rounds, from its configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ def _nothing(config: AgentConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What happens in the rounds of an algorithm.
+    """Rule of an algorithm in rounds.
 
     Attributes:
         made: the algorithm of one round, for (configuration, kernel, public records by which models are scored: None

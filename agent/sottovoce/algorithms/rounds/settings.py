@@ -1,4 +1,4 @@
-"""What is configured of algorithms in rounds."""
+"""Settings of algorithms in rounds."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -15,7 +15,7 @@ Answers = Annotated[
 
 
 class RoundsSettings(ScheduledSettings, frozen=True):
-    """Of all of them."""
+    """Settings of all algorithms in rounds."""
 
     sampling: Sampling = "poisson"
     batch: Batch = 128

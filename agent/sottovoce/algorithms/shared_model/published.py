@@ -58,7 +58,7 @@ def visits(records: int, batch: int) -> int:
 
 
 def published_terms(config: AgentConfig) -> Terms:
-    """What the vault is asked for to the letter."""
+    """Terms of the vault, to the letter of the paper."""
     learner = settings_of(config, SharedModelSettings)
     batch, (controller, every) = learner.batch_size, learner.control
     period = every if controller == "schedule" else 1

@@ -1,4 +1,4 @@
-"""What is configured of one model that goes round."""
+"""Settings of one model that visits all devices."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -12,7 +12,7 @@ Controller = Literal["schedule", "deep-q", "always-global", "always-local"]
 
 
 class SharedModelSettings(GradientSettings, frozen=True):
-    """Of both."""
+    """Settings of both learners with one shared model."""
 
     own_batch: ClassVar[int] = 50
     tuned_batch: ClassVar[int] = 50
@@ -36,7 +36,7 @@ class SharedModelSettings(GradientSettings, frozen=True):
 
     @property
     def control(self) -> tuple[Controller, int]:
-        """What decides which steps are global, and of how many one is, where a schedule does."""
+        """The rule that decides which steps are global, and of how many one is, where a schedule does."""
         return "schedule", 1
 
 

@@ -1,4 +1,4 @@
-"""When a message arrived: the monotonic clock says how long after another, the wall clock only where that is."""
+"""Arrival times: the monotonic clock measures intervals, the wall clock only dates them."""
 
 from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import MessageRefused

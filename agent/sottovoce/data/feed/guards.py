@@ -1,4 +1,4 @@
-"""What a reading must pass before it counts. Each guard knows one way in which meters lie."""
+"""Checks of a reading before it counts. Each guard knows one way in which meters lie."""
 
 from sottovoce.errors import MessageRefused
 

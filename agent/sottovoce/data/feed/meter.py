@@ -109,7 +109,7 @@ class Meter:
         return [kept for number, wh in self._windows.add(when, total) for kept in self._kept(number, wh)]
 
     def _measured(self, said: Any, now: float) -> float:
-        """When a reading was measured; of two times that it may mean, the one nearest to now, or next in a replay."""
+        """Time of a reading; of two possible times, the one nearest to now, or the next in a replay."""
         source = self._source
         possible = instants(at(said, source.time_path), source.time_format, source.time_zone)
         if not source.replay:
@@ -151,7 +151,7 @@ class _Part:
 
     @property
     def newest(self) -> float:
-        """When the newest reading was measured, Unix time."""
+        """Time of the newest reading, Unix time."""
         return self._newer.last
 
     @property

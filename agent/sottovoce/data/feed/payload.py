@@ -20,7 +20,7 @@ _IN_A_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
 
 
 def document(payload: bytes, json: bool) -> Any:
-    """What a payload says: parsed JSON, or its text.
+    """Content of a payload: parsed JSON, or its text.
 
     Raises:
         MessageRefused: too large, or malformed.
@@ -65,7 +65,7 @@ def number(value: Any) -> float:
 
 
 def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
-    """What a time may mean, the earliest first, as seconds of Unix time: two in the hour that a zone has twice a year.
+    """Possible meanings of a time in seconds of Unix time, the earliest first: two in the hour that a zone repeats.
 
     Args:
         value: as it was published.

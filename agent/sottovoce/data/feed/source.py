@@ -1,4 +1,4 @@
-"""What is declared of one meter: where its values are, in which unit, and what is plausible."""
+"""Declaration of one meter: where its values are, in which unit, and what is plausible."""
 
 from dataclasses import dataclass
 from typing import Literal

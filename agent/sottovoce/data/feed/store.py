@@ -144,7 +144,7 @@ class WindowStore:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `feed show` says: counts and times, no energies.
+    """Content of `feed show`: counts and times, no energies.
 
     Attributes:
         seconds: length of a window.

@@ -20,7 +20,7 @@ Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a controller is told. The paper gives no discount and no C: 0.9 and 10 are our reading.
+    """Settings of a controller. The paper gives no discount and no C: 0.9 and 10 are our reading.
 
     Attributes:
         state_size: numbers in a state: of the local model, and its loss on the new batch.

@@ -66,7 +66,7 @@ def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
 
 
 def undone(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
-    """What a sum of normalised rows says in units of the gradient.
+    """Value of a sum of normalised rows in units of the gradient.
 
     Args:
         total: float64[numbers(rule, P)].

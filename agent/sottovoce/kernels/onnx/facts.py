@@ -1,4 +1,4 @@
-"""What a graph file says of itself, beside the graph: everything a device must know of a model to train it."""
+"""Metadata of a graph file: everything a device must know of a model to train it."""
 
 from math import prod
 from typing import Annotated, Literal
@@ -93,5 +93,5 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
 
 
 def write_facts(facts: GraphFacts) -> str:
-    """The same as JSON."""
+    """The facts as JSON."""
     return msgspec.json.encode(facts).decode()

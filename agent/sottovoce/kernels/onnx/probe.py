@@ -1,4 +1,4 @@
-"""What ONNX Runtime does with a graph on this machine, seen from outside: in a process of its own, before any other.
+"""Probe of ONNX Runtime with a graph on this machine: in a process of its own, before any other use.
 
 It has crashed on some boards with an illegal instruction, which no `except` catches. And the privacy of a sum rests on
 what arithmetic libraries do not promise: that what one example adds has the same bits whatever the others are. So both
@@ -126,7 +126,7 @@ class _Trial:
             self._labels = self._labels.astype(np.float32)
 
     def sum(self, placed: Mapping[int, int], size: int, among: str = "zeros") -> NDArray[np.float64]:
-        """What examples add together.
+        """Sum over examples.
 
         Args:
             placed: of the two, which is at which places of the chunk.

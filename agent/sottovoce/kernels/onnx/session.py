@@ -163,5 +163,5 @@ def _words(tensor: tuple[str, _Shape] | None) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """What is wrong, without the runtime's own source lines."""
+    """The error, without the runtime's own source lines."""
     return str(error).strip().split("\n")[0][:300]

@@ -47,11 +47,11 @@ class Acquaintance:
         return time.monotonic() < self.gone_until
 
     def is_away(self) -> None:
-        """It has said so, or does not answer."""
+        """Whether it has said that it leaves, or does not answer."""
         self.gone_until = time.monotonic() + _BELIEVED_SECONDS
 
     def is_here(self) -> None:
-        """It has said so, or sent something."""
+        """Whether it has said that it is there, or has sent something."""
         self.gone_until = float("-inf")
 
 
@@ -96,7 +96,7 @@ class Acquaintances:
         return known if known is not None and self._holds(known) else None
 
     async def wait_for(self, device: str) -> Acquaintance:
-        """The same, once it is so."""
+        """Acquaintance, once it is there."""
         while (known := self.find(device)) is None:
             await self._news.wait()
         return known

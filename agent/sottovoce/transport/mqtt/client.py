@@ -24,7 +24,7 @@ _WILL_DELAY_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where a broker is, and how it is spoken to.
+    """Address of a broker, and its protocol.
 
     Attributes:
         host: name or address.
@@ -52,7 +52,7 @@ class Broker:
         return self.version == "5"
 
     def properties(self, packet: int, **values: Any) -> Properties | None:
-        """Of MQTT 5; there are none in 3.1.1."""
+        """Properties of MQTT 5; there are none in 3.1.1."""
         if not self.five:
             return None
         properties = Properties(packet)  # type: ignore[no-untyped-call]

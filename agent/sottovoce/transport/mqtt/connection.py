@@ -38,7 +38,7 @@ class Waiting(Protocol):
         ...
 
     def end(self, name: str) -> None:
-        """It is over."""
+        """Ends the wait."""
         ...
 
 
@@ -213,7 +213,7 @@ class Connection:
             raise OSError(f"it does not let this device listen to {topic}: correct its access control")
 
     async def _taken(self, call: Coroutine[Any, Any, _T]) -> _T:
-        """What the broker answers to a call, which ends with the connection: the client would wait on without it."""
+        """The broker's answer to a call, which ends with the connection: the client alone would wait on."""
         calling, over = asyncio.ensure_future(call), asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait({calling, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -227,7 +227,7 @@ class Connection:
             over.cancel()
 
     def _explained(self, error: Exception) -> str:
-        """What happened, and what to do."""
+        """Explanation of an error, with the remedy."""
         while isinstance(error, MqttError | OSError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         if not isinstance(error, MqttError | OSError | SottovoceError):

@@ -21,7 +21,7 @@ class Gone(Exception):
 
 
 class Exchanges:
-    """Those of one device. Each ends with its answer, or with the reason why there will be none."""
+    """Exchanges of one device. Each ends with its answer, or with the reason why there will be none."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

@@ -20,7 +20,7 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an introduction says, of which nothing is verified.
+    """Content of an introduction, none of it verified.
 
     Attributes:
         device: whom it is of.

@@ -1,4 +1,4 @@
-"""What a device says of itself on the broker: who it is, with which key, and that it is there or gone."""
+"""Presence of a device on the broker: its id and key, and whether it is there or gone."""
 
 from enum import Enum, auto
 
@@ -9,7 +9,7 @@ from sottovoce.transport.mqtt.secrecy import SessionKey
 
 
 class Echo(Enum):
-    """What a device finds in its own name on the broker."""
+    """The broker's retained message in a device's own name."""
 
     AGREES = auto()  # that it is there, or was
     DENIES = auto()  # that it is gone
@@ -41,15 +41,15 @@ class Presence:
         self._said: dict[bool, bytes] = {}
 
     def here(self) -> bytes:
-        """That it is there."""
+        """Announcement that it is there."""
         return self._introduction(gone=False)
 
     def gone(self) -> bytes:
-        """That it is gone: newer than that it is there, and older than what it says after `renew`."""
+        """Announcement that it is gone: newer than that it is there, and older than announcements after `renew`."""
         return self._introduction(gone=True)
 
     def renew(self) -> None:
-        """What is said from now on is newer than everything before."""
+        """Makes later announcements newer than all before."""
         self._sequence += 2
         self._said.clear()
 
@@ -60,7 +60,7 @@ class Presence:
         self._since = self._sequence - 1
 
     def echo(self, raw: bytes) -> Echo:
-        """What the broker has in this device's name; if that is newer than its own word, it has a newer one then.
+        """Checks the broker's message in this device's name; a newer one than its own makes it announce a newer one.
 
         Args:
             raw: an introduction.
@@ -83,7 +83,7 @@ class Presence:
 
     @property
     def _version(self) -> tuple[int, int]:
-        """Of what it says when it is there."""
+        """Version of its announcement that it is there."""
         return self._incarnation, self._sequence - 1
 
     def _introduction(self, *, gone: bool) -> bytes:

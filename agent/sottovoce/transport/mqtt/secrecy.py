@@ -74,7 +74,7 @@ class Channel:
         return counter, self._outward.encrypt(_nonce(counter), content, None)
 
     def open(self, counter: int, sealed: bytes) -> bytes:
-        """What was sealed, once.
+        """Unseals a message, once.
 
         Raises:
             MessageRefused: for `replayed`: it was opened before, or is too old to tell; or `forged`: it was not sealed

@@ -25,20 +25,20 @@ class Topics:
         return f"{ROOT}/{self.fleet}/in/{self.device}/+"
 
     def inbox(self, recipient: str) -> str:
-        """Where this device puts what is for another."""
+        """Topic of this device's messages for another."""
         return f"{ROOT}/{self.fleet}/in/{recipient}/{self.device}"
 
     def presence(self, device: str) -> str:
-        """Where a device says that it is there."""
+        """Topic of a device's presence."""
         return f"{ROOT}/{self.fleet}/peer/{device}"
 
     @property
     def everybody(self) -> str:
-        """Where all of them do."""
+        """Topic filter of every device's presence."""
         return self.presence("+")
 
     def sender(self, topic: str) -> str | None:
-        """Who put something into this device's inbox; None if it is not there, or that cannot be a device."""
+        """Sender of a message in this device's inbox; None if it is another topic, or no device's id."""
         return _device(topic, self.inboxes[:-2])
 
     def present(self, topic: str) -> str | None:

@@ -216,12 +216,12 @@ class MqttTransport:
         self._exchanges.end("it, or this device, has restarted", device)
 
     def _farewell(self) -> tuple[str, bytes]:
-        """What the broker is to say when the connection that is about to be made breaks."""
+        """The broker's message when the connection that is about to be made breaks."""
         self._presence.renew()
         return self._topics.presence(self._id), self._presence.gone()
 
     def _peer_returned(self, device: str) -> None:
-        """What it was asked before may have been lost: without an answer soon, it is asked again."""
+        """Repeats requests without an answer, because they may have been lost."""
         lost = partial(self._exchanges.end, "it has connected again", device, until=self._exchanges.begun, left=False)
         asyncio.get_running_loop().call_later(_LOST_SECONDS, lost)
         self._returned(device)
@@ -247,7 +247,7 @@ class MqttTransport:
             await asyncio.sleep(_BETWEEN_SECONDS)
 
     async def _acquaintance(self, peer: str) -> Acquaintance:
-        """What is known of a peer, once it is; raises Gone when it says that it has left."""
+        """Acquaintance with a peer, once there is one; raises Gone when the peer says that it has left."""
         followed = peer in self._followed
         self._followed[peer] = None  # before the broker's answer: what it keeps may come first
         self._followed.move_to_end(peer)
@@ -313,7 +313,7 @@ class MqttTransport:
                 self._present.add(device)
 
     def _echoed(self, echo: Echo) -> None:
-        """What the broker keeps in this device's name: what was said last, or something is wrong."""
+        """Handles the broker's message in this device's name: it must be the device's own last one."""
         if echo is Echo.DENIES:
             self._again.set()  # a farewell of an earlier connection came late, or the broker lies
         elif echo is Echo.COPY:

@@ -1,4 +1,4 @@
-"""What the vault needs to know of a computation before it may touch a record, and the computation itself."""
+"""Facts that the vault needs about a computation before it may touch a record, and the computation itself."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -37,5 +37,5 @@ class Program(Protocol[Raw]):
         ...
 
     def compute(self, query: Query, records: Records) -> Raw:
-        """What will be privatised, computed from the records of units that were paid for."""
+        """Values to privatise, computed from the records of units that were paid for."""
         ...

@@ -132,7 +132,7 @@ class QChain:
         return {name: list(network.arrays) for name, network in networks.items()}
 
     def _replay(self) -> list[dict[str, Any]]:
-        """What the controller remembers, the oldest first."""
+        """The controller's memory, the oldest first."""
         first = self.controller.observed - len(self.controller.memory)
         return [
             {

@@ -1,1 +1,1 @@
-"""What each kind of learner asks of its vault, and the vault that keeps to it: one file a kind."""
+"""Terms of each kind of learner for its vault, and the vault that keeps to them: one file a kind."""

@@ -27,7 +27,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class ChainTerms:
-    """What a learner of chains without replacement asks of its vault, all of it public.
+    """Terms of a learner of chains without replacement, all public.
 
     Attributes:
         learner: its name.
@@ -96,7 +96,7 @@ class ChainTerms:
 
 @dataclass(frozen=True, slots=True)
 class PublishedChainTerms:
-    """What chains to the letter ask of their vault: the paper's noise, charged as infinite.
+    """Terms of chains to the letter: the paper's noise, charged as infinite.
 
     Attributes:
         learner: its name.

@@ -24,7 +24,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class GradientTerms:
-    """What a learner of gradient sums asks of its vault, all of it public.
+    """Terms of a learner of gradient sums, all public.
 
     Attributes:
         learner: its name.

@@ -27,7 +27,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class MeanTerms:
-    """What a learner of a fleet's mean asks of its vault, all of it public.
+    """Terms of a learner of a fleet's mean, all public.
 
     Attributes:
         learner: its name.
@@ -91,7 +91,7 @@ class MeanTerms:
         )
 
     def cell_mechanism(self, budget: Budget) -> CellMechanism:
-        """The same of a device's part in the sum of a cell.
+        """Mechanism of a device's part in the sum of a cell.
 
         Raises:
             PrivacyError: it cannot be calibrated, or there is no cell.

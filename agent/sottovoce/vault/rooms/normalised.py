@@ -23,7 +23,7 @@ _RULES: dict[Rule, str] = {
 
 @dataclass(frozen=True, slots=True)
 class NormalisedTerms:
-    """What a learner with a moving threshold asks of its vault, all of it public.
+    """Terms of a learner with a moving threshold, all public.
 
     Attributes:
         sums: releases, batches and windows; its clip is 1, in units of the threshold.

@@ -19,7 +19,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says of its noise, and what that is worth.
+    """Claim of a paper about its noise, and what the claim is worth.
 
     Attributes:
         mechanism: in words.
@@ -38,7 +38,7 @@ class Claim:
     reason: str
 
     def statement(self, budget: Budget, noisy: bool) -> PrivacyStatement:
-        """What is to be said of releases that are made so, with noise or, as a baseline, without."""
+        """Statement about such releases, with noise or, as a baseline, without."""
         status = Status.REFUTED if self.refuted else Status.AS_PUBLISHED
         return PrivacyStatement(
             unit="record",
@@ -55,7 +55,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTerms:
-    """What a learner to the letter asks of its vault.
+    """Terms of a learner to the letter.
 
     Attributes:
         learner: its name.

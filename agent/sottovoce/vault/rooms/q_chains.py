@@ -19,7 +19,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class QChainTerms:
-    """What the learner to the letter asks of its vault, all of it public.
+    """Terms of the learner to the letter, all public.
 
     Attributes:
         learner: its name.

@@ -22,7 +22,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class RecordTerms:
-    """What a learner of published records asks of its vault, all of it public.
+    """Terms of a learner of published records, all public.
 
     Attributes:
         learner: its name.

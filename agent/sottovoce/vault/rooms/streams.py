@@ -21,7 +21,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class StreamTerms:
-    """What is asked of the vault of a statistic that is published window by window, all of it public.
+    """Terms of a statistic that is published window by window, all public.
 
     Attributes:
         features: numbers in a window's total.

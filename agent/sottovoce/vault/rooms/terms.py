@@ -1,4 +1,4 @@
-"""What a learner asks of its vault, decided in public before it starts."""
+"""Terms of a learner for its vault, decided in public before it starts."""
 
 from dataclasses import replace
 from typing import Protocol
@@ -23,7 +23,7 @@ class Terms(Protocol):
         ...
 
     def room(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> Room:
-        """What a vault is made of that keeps to these terms and to the ledger's budget.
+        """Parts of a vault that keeps to these terms and to the ledger's budget.
 
         Raises:
             PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.

@@ -24,7 +24,7 @@ from sottovoce.vault.vault import Room
 
 @dataclass(frozen=True, slots=True)
 class WalkTerms:
-    """What a learner whose model walks asks of its vault, all of it public.
+    """Terms of a learner whose model walks, all public.
 
     Attributes:
         learner: its name.

@@ -20,7 +20,7 @@ _BOUNDS = 3  # at most: two from error rates, one from one run
 def canaries(
     subject: Subject, stated: float | None, trials: int, rng: np.random.Generator, alpha: float, doubt: float
 ) -> list[Finding]:
-    """As many devices as `trials` need.
+    """Canaries on as many devices as `trials` need.
 
     Args:
         subject: what is audited.

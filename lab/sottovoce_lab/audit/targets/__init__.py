@@ -1,4 +1,4 @@
-"""What can be audited, by name: mechanisms by themselves, and every learner as it ships."""
+"""Targets of an audit, by name: mechanisms alone, and every learner as it ships."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -63,12 +63,12 @@ class Others:
 
     @cached_property
     def keys(self) -> list[tuple[X25519PrivateKey, X25519PrivateKey]]:
-        """Of the other members: for masks, and for shares."""
+        """Keys of the other members: for masks, and for shares."""
         count = self.mechanism.cell.least - 1
         return [(X25519PrivateKey.generate(), X25519PrivateKey.generate()) for _ in range(count)]
 
     def seen(self, vault: Vault, slot: int, point: bytes) -> Floats:
-        """What the attacker makes of one round, float64[P]: the device's part, and noise that it does not know.
+        """The attacker's view of one round, float64[P]: the device's part, and noise that the attacker does not know.
 
         Raises:
             PrivacyError: the vault was silent where it should have spoken.

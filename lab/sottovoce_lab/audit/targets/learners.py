@@ -1,4 +1,4 @@
-"""What a peer makes of a learner's messages: the releases behind them, as far as they can be had."""
+"""A peer's reading of a learner's messages: the releases behind them, as far as they can be recovered."""
 
 import math
 from collections.abc import Callable

@@ -102,7 +102,7 @@ class PublishedRecords:
         raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: report this")
 
     def alone(self) -> "PublishedRecords":
-        """The same for records of a single number."""
+        """The subject for records of a single number."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
         return replace(self, scheme=narrow, over=None)
 
@@ -157,7 +157,7 @@ class PublishedRecords:
         return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
 
     def _exact(self, records: Records) -> Floats:
-        """What is to be released of each record, float64[n, P]."""
+        """Exact values to release of each record, float64[n, P]."""
         signs = np.sign(records.features[:, :1]) * np.eye(1, self.scheme.features)
         if isinstance(self.scheme, LabelledPrivUnit):
             return np.hstack([records.labels[:, np.newaxis].astype(np.float64), signs])

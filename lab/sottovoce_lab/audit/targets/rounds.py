@@ -1,4 +1,4 @@
-"""What neighbours make of the messages of a learner in rounds: every release behind them.
+"""Neighbours' reading of the messages of a learner in rounds: every release behind them.
 
 The emulated neighbours send each message back. A mean of equal vectors is that vector, so from round to round the model
 moves by the device's own gradient alone; and what it answers a neighbour is a gradient at the model that it sent.

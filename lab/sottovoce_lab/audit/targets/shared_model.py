@@ -1,4 +1,4 @@
-"""What a peer makes of a shared model: the releases behind its versions."""
+"""A peer's reading of a shared model: the releases behind its versions."""
 
 from dataclasses import replace
 

@@ -86,7 +86,7 @@ def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConf
 def _watch(
     config: AgentConfig, family: Family, terms: GradientTerms, size: int, thresholds: Thresholds | None = None
 ) -> Watch:
-    """What undoes a learner of sums of gradients."""
+    """Reader of a learner of sums of gradients."""
     made, _ = family.learner("audited", learners.Unchecked(), ())
     match made:
         case Mixer():

@@ -137,7 +137,7 @@ class GaussianSums:
         return CLIP if self.terms.clip is None else self.terms.clip
 
     def alone(self) -> "GaussianSums":
-        """The same with a release of a single number, whose gradient is always 0."""
+        """The subject with a release of a single number, whose gradient is always 0."""
         return replace(self, kernel=Softmax(1, 1), over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -193,7 +193,7 @@ class GaussianSums:
 
     @property
     def _numbers(self) -> int:
-        """Of a release."""
+        """Numbers of a release."""
         return self.kernel.size
 
     @property
@@ -231,7 +231,7 @@ class GaussianSums:
         return {**across, "place": outside}
 
     def _told_apart(self, rows: Floats) -> Floats:
-        """Of canaries' parts, the numbers in which no two of them meet."""
+        """Coordinates of canaries' parts in which no two of them meet."""
         return rows
 
     def _all(self) -> Records:

@@ -92,7 +92,7 @@ class VisitSums:
         return MaxNorm(2 / self.budget.epsilon, c) if self.law_name == "joint" else MaxNorm(2 * c / self.budget.epsilon)
 
     def alone(self) -> "VisitSums":
-        """The same for records of a single number."""
+        """The subject for records of a single number."""
         return replace(self, features=1, over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -146,7 +146,7 @@ class VisitSums:
         return Records(features, np.zeros(len(features), dtype=np.int64))
 
     def _parts(self, records: Records) -> Floats:
-        """What each record adds at the model 0, where every slope is 1: y⁽ᵏ⁾x at L1 length 1, float64[n, c, d]."""
+        """Contribution of each record at the model 0, where slopes are 1: y⁽ᵏ⁾x at L1 length 1, float64[n, c, d]."""
         signs = np.sign(records.features)
         parts: Floats = targets(records.labels, CLASSES)[:, :, np.newaxis] * signs[:, np.newaxis]
         return parts

@@ -1,4 +1,4 @@
-"""What is done to each number, and flatten: layers without parameters."""
+"""Elementwise functions, and flatten: layers without parameters."""
 
 from collections.abc import Sequence
 from math import prod
@@ -53,7 +53,7 @@ class Sigmoid(_Elementwise, frozen=True, tag="sigmoid"):
 
 
 class Flatten(_Elementwise, frozen=True, tag="flatten"):
-    """The same numbers in C order."""
+    """Flattening in C order."""
 
     passes: ClassVar[bool] = True
 

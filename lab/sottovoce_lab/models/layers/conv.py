@@ -81,7 +81,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
 
 
 def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: Shape) -> Value:
-    """What belongs to the rows of a kernel, put in the order of its tensor: count × kernel height × inner.
+    """Parts of a kernel's rows in the order of its tensor: count × kernel height × inner.
 
     Args:
         tape: to write on.

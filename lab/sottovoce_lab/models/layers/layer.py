@@ -1,4 +1,4 @@
-"""What a layer must say of itself."""
+"""Interface of a layer."""
 
 from collections.abc import Callable, Sequence
 from math import sqrt

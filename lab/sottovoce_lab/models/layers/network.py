@@ -53,12 +53,12 @@ class Chain:
 
     @property
     def parameters(self) -> tuple[ParameterFacts, ...]:
-        """Of all stages, in order."""
+        """Parameters of all stages, in order."""
         return tuple(parameter for stage in self.stages for parameter in stage.parameters)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Of everything that is computed on the way."""
+        """Shapes of everything that is computed on the way."""
         inner = (shape for stage in self.stages if isinstance(stage, Residual) for shape in stage.shapes)
         return (*(stage.output for stage in self.stages), *inner)
 
@@ -103,7 +103,7 @@ class Residual:
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Of everything that is computed on the way."""
+        """Shapes of everything that is computed on the way."""
         return self.body.shapes + self.shortcut.shapes
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:

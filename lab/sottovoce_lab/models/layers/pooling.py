@@ -98,7 +98,7 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
 
 
 def _compared(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
-    """Of small windows that do not overlap. ONNX Runtime is fast at pooling, but slow at finding places."""
+    """Pooling of small windows that do not overlap. ONNX Runtime is fast at pooling, but slow at finding places."""
     y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
 
     def back(D: Value) -> tuple[Value, tuple[()]]:
@@ -132,7 +132,7 @@ def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
 
 
 def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
-    """Where each window begins in a flat tensor of all windows' images, int64[B, channels, *places]."""
+    """First place of each window in a flat tensor of all windows' images, int64[B, channels, *places]."""
     each, area = prod(seen.places), prod(seen.kernel)
     numbers = tape.op("Range", tape.constant(0, np.int64), tape.op("Size", y), tape.constant(each, np.int64))
     images = tape.reshape(tape.op("Mul", numbers, tape.constant(area, np.int64)), -1, seen.channels, 1, 1)
@@ -142,7 +142,7 @@ def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
 
 
 def _searched(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
-    """Of any windows.
+    """Pooling of any windows.
 
     NaN is in no place of one, and what comes back needs one: it counts as 0 here, and infinities as 10³⁰.
     """

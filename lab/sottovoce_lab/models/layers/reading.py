@@ -75,7 +75,7 @@ def _parsed(table: Table, here: str) -> _Kind | Block:
 
 
 def key_first(error: msgspec.ValidationError) -> str:
-    """What is wrong with a table, beginning with the key at fault, and where its keys are explained."""
+    """Error of a table, beginning with the key at fault, and where its keys are explained."""
     message, _, place = str(error).partition(" - at `$.")
     key = f"{place.rstrip('`')}: " if place else ""
     return f"{key}{message}; docs/reference/models.md has every key"

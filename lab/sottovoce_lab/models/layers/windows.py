@@ -39,7 +39,7 @@ class Axis:
 
     @property
     def rest(self) -> int:
-        """What of the padded image is behind the last window."""
+        """Part of the padded image behind the last window."""
         return (self.size + 2 * self.padding - self.kernel) % self.stride
 
 
@@ -62,7 +62,7 @@ class Windows:
 
     @property
     def places(self) -> tuple[int, int]:
-        """Of the windows."""
+        """Number of places of the windows."""
         return self.axes[0].places, self.axes[1].places
 
     @property
@@ -72,12 +72,12 @@ class Windows:
 
     @property
     def attributes(self) -> dict[str, list[int]]:
-        """As operators take them."""
+        """Attributes for operators."""
         padding = [axis.padding for axis in self.axes]
         return {"strides": [axis.stride for axis in self.axes], "pads": [*padding, *padding]}
 
     def rows(self, tape: Tape, x: Value) -> list[Value]:
-        """What windows see, one row of the kernel after the other: each real[B, channels · kernel width, places].
+        """Rows of the windows, one row of the kernel after the other: each real[B, channels · kernel width, places].
 
         Args:
             tape: to write on.
@@ -106,7 +106,7 @@ class Windows:
 
 
 def _every(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
-    """Of a dimension, what is at the same place of each window."""
+    """Elements of a dimension at the same place of each window."""
     numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
     return tape.op("Slice", x, *(tape.integers(number) for number in numbers))
 

@@ -1,4 +1,4 @@
-"""When devices are online: alternating sessions of log-normal length, as in PeerSim studies of gossip learning.
+"""Online times of devices: alternating sessions of log-normal length, as in PeerSim studies of gossip learning.
 
 Ormándi, Hegedűs and Jelasity, "Gossip learning with linear models on fully distributed data" (2013): online sessions
 have log-normal lengths; offline ones have the same law, stretched so that a given share of devices is online at any
@@ -33,7 +33,7 @@ class LogNormal:
 
 
 class Churn:
-    """Who is online in each cycle. The process is stationary from the start.
+    """Devices online in each cycle. The process is stationary from the start.
 
     Args:
         nodes: how many devices.

@@ -24,7 +24,7 @@ Places = NDArray[np.int64]
 
 
 class State(Protocol):
-    """What all devices hold."""
+    """State of all devices."""
 
     @property
     def nodes(self) -> int:
@@ -32,7 +32,7 @@ class State(Protocol):
         ...
 
     def sent(self) -> Parcel:
-        """What each device would send now, one row a device; it stays as it is until the next call."""
+        """Message that each device would send now, one row a device; unchanged until the next call."""
         ...
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
@@ -42,7 +42,7 @@ class State(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What happens to messages.
+    """Faults of messages.
 
     Attributes:
         drop: probability that a message is lost, at least 0, below 1.

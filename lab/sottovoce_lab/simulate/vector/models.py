@@ -102,5 +102,5 @@ def _keep_freed_memory() -> None:
 
 
 def _taken(array: NDArray[np.float32], rows: Places, size: tuple[int, ...]) -> NDArray[np.float32]:
-    """The same as array[rows], faster."""
+    """Equal to array[rows], faster."""
     return array.take(rows, axis=0, out=np.empty(size, dtype=array.dtype), mode="clip")

@@ -60,13 +60,13 @@ class PairwiseFleet:
 
     @property
     def total(self) -> NDArray[np.int64]:
-        """Of all models, int64[P]."""
+        """Sum of all models, int64[P]."""
         total: NDArray[np.int64] = np.sum([state.numerator for state in self._states], axis=0)
         return total
 
     @property
     def models(self) -> NDArray[np.float64]:
-        """What each device believes, float64[N, P]."""
+        """Model of each device, float64[N, P]."""
         return np.array([state.estimate for state in self._states])
 
     def step(self) -> None:
@@ -86,7 +86,7 @@ class PairwiseFleet:
         return [effect.query for effect in effects if isinstance(effect, Ask)]
 
     def _met(self, device: int, sent: Send) -> Event:
-        """What becomes of a proposal."""
+        """Outcome of a proposal."""
         if self._fate.random() < self._loss:
             return Returned(sent.recipient, sent.message)
         said = self._happens(int(sent.recipient), Received(str(device), sent.message))

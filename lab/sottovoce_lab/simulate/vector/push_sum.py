@@ -73,7 +73,7 @@ class PushSumFleet:
 
     @property
     def mass(self) -> tuple[NDArray[np.int64], int]:
-        """Of the whole fleet, what is on its way included: the numerators' sum, int64[P], and the weights'."""
+        """Mass of the whole fleet, in transit included: the numerators' sum, int64[P], and the weights'."""
         numerator, weight = self._numerators.sum(axis=0), int(self._weights.sum())
         for share in self._flying:
             numerator, weight = numerator + share.numerator, weight + share.weight
@@ -81,7 +81,7 @@ class PushSumFleet:
 
     @property
     def models(self) -> NDArray[np.float64]:
-        """What each device believes, float64[N, P]; only of those with enough weight to divide by."""
+        """Model of each device, float64[N, P]; only of those with enough weight to divide by."""
         held = self._weights >= WEIGHT_MIN
         models: NDArray[np.float64] = self._numerators[held] / self._weights[held, np.newaxis]
         return models
@@ -109,7 +109,7 @@ class PushSumFleet:
             self._flying += [_Share(device, peers[i], numerator, weight) for i in chosen]
 
     def _descend(self) -> None:
-        """Who has too little weight to divide by asks for nothing, and takes its step later: here it takes none."""
+        """Steps of all devices; one with too little weight to divide by takes none here, and takes it later."""
         held = self._weights >= WEIGHT_MIN
         estimates = self._numerators / np.maximum(self._weights, WEIGHT_MIN)[:, np.newaxis]
         values, grid = self._released(estimates)

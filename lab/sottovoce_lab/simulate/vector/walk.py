@@ -75,7 +75,7 @@ class GradientWalk:
                     yield count
 
     def passes(self) -> Iterator[int]:
-        """The same; yields the number of the pass."""
+        """Passes over the records; yields the number of the pass."""
         return (count // self.devices for count in self.updates() if count % self.devices == 0)
 
     def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
@@ -133,7 +133,7 @@ class SequentialDescent:
                 yield passes * self.length + update + 1
 
     def passes(self, count: int) -> Iterator[int]:
-        """The same for `count` passes; yields the number of the pass."""
+        """Runs `count` passes; yields the number of the pass."""
         every = itertools.islice(self.updates(), count * self.length)
         return (number // self.length for number in every if number % self.length == 0)
 

@@ -1,4 +1,4 @@
-"""What the environment of a compose testbed asks for."""
+"""Settings of a compose testbed, from its environment."""
 
 import math
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Asked:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Asked":
-        """What SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS say.
+        """Reads SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
 
         Raises:
             UsageError: one of them cannot be; the message names it.

@@ -68,7 +68,7 @@ def variant_of(faults: Sequence[str], seed: int) -> Variant:
 
 
 def device_link() -> Path:
-    """Where the container's own health check finds the state directory."""
+    """Link by which the container's own health check finds the state directory."""
     return Path(tempfile.gettempdir(), "device")
 
 

@@ -48,12 +48,12 @@ class ContainerFleet:
 
     @property
     def words(self) -> str:
-        """What a watcher is told at the start."""
+        """Words for a watcher at the start."""
         return f"watching {len(self.members)} containers"
 
     @property
     def faults(self) -> dict[str, int]:
-        """What goes wrong with messages, and with those of how many agents."""
+        """Faults of messages, and the number of agents they affect."""
         found = [word for place in self._places for word in place.faults.read_text().split()]
         return {word: found.count(word) for word in sorted(set(found))}
 
@@ -91,7 +91,7 @@ class ContainerFleet:
             member.killed = time.monotonic() - self._heard[member.name] > _SILENT_SECONDS
 
     def running(self) -> list[Member]:
-        """Those that answer."""
+        """Agents that answer."""
         return [member for member in self.members if not member.killed]
 
     def charges_when_stopped(self, member: Member) -> int | None:

@@ -12,7 +12,7 @@ _READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one device lives.
+    """Home of one device.
 
     Attributes:
         index: of the device in the plan.
@@ -49,7 +49,7 @@ class Place:
 
     @property
     def faults(self) -> Path:
-        """What goes wrong with its messages, a specification a line."""
+        """Faults of its messages, a specification a line."""
         return self.directory / "faults"
 
     @property

@@ -1,4 +1,4 @@
-"""What becomes of a sum: a mean, once; or a step of gradient descent, again and again."""
+"""Result of a sum: a mean, once; or a step of gradient descent, repeatedly."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -26,19 +26,19 @@ class Course(Protocol):
     width: Callable[[int], int]
 
     def fresh(self) -> Numerator | None:
-        """What is known before the first sum, int64[P] in units of 2^-40."""
+        """Initial value before the first sum, int64[P] in units of 2^-40."""
         ...
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Where the next sum is taken, float64, little-endian."""
+        """Point of the next sum, float64, little-endian."""
         ...
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
-        """What is published of what is known."""
+        """Published model of the current value."""
         ...
 
     def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
-        """What is known after a sum of so many devices, int64[P] in grid units."""
+        """Value after a sum over a number of devices, int64[P] in grid units."""
         ...
 
 

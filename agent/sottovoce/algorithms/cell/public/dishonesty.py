@@ -1,4 +1,4 @@
-"""Who has lied in secure sums: struck from the rosters for a while, and named in the status."""
+"""Devices caught lying in secure sums: kept off the rosters for a while, and named in the status."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class Dishonesty:
 
     @staticmethod
     def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
-        """What this device can prove of those of them that are struck."""
+        """Proofs that this device holds against struck devices."""
         found = (state.dishonest[node].proof for node in nodes if node in state.struck)
         return [proof for proof in found if proof is not None]
 
@@ -97,7 +97,7 @@ class Dishonesty:
 
 
 def named(state: CellState) -> dict[str, str]:
-    """What the status says of dishonest devices."""
+    """Dishonest devices as the status shows them."""
     found = {
         "dishonest": "; ".join(f"{node} {one.why} ({one.how})" for node, one in sorted(state.dishonest.items())),
         "doubted": "; ".join(

@@ -1,4 +1,4 @@
-"""What a leader and its deputies hear from the members of a round; each statement is checked when it comes."""
+"""Statements that a leader and its deputies receive from the members of a round; each is checked on arrival."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ from sottovoce.secure_sum.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """What comes of something that a leader has heard.
+    """Consequence of a statement that a leader has received.
 
     Attributes:
         leading: what it has now; None when the round is finished.
@@ -166,7 +166,7 @@ class Gathering:
 
     @staticmethod
     def _compared(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
-        """What a leader signed for this device, or for the first member heard of, and for another member."""
+        """Compares the leader's signature for this device, or the first known member, with that for another member."""
         if first is None or second.owner != first.owner or second.body == first.body:
             return Led(leading)
         proof = Equivocation(with_credential(roster, first), with_credential(roster, second))

@@ -1,4 +1,4 @@
-"""What a device believes of sums: openings that it verifies itself, and what enough members sign alike."""
+"""Beliefs of a device about sums: openings that it verifies itself, and results that enough members sign alike."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -50,11 +50,11 @@ class OpenedRound:
 
     @property
     def want(self) -> Want:
-        """What to ask for next."""
+        """The next request."""
         return Want(self.verified.round, self.missing[:_MOST_WANTED])
 
     def answer(self, want: Want) -> Vectors:
-        """As many of the vectors asked for as one message holds."""
+        """The requested vectors, as many as fit into one message."""
         given: list[Given] = []
         size = 0
         for place in want.places:
@@ -89,7 +89,7 @@ class Knowledge:
         return found if found.roster.offers[0].point == point else None
 
     def filled(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
-        """The same with more vectors.
+        """The round with more vectors.
 
         Raises:
             Lie: one is not what its owner signed for this round.
@@ -112,19 +112,19 @@ class Knowledge:
         return found
 
     def after(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
-        """What is known after an opened sum, and the members in it."""
+        """Knowledge after an opened sum, and the members in it."""
         vectors = {place: one.vector for place, one in opened.vectors.items()}
         total = opened.verified.total(vectors, self._course.size)
         members = len(opened.verified.survivors)
         return self._course.after(numerator, opened.slot, total, members), members
 
     def known(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
-        """What this device knows, signed."""
+        """This device's knowledge, signed."""
         body = body_bytes(knows(slot, members, numerator))
         return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
     def heard(self, sender: str, known: Known) -> Knows:
-        """What another device knows, as it has signed it.
+        """Another device's knowledge, as it has signed it.
 
         Raises:
             MessageRefused: it has not, or is no device of the fleet now.
@@ -139,7 +139,7 @@ class Knowledge:
         return said
 
     def agreed(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
-        """What enough devices know alike: as many as the threshold of the smallest cell requires."""
+        """Knowledge that enough devices share: as many as the threshold of the smallest cell requires."""
         bodies = [one.said.body for one in votes.values()]
         for one in votes.values():
             if bodies.count(one.said.body) >= self._cell.opens_at(self._cell.least):
@@ -158,7 +158,7 @@ class Knowledge:
 
 
 def knows(slot: int, members: int, numerator: Numerator) -> Knows:
-    """What a device says that it knows after so many sums."""
+    """A device's claim of its knowledge after a number of sums."""
     return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 
 

@@ -81,7 +81,7 @@ class Leader:
 
     @staticmethod
     def deputy(roster: Roster, said: Agreed, beat: int) -> Leading:
-        """What a deputy has, which is sent what the leader is, from here on."""
+        """State of a deputy, which from here on receives all that the leader receives."""
         deals = dict(zip(said.members, said.deals, strict=True))
         return Leading(
             roster.offers[0].slot,
@@ -236,7 +236,7 @@ def _to(owners: Iterable[str], said: Said) -> tuple[tuple[str, Said], ...]:
 
 
 def _at_one_point(offers: Mapping[str, Statement]) -> dict[str, Statement]:
-    """Those at the model at which most are."""
+    """Members at the model that most members hold."""
     points = {owner: body_of(offer, Offer).point for owner, offer in offers.items()}
     most = max(sorted(set(points.values())), key=list(points.values()).count, default=b"")
     return {owner: offer for owner, offer in offers.items() if points[owner] == most}

@@ -302,7 +302,7 @@ class Cells:
         return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._published(state)]
 
     def _urged(self, state: CellState) -> Step:
-        """What a device without all sums does on a beat: an offer, or, where its vault pays for none, a question."""
+        """Action on a beat of a device that lacks sums: an offer, or a question where its vault cannot pay for one."""
         if state.stage != "idle":
             beats = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
             waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
@@ -500,7 +500,7 @@ class Cells:
         return state.slot < self.course.rounds
 
     def _heard(self, state: CellState, sender: str, said: Said) -> Step:
-        """As a leader, what members say; as a member, what the leader says."""
+        """Handles members' statements as a leader, and the leader's statements as a member."""
         effects: list[Effect] = []
         if isinstance(said, ToLeader) or (isinstance(said, Go) and sender != self._owner):
             slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
@@ -514,7 +514,7 @@ class Cells:
         return state, effects
 
     def _followed(self, state: CellState, sender: str, said: FromLeader) -> Step:
-        """What the leader of a round, or a deputy, asks for."""
+        """Handles the request of a round's leader, or of a deputy."""
         match said:
             case Called(roster) if state.stage == "offered" and state.offer in roster and sender not in state.struck:
                 found = roster_of(roster)
@@ -543,7 +543,7 @@ class Cells:
         return state, []
 
     def _agreed(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
-        """What every member signed is checked before the vault is asked: so it is the leader who lies, or a dealer."""
+        """Checks every member's signature before the vault is asked: a lie then points to the leader or to a dealer."""
         lead = signed_by(self._provenance, roster, sender, said.said, Lead)
         if lead.roster != roster.digest:
             return state, []  # of a round before
@@ -561,7 +561,7 @@ class Cells:
         return sender in (state.leader, *state.deputies) and h == state.round
 
     def _led(self, state: CellState) -> Step:
-        """What this device does as a leader, now."""
+        """This device's actions as a leader, now."""
         leading = state.leading.get(state.slot)
         if leading is None:
             return state, []
@@ -570,7 +570,7 @@ class Cells:
         return self._passed_on(self._leads_on(state, state.slot, led), led)
 
     def _refused(self, nodes: Iterable[str]) -> frozenset[str]:
-        """Those that the fleet has revoked."""
+        """Devices that the fleet has revoked."""
         return frozenset(node for node in nodes if self._provenance.refuses(node))
 
     @staticmethod
@@ -579,7 +579,7 @@ class Cells:
         return replace(state, leading=others if led.leading is None else {**others, slot: led.leading})
 
     def _passed_on(self, state: CellState, led: Led) -> Step:
-        """What a leader says, to the others and to this device itself; and which lies it has seen."""
+        """Sends the leader's statements to the others and to this device itself; and reports lies that it has seen."""
         effects: list[Effect] = []
         if led.opened is not None and led.opened.slot == state.slot:
             state, effects = self._believed(state, led.opened)

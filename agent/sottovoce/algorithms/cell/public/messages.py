@@ -1,4 +1,4 @@
-"""What devices say to one another in the course of a secure sum; all of it may be read by everybody."""
+"""Messages of a secure sum; everybody may read all of them."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -15,7 +15,7 @@ _NUMBER_BYTES = 8
 
 
 class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Of a message."""
+    """Content of a message."""
 
 
 class Offered(Content, frozen=True):

@@ -28,7 +28,7 @@ def posted(step: Step) -> Step:
 
 
 def following(state: CellState, recipient: str) -> Step:
-    """What comes after a message that is not on its way any more."""
+    """The next message after one that has been delivered."""
     queued = dict(state.queued)
     queue = queued.pop(recipient, ())
     if not queue:

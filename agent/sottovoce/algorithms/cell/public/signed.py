@@ -1,4 +1,4 @@
-"""What a member of a roster has signed, and what a leader proposes to it."""
+"""Signed statements of a roster's members, and the leader's proposal."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -10,7 +10,7 @@ from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, bo
 
 
 def signed_by(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
-    """What this member has signed, by the certificate that the roster has of it.
+    """The member's signed statement, by its certificate in the roster.
 
     Raises:
         MessageRefused: it has not.
@@ -28,7 +28,7 @@ def with_credential(roster: Roster, statement: Statement) -> Statement:
 
 
 def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
-    """What the members committed to, where this is the round that their leader signed; None where it is not.
+    """Commitments of the members, if this is the round that their leader signed; None otherwise.
 
     Every member signs its own commitment, so it is the leader who lies if one does not hold.
     """

@@ -1,4 +1,4 @@
-"""Where a device is in a secure sum. Only the sum, once it is opened, survives a crash."""
+"""State of a device in a secure sum. Only the sum, once opened, survives a crash."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from sottovoce.secure_sum.steps import Revealed
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """What a leader has gathered, stage by stage.
+    """A leader's collection, stage by stage.
 
     Attributes:
         slot: which sum.
@@ -67,7 +67,7 @@ class Leading:
 
     @property
     def roots(self) -> tuple[bytes, ...]:
-        """What the members committed to, in their order."""
+        """Commitments of the members, in their order."""
         return tuple(body_of(self.deals[member], Deal).root for member in self.members)
 
 

@@ -132,7 +132,7 @@ class Mixer:
         return ContributionsState(np.zeros(self.schedule.width, dtype=np.int64))
 
     def bereft(self, releases: int) -> ContributionsState:
-        """The same: others hold what it has put in, and the ledger hands out its releases again, from the first."""
+        """State after a loss: others hold this device's contributions, and the ledger repeats its releases."""
         del releases
         return self.fresh()
 
@@ -258,7 +258,7 @@ class Mixer:
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _point(self, state: ContributionsState, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Where it asks for a gradient, float64[width]: at its model, moved on by the steps of others on their way.
+        """Point of the next gradient, float64[width]: its model, moved on by the steps of others on their way.
 
         They are taken to be as its own last ones. Without that all correct the same error until they hear of it.
         """
@@ -314,7 +314,7 @@ class Mixer:
         return state, [*sent]
 
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """What a peer is sent beside the list of what is held here; None if both hold the same.
+        """Offer to a peer, beside the list of what is held here; None if both hold the same.
 
         A device gets what others hold in replies, as far as those have room for it. So a peer that sends messages here
         is only sent the own contribution, and another one also what it still lacks a turn after it was listed.
@@ -336,7 +336,7 @@ class Mixer:
     def _lacking(
         self, state: ContributionsState, known: Mapping[int, int], other: int, most: int
     ) -> tuple[Contribution, ...]:
-        """What a device lacks, furthest behind first, as much as has room.
+        """Contributions that a device lacks, furthest behind first, as many as fit.
 
         Args:
             state: of this device.
@@ -397,7 +397,7 @@ class Mixer:
 
     @staticmethod
     def _within_reach(state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
-        """Those that differ from the one before by no more than their further steps account for."""
+        """Contributions that differ from their predecessors by no more than their further steps account for."""
         if not any(rank(one.owner) in state.held for one in news):
             return news
         lengths = {at: float(np.linalg.norm(one.numerator / UNIT)) for at, one in state.held.items()}

@@ -1,4 +1,4 @@
-"""What devices that mix contributions say to one another, before any encoding."""
+"""Messages between devices that mix contributions, before any encoding."""
 
 import hashlib
 import struct

@@ -1,4 +1,4 @@
-"""What a device that mixes contributions knows."""
+"""State of a device that mixes contributions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Held = Mapping[int, Contribution]
 
 @dataclass(frozen=True, slots=True)
 class ContributionsState:
-    """What a device knows. Never changed in place; peers, pending and what the peers hold are not kept.
+    """State of a device. Never changed in place; peers, pending and the peers' holdings are not kept.
 
     Attributes:
         numerator: int64[width], its own sum in units of 2^-40, unrounded.

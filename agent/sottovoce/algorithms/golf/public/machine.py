@@ -80,7 +80,7 @@ class GolfSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Acquaintance:
-    """What a device remembers of a peer while it knows it.
+    """A device's memory of a peer while it knows it.
 
     Attributes:
         holding: the digest of the peer's records, when it last spoke.
@@ -93,7 +93,7 @@ class Acquaintance:
 
 @dataclass(frozen=True, slots=True)
 class GolfState:
-    """What a golf device knows. Never changed in place; only model, age, cycle and turn outlive a restart.
+    """State of a golf device. Never changed in place; only model, age, cycle and turn outlive a restart.
 
     Attributes:
         parameters: float64[copies, d], currentModel.
@@ -182,7 +182,7 @@ class Golf:
         return GolfState(np.zeros((copies, features)), Shelf(self.schedule.capacity), moments)
 
     def bereft(self, releases: int) -> GolfState:
-        """The same: a lost model is no loss, and what the ledger holds is handed out again."""
+        """State after a loss: a lost model does not matter, and the ledger repeats its releases."""
         del releases
         return self.fresh()
 
@@ -338,7 +338,7 @@ class Golf:
         self._provenance.verify(record)
 
     def _without_revoked(self, state: GolfState) -> Step:
-        """What a device has published leaves with it."""
+        """The state without a revoked device's records."""
         shelf, gone = state.shelf.without(self._provenance.refuses)
         if not gone:
             return state, []

@@ -1,4 +1,4 @@
-"""What golf's devices say to one another, before any encoding."""
+"""Messages between golf's devices, before any encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

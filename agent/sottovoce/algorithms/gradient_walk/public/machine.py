@@ -90,7 +90,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkState:
-    """What a device knows. Never changed in place; peers, pending and asked do not outlive a restart.
+    """State of a device. Never changed in place; peers, pending and asked do not outlive a restart.
 
     Attributes:
         parameters: float64[copies, d], the last model seen.
@@ -147,7 +147,7 @@ class GradientWalk:
         return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
 
     def bereft(self, releases: int) -> GradientWalkState:
-        """The same, with the visits made before. The walk it held is lost; the one it was to begin has begun."""
+        """State after a loss, with the visits made before. The walk it held is lost; its own walk counts as begun."""
         return replace(self.fresh(), visits=releases, begun=True)
 
     def resumed(self, state: GradientWalkState, pending: frozenset[str]) -> GradientWalkState:

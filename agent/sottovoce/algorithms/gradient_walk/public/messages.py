@@ -1,4 +1,4 @@
-"""What devices say to one another where a model walks, before any encoding."""
+"""Messages between devices where a model walks, before any encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -140,7 +140,7 @@ class Pairwise:
         return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _meet(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
-        """Who has left may answer yet, for a while."""
+        """Keeps peers that have left for a while, as they may still answer."""
         oldest = state.beat - _PATIENCE_BEATS
         left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
         state = replace(state, peers=peers, proposed=_without(state, left))
@@ -225,7 +225,7 @@ class Pairwise:
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
-        """As far the other way as the peer has gone; no farther than was offered."""
+        """Moves as far the other way as the peer has moved; no farther than was offered."""
         proposed = state.proposed.get(recipient)
         if proposed is None:
             return state, []

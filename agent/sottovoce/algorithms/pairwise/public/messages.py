@@ -1,4 +1,4 @@
-"""What devices that average in pairs say to one another, before any encoding."""
+"""Messages between devices that average in pairs, before any encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -13,7 +13,7 @@ from sottovoce.door import Answer
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What a peer has not answered yet.
+    """A proposal that a peer has not answered yet.
 
     Attributes:
         beat: on which it was sent.
@@ -28,7 +28,7 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class PairwiseState:
-    """What a device must not forget, and what it knows of its peers. Never changed in place.
+    """State that a device must not forget, and its knowledge of its peers. Never changed in place.
 
     Attributes:
         numerator: int64[P], the model in units of 2^-40.

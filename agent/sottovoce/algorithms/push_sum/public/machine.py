@@ -52,7 +52,7 @@ _CYCLE = "cycle"
 
 @dataclass(frozen=True, slots=True)
 class PushSumState:
-    """What a device must not forget. Never changed in place.
+    """State that a device must not forget. Never changed in place.
 
     Attributes:
         numerator: int64[width], x in units of 2^-40: the model, and ln C where the threshold is mixed too.

@@ -1,4 +1,4 @@
-"""What push-sum SGD's devices say to one another, before any encoding."""
+"""Messages between push-sum SGD's devices, before any encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Who is there, and how far: from messages alone, with no server that calls rounds."""
+"""Attendance of a round: who is there, and how far, from messages alone, without a server that calls rounds."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def swept(state: RoundsState) -> RoundsState:
 
 
 def missing(state: RoundsState) -> frozenset[str]:
-    """Those who are waited for in the phase under way, and have not spoken."""
+    """Neighbours that the present phase waits for."""
     here = (state.work.round, state.phase)
     return frozenset(peer for peer in state.expected if (*here, peer) not in state.came)
 

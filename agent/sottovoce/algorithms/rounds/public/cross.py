@@ -17,7 +17,7 @@ OWN = 0
 
 @dataclass(frozen=True, slots=True)
 class Rationing:
-    """Who is answered.
+    """Choice of neighbours that are answered.
 
     Attributes:
         answers: gradients a round, one's own included; at least 1.

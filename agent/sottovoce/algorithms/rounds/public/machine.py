@@ -65,7 +65,7 @@ class Rounds:
         return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
 
     def bereft(self, releases: int) -> RoundsState:
-        """The same after the rounds that so many releases were for, at least; its neighbours know of later ones."""
+        """State after at least the rounds that the spent releases were for; its neighbours know of later ones."""
         turn = -(-releases // max(1, self.algorithm.questions))
         return replace(self._in(self.fresh(), turn), joining=turn > 0)
 

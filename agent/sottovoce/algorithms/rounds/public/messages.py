@@ -1,4 +1,4 @@
-"""What devices that learn in rounds say to one another."""
+"""Messages between devices that learn in rounds."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ LARGEST = 1e15
 
 @dataclass(frozen=True, slots=True)
 class RoundMessage:
-    """What one neighbour gets in one phase of one round.
+    """Message to one neighbour in one phase of one round.
 
     Attributes:
         round: t, from 0.

@@ -1,4 +1,4 @@
-"""What a device that learns in rounds does, decided in public before it starts."""
+"""Schedule of a device that learns in rounds, decided in public before it starts."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a device that learns in rounds knows."""
+"""State of a device that learns in rounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the algorithms of one round have in common: what is sent in each phase, and what is made of what came."""
+"""Common base of one round's algorithms: what is sent in each phase, and what is made of the answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class Mixing:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a device has in hand in a round. Never changed in place.
+    """A device's work in a round. Never changed in place.
 
     Attributes:
         round: t.
@@ -66,7 +66,7 @@ class Work:
     noted: Mapping[str, Any] = field(default_factory=dict)
 
     def answered(self, position: int, gradient: Floats) -> "Work":
-        """The same with one gradient more."""
+        """The work with one gradient more."""
         return replace(self, answers={**self.answers, position: gradient})
 
     def first(self, phase: int) -> dict[str, Floats]:
@@ -74,12 +74,12 @@ class Work:
         return {peer: vectors[0] for peer, vectors in self.received[phase].items()}
 
     def noting(self, **facts: Any) -> "Work":
-        """The same with these facts noted in place of an earlier round's."""
+        """The work with these facts in place of an earlier round's."""
         return replace(self, noted={"noted_in": self.round, **facts})
 
 
 class Algorithm(Protocol):
-    """What happens in a private round. It keeps nothing but public settings."""
+    """The algorithm of a private round. It keeps only public settings."""
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -100,7 +100,7 @@ class Algorithm(Protocol):
         ...
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """What this neighbour is sent at the beginning of the phase, float64[v, P]; nobody waits where v is 0."""
+        """Message to this neighbour at the beginning of the phase, float64[v, P]; no message where v is 0."""
         ...
 
     def combined(self, work: Work, phase: int) -> Work:

@@ -1,4 +1,4 @@
-"""What is due to each peer of a device that shares a model: one message at a time, the most urgent first."""
+"""Messages due to each peer of a device that shares a model: one at a time, the most urgent first."""
 
 import numpy as np
 from msgspec.structs import replace

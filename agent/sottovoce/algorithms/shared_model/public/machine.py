@@ -79,7 +79,7 @@ class SharedModel:
         return SharedModelState(Held(start, self._initial), self._initial, heard=start, told=start)
 
     def bereft(self, releases: int) -> SharedModelState:
-        """The same, with the turns taken before. Its own last release is lost; chains start from the public start."""
+        """State after a loss, with the turns taken before. Its last release is lost; chains restart from the start."""
         return replace(self.fresh(), turn=releases)
 
     def resumed(self, state: SharedModelState, pending: frozenset[str]) -> SharedModelState:
@@ -138,7 +138,7 @@ class SharedModel:
         return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _announced(self, state: SharedModelState) -> SharedModelState:
-        """What the vault made since the last beat becomes the newest model, unless a newer one has been heard of."""
+        """Makes the vault's release since the last beat the newest model, unless a newer one is known."""
         made = state.fresh
         if made is None:
             return state
@@ -270,7 +270,7 @@ def _possible(head: Head, *, start: bool = False) -> Head:
 
 
 def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
-    """What changes when this is the newest head."""
+    """Changes for a new newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
     known = {head.writer} & set(state.peers)  # nobody fills this device's memory with names
     return {

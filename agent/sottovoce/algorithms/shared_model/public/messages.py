@@ -1,4 +1,4 @@
-"""What devices that share one model say to one another (Jin, He & Dai 2023): who wrote last, and the model itself."""
+"""Messages between devices that share one model (Jin, He & Dai 2023): who wrote last, and the model itself."""
 
 from dataclasses import dataclass
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""What a device that shares one model is told, and what it must not forget."""
+"""State of a device that shares one model, and what it must not forget."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class Held:
 
 
 class SharedModelState(Struct, frozen=True):
-    """What a device knows. Never changed in place; what follows `written` does not outlive a restart.
+    """State of a device. Never changed in place; what follows `written` does not outlive a restart.
 
     Attributes:
         model: the newest that it has and that others may know it to have.

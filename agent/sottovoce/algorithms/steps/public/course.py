@@ -1,4 +1,4 @@
-"""When a private step is due: after the one before, or, of records that are followed, after a window that is over.
+"""Schedule of private steps: after the one before, or, for followed records, after a finished window.
 
 Of a source that stays as it is a device takes so many steps, one after the other. A feed's windows come one by one, and
 each pays for as many releases. Half of them a device takes at once, of all windows that are over by then; from then on
@@ -15,7 +15,7 @@ from sottovoce.learners.learner import Progress
 
 
 class Course(Protocol):
-    """What a state says of that.
+    """Progress of the schedule in a state.
 
     Attributes:
         step: private steps finished.
@@ -90,7 +90,7 @@ def learnt_after(schedule: Schedule, state: Course) -> int | None:
 
 
 def refused(schedule: Schedule, state: Course, answer: Refused) -> dict[str, Any]:
-    """What changes of a state whose vault has refused.
+    """Changes of a state whose vault has refused.
 
     Windows that come have a budget of their own. What is refused because the vault does not believe its clock is asked
     again on the next beat.

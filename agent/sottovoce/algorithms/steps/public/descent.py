@@ -76,7 +76,7 @@ class Schedule:
 
 
 class Asked(Protocol):
-    """What a state says of the question that the vault is answering."""
+    """The question that the vault is answering, in a state."""
 
     @property
     def step(self) -> int:
@@ -132,7 +132,7 @@ def contribution(
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
-    """The same where the threshold stays, of one device or of many: int64 of the shape of `value`.
+    """The move where the threshold stays, of one device or of many: int64 of the shape of `value`.
 
     Args:
         schedule: gives γ_t and B.
@@ -160,7 +160,7 @@ def expected(schedule: Schedule, units: int) -> float:
 
 
 def rounded(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:
-    """What is sent of int64[width] in units of 2^-40: multiples of 2^-share_bits, the nearest."""
+    """The value that is sent for int64[width] in units of 2^-40: the nearest multiples of 2^-share_bits."""
     coarser = _UNIT_BITS - share_bits
     return (numerator + (1 << coarser >> 1)) >> coarser << coarser
 

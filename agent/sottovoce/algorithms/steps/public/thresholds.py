@@ -40,7 +40,7 @@ class Thresholds:
 
     @property
     def start(self) -> tuple[float, ...]:
-        """What the mass holds beside the model at first: ln C_0 where it is mixed, else nothing."""
+        """Mass beside the model at first: ln C_0 where it is mixed, else nothing."""
         return (math.log(self.initial),) if self.rule == "quantile" else ()
 
     def at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
@@ -59,7 +59,7 @@ class Thresholds:
         return math.exp(min(max(float(estimate[-1]), middle - _FURTHEST), middle + _FURTHEST))
 
     def descent(self, total: NDArray[np.float64], threshold: float, rate: float, batch: float) -> NDArray[np.float64]:
-        """What one release takes away from the device's numbers, float64.
+        """Step that one release takes off the device's numbers, float64.
 
         The last number is η_C (share - target), in ln C: C exp(-η_C (share - target)) is what Andrew et al. have.
 
