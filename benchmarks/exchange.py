@@ -2,7 +2,7 @@
 with ease, and by push-sum as fast as they can.
 
 A cycle is: a message sent and answered, as many received, one release charged, drawn and stored. With no period to
-speak of, an agent that waits for all its answers goes on without sending, so cycles and messages are counted apart.
+speak of, an agent that waits for all its answers continues without sending, so cycles and messages are counted apart.
 
 Floors, measured in the same run:
   wall, CPU   one bare gRPC call over mutual TLS with a message's bytes, one client and one server process

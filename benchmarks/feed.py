@@ -83,7 +83,7 @@ def reading(number: int) -> str:
 
 
 async def publish(port: int, readings: int, rate: float) -> None:
-    """Send them, so many a second."""
+    """Send them, this many a second."""
     async with aiomqtt.Client("127.0.0.1", port) as client:
         began = time.monotonic()
         for number in range(readings):

@@ -115,7 +115,7 @@ def resident_mib(pid: int, what: str = "VmRSS") -> float:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens."""
+    """A port of 127.0.0.1 on which no one listens."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -11,7 +11,8 @@ class Cell:
     Attributes:
         least: members of the smallest one.
         most: members of the largest one.
-        colluding: of all devices of the fleet, how many at most tell one another what they know, and whoever listens.
+        colluding: of all devices of the fleet, how many at most tell one another what they know, and anyone who
+            listens.
         threshold: share of a roster that has to be left.
         spare: rounds that may come to nothing, which the budget pays for beside those that are planned.
     """
@@ -24,7 +25,7 @@ class Cell:
 
     @property
     def wrong(self) -> tuple[str, str] | None:
-        """The key and the reason for which some roster could not be opened, or would hide nobody; None where all do."""
+        """The key and the reason for which some roster could not be opened, or would hide no one; None where all do."""
         if self.least > self.most:
             return "min", f"{self.least} is above max, which is {self.most}: no round is that large; lower it"
         if any(self.opens_at(size) > size or self.honest(size) < 1 for size in (self.least, self.least + 1)):
@@ -40,10 +41,10 @@ class Cell:
     def opens_at(self, size: int) -> int:
         """t: how many of a roster of `size` must be left for a sum; no two sets can both be opened, 2t > size + f.
 
-        Whoever colludes can sign twice; of the others each signs once.
+        Anyone who colludes can sign twice; of the others each signs once.
         """
         return max(math.ceil(self.threshold * size), (size + self.colluding) // 2 + 1)
 
     def honest(self, size: int) -> int:
-        """t - f: shares of noise in every sum that can be opened which nobody else knows."""
+        """t - f: shares of noise in every sum that can be opened which no other knows."""
         return self.opens_at(size) - self.colluding

@@ -9,11 +9,11 @@ async def ended(tasks: Collection["asyncio.Task[Any]"], again: float) -> None:
     """Cancel tasks until every one has ended.
 
     Before Python 3.12 `asyncio.wait_for`, by which the client of a broker waits for it, loses a cancellation that comes
-    in the very moment of the answer; the task goes on, and would never hear of it again.
+    in the very moment of the answer; the task continues, and would never hear of it again.
 
     Args:
         tasks: one or more.
-        again: seconds after which one that goes on is cancelled again; longer than any takes to end.
+        again: seconds after which one that continues is cancelled again; longer than any takes to end.
     """
     going: Collection[asyncio.Task[Any]] = tasks
     while going:

@@ -77,7 +77,7 @@ class LedgerUnwritable(LedgerError):
 
 
 class TaskRefused(PrivacyError):
-    """A task of the fleet's that this device does not take up; it goes on with what it does."""
+    """A task of the fleet's that this device does not take up; it continues with what it does."""
 
 
 class VaultAway(PrivacyError):
@@ -95,7 +95,7 @@ class ClockError(IdentityError):
 
 
 class NetworkError(SottovoceError):
-    """An address cannot be used, or nobody can be reached."""
+    """An address cannot be used, or no one can be reached."""
 
     exit_code = ExitCode.NETWORK
 

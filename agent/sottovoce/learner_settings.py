@@ -126,7 +126,7 @@ class GradientSettings(LearnerSettings, frozen=True):
 
 
 class ScheduledSettings(GradientSettings, frozen=True):
-    """The keys of algorithms that take so many steps, each along a gradient of one's own batch."""
+    """The keys of algorithms that take this many steps, each along a gradient of one's own batch."""
 
     steps: Annotated[
         int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")

@@ -56,7 +56,7 @@ class Algorithm:
         predicts: what it learns is a model that predicts something.
         scaled_by_training: to the letter, features are scaled by the ranges of the training set.
         topology: who sends to whom in a testbed, unless it is asked for another.
-        mutual: whoever is sent to sends back.
+        mutual: every receiver sends back.
         in_cells: whether its releases are secure sums, where `privacy.noise` says so.
         one_begins: one device of the fleet begins (`learner.begins_walk`).
         payloads: what encodes and decodes each payload type of its messages, found when it is asked for.

@@ -1,8 +1,8 @@
 """The address book: who has answered before, so that a device that was off, or cut off, finds its fleet again.
 
-A cache: a device that lost it starts from its seeds. So a damaged book is started anew, and a power cut may cost the
+A cache: a device that lost it starts from its seeds. So a damaged book is started over, and a power cut may cost the
 last entries (SQLite, WAL, synchronous = NORMAL), never the rest. Entries are addresses to try, and prove nothing. Many
-devices have no clock that survives a power cut: time counts while a book is open, and goes on where it stopped.
+devices have no clock that survives a power cut: time counts while a book is open, and continues where it stopped.
 """
 
 import json

@@ -1,6 +1,6 @@
 """How often a device has started: the incarnation of its records, so that nothing of an earlier start passes for new.
 
-Not the incarnation of envelopes, which lasts as long as the agent's state does: records are issued anew after a start,
+Not the incarnation of envelopes, which lasts as long as the agent's state does: records are issued again after a start,
 envelopes are sent again as they are.
 """
 
@@ -26,7 +26,7 @@ class BootCounter:
     def begin(self) -> int:
         """Count a start: call it once a process, before the first record is issued.
 
-        Without the file, or when it cannot be understood, the count goes on from the time of day, which is above any
+        Without the file, or when it cannot be understood, the count continues from the time of day, which is above any
         number of starts.
 
         Raises:

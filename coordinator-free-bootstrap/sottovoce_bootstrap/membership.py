@@ -253,7 +253,7 @@ class Membership:
         self._hurry(now)
 
     def adopt(self, incarnation: int, now: float) -> None:
-        """Go on in an incarnation that DuplicateIdentity named, now that it is durable."""
+        """Continue in an incarnation that DuplicateIdentity named, now that it is durable."""
         self._record = self._issue(incarnation, 1, leaving=self._record.leaving)
         self._issued = now
 
@@ -333,7 +333,7 @@ class Membership:
         self._issued = now
 
     def _draw(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
-        """A request to one of the view, or, if that is wanted or the view has nobody, to an old contact."""
+        """A request to one of the view, or, if that is wanted or the view has no one, to an old contact."""
         view = [peer for peer in self._view.ids if self._free(peer, now)]
         if old or not view:
             others = sorted(set(self._contacts) - set(self._view.ids))
@@ -378,7 +378,7 @@ class Membership:
         return [peer for peer in self._view.ids if peer not in self._warm and self._ready(peer, now)]
 
     def _hurry(self, now: float) -> None:
-        """Somebody who knows nobody tries again as soon as a pause is over."""
+        """Somebody who knows no one tries again as soon as a pause is over."""
         if self._view.ids or self._pending or self._record.leaving:
             return
         retries = [self._failures.retry_at(peer) for peer in self._contacts if self._leads_to(peer)]

@@ -9,7 +9,7 @@ REQUESTS_OF_ALL = 128
 
 
 class Quotas:
-    """Counts that start anew every period, so they never hold more than a period's worth.
+    """Counts that start again every period, so they never hold more than a period's worth.
 
     Args:
         period: seconds.

@@ -3,7 +3,7 @@
 After Tölgyesi and Jelasity, "Adaptive Peer Sampling with Newscast", Euro-Par 2009: a device that loses more messages
 than others is in fewer views than others; it notices by what reaches it, and makes up for it by what it sends.
 Exchanges received are compared with what a device of this fleet receives on average, which is one in each of the
-fleet's periods, and not with its own: whoever hurried would find by that that it receives too little, and hurry on,
+fleet's periods, and not with its own: anyone who hurried would find by that that it receives too little, and hurry on,
 until chance alone had brought whole fleets to the shortest period.
 """
 

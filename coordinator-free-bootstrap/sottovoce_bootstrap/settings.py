@@ -38,7 +38,7 @@ class Settings:
 
     @property
     def horizon(self) -> float:
-        """Seconds: the age beyond which nobody takes an entry or passes it on, eight periods.
+        """Seconds: the age beyond which no one takes an entry or passes it on, eight periods.
 
         It caps what a relay can add to an age, and is why a device that has died is out of every view in ten periods.
         """

@@ -2,9 +2,9 @@
 
 Ages are unsigned, so a relay may lie about them. Two rules bound the lie, both by what this device knows itself:
 
-- A record cannot be younger than the time since it was first seen here. Whoever says "age 0" of a dead device's last
+- A record cannot be younger than the time since it was first seen here. Anyone who says "age 0" of a dead device's last
   record, however often, buys it one horizon in this view, counted from its first appearance, and no more.
-- A record cannot be older than the one it replaces. Whoever makes a newer record older than that gains nothing.
+- A record cannot be older than the one it replaces. Anyone who makes a newer record older than that gains nothing.
 
 A record stays in this memory after it has left the view, so that no older one takes its place: replayed, or of a device
 that has said it is leaving.

@@ -59,7 +59,7 @@ def _bitten() -> bool:
 
 
 def _rounds(most: int) -> bool:
-    """Fleets until so many rounds have been paid for; whether all laws held."""
+    """Fleets until this many rounds have been paid for; whether all laws held."""
     charged = opened = knowing = up = lied = seed = 0
     broken = []
     while charged < most:

@@ -41,7 +41,7 @@ def attack(play: Attack) -> Attack:
 
 @attack
 def leaves_a_sum_inexact() -> str | None:
-    """Nobody lies: with and without absent members the sum must be that of the parts, to the last bit."""
+    """No one lies: with and without absent members the sum must be that of the parts, to the last bit."""
     for count, gone in ((8, 0), (8, 2), (9, 2), (12, 3)):
         parties = fleet(count, length=CLIP)
         parts = [Parts(one) for one in parties]
@@ -136,7 +136,7 @@ def names_too_few_members() -> str | None:
 
 @attack
 def keeps_a_member_without_shares() -> str | None:
-    """One member's shares are noise: whoever goes on with it could not open its part, or would reveal another's."""
+    """One member's shares are noise: a device that accepts it could not open its part, or would reveal another's."""
     led = Round.called(fleet(8)).join()
     garbage = tuple(b"" if place == 7 else bytes(82) for place in range(8))
     led.sealed[7] = garbage
@@ -145,7 +145,7 @@ def keeps_a_member_without_shares() -> str | None:
 
 @attack
 def deals_other_shares_than_it_commits_to() -> str | None:
-    """A member commits to one set of shares, and seals another: nobody could open its part."""
+    """A member commits to one set of shares, and seals another: no one could open its part."""
     led = Round.called(fleet(8)).join()
     led.trees[7] = ShareTree([bytes([place]) * 32 for place in range(16)])
     return _got(lambda: led.agree([0]), "ready, although a share does not fit its commitment")
@@ -322,7 +322,7 @@ def subtracts_two_rounds() -> str | None:
 
 @attack
 def starts_it_anew() -> str | None:
-    """A vault that was started anew in the midst of a round is silent, and offers other keys."""
+    """A vault that was started over in the midst of a round is silent, and offers other keys."""
     parties = fleet(8)
     led = Round.called(parties).join().agree()
     again = party(0, [1.0, 0, 0, 0], seed=1, ledger=parties[0].ledger)

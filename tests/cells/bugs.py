@@ -355,7 +355,7 @@ def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("measures_the_noise")
 def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
-    """σ²/t in place of σ²/(t - f): right if nobody colluded."""
+    """σ²/t in place of σ²/(t - f): right if no one colluded."""
 
     def too_small(self: CellMechanism, members: int) -> int:
         return math.isqrt((self.sigma**2 - 1) // self.cell.opens_at(members)) + 1

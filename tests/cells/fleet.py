@@ -33,7 +33,7 @@ from sottovoce.vault.rooms.means import MeanTerms
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A sum, where nobody cheated."""
+    """A sum, where no one cheated."""
 
     total: NDArray[np.int64]
     cheated: tuple[int, ...] = ()
@@ -150,7 +150,7 @@ def fleet(count: int = 8, *, size: int = 4, length: float = 1.0, **options: obje
 
 @dataclass
 class Round:
-    """One round, led step by step by whoever plays the leader, over all members or some."""
+    """One round, led step by step by anyone who plays the leader, over all members or some."""
 
     parties: Sequence[Party]
     roster: Roster
@@ -232,7 +232,7 @@ class Round:
 
 
 def part_of(one: Party) -> "Parts":
-    """Watches what a vault masks, which nobody else sees."""
+    """Watches what a vault masks, which no other sees."""
     return Parts(one)
 
 

@@ -159,7 +159,7 @@ class ForgesResults(Liar):
         return said
 
     def _received(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
-        """Whoever asks for masked vectors is sent some."""
+        """Anyone who asks for masked vectors is sent some."""
         if isinstance(message.said, Want):
             forger = self._forger(state, seed=0)
             width = self.course.width(len(state.peers) + 1)
@@ -283,7 +283,7 @@ class AccusesEverybody(Liar):
 
 
 class DealsAnotherSeed(Liar):
-    """Deals shares of another seed than it offered, and commits to them: nobody can tell until the sum is opened."""
+    """Deals shares of another seed than it offered, and commits to them: no one can tell until the sum is opened."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """The world has changed its vault."""
@@ -308,11 +308,11 @@ LIARS: dict[str, type[Liar]] = {
     )
 }
 OF_LEADERS = ("ProposesManyRounds", "ReportsAnotherSum", "PassesOnOtherVectors", "NamesTwoSets")
-"""Of which nobody can tell that they lie, unless they lead."""
+"""Of which no one can tell that they lie, unless they lead."""
 OF_MEMBERS = ("DealsWorthlessShares", "DealsTwoWorthlessShares", "RevealsFalseShares")
 """The same, unless another leads."""
 SILENT = ("TellsFew",)
-"""Of which nobody can tell at all."""
+"""Of which no one can tell at all."""
 
 
 def with_another_seed(vault: Vault) -> Vault:

@@ -66,7 +66,7 @@ class Seen:
 
 
 class Watched:
-    """A vault, and who watches it. It can be started anew over the same ledger, and forgets its secrets then."""
+    """A vault, and who watches it. It can be started over over the same ledger, and forgets its secrets then."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ class Bite:
 
     Attributes:
         known: shares of noise that it knows, beside those that are promised.
-        claimed: ε of a sum with so many fewer honest shares.
+        claimed: ε of a sum with this many fewer honest shares.
         bound: lower bound of ε at 95 % confidence.
     """
 
@@ -33,7 +33,7 @@ class Bite:
 
 
 def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
-    """Play so many devices, each with a canary or without it."""
+    """Play this many devices, each with a canary or without it."""
     terms, budget = MeanTerms("audited", Profile(1, 1.0), CELL), Budget(epsilon, _DELTA, "device", "add-remove")
     subject = CellMeans(terms, budget, more=known)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)

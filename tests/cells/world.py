@@ -61,7 +61,7 @@ class World:
         return [device for device in self.devices if device.id not in self.liars]
 
     def run(self, seconds: float) -> "World":
-        """Begin, and go on until then."""
+        """Begin, and continue until then."""
         if self.simulation.now == 0:
             self.simulation.start()
         self.simulation.run_until(seconds)

@@ -1,4 +1,4 @@
-"""A full disk: the agent says so and waits, nothing leaves without a stored charge, and with room it goes on."""
+"""A full disk: the agent says so and waits, nothing leaves without a stored charge, and with room it continues."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Kill -9 at any moment: nothing is charged twice, no mass is lost, and who comes back goes on."""
+"""Kill -9 at any moment: nothing is charged twice, no mass is lost, and who comes back continues."""
 
 import random
 import signal

@@ -29,8 +29,8 @@ SEED = 20_261_121
 ENOUGH = 2_000  # power cuts
 OTHERS = 0.02  # how many of those that are neither "everything kept" nor "everything lost" are tried
 FRAME = PAGE_BYTES + 24
-MIDDLE, SPARSE = range(200 * FRAME, 980 * FRAME), 0.03  # places in the log; SQLite writes it anew after page 1,000
-LIVED_ON = 80  # after so many power cuts each time the device goes on until its budget is spent
+MIDDLE, SPARSE = range(200 * FRAME, 980 * FRAME), 0.03  # places in the log; SQLite writes it again after page 1,000
+LIVED_ON = 80  # after this many power cuts each time the device continues until its budget is spent
 LOOKED_UP = 6  # releases, among them the last, that are looked up after each of the others
 
 Identity = tuple[tuple[str, int], ...]  # of an image: its files' names and checksums
@@ -82,7 +82,7 @@ def memory(tmp_path: Path) -> Iterator[Path]:
 def power_cuts(operations: list[Operation]) -> Iterator[tuple[Crash, Owed]]:
     """At every operation with everything that was not yet synced, and without; others at random.
 
-    In the middle of a long log, where one commit is like the next, at one of so many operations.
+    In the middle of a long log, where one commit is like the next, at one of this many operations.
     """
     rng, owed = random.Random(SEED), Owed()
     disk, lost = CrashDisk(rng), (0, 0)
@@ -170,7 +170,7 @@ def _keeps(image: Image, directory: Path, owed: Owed, rng: random.Random) -> Non
 
 
 def _lives_on(image: Image, directory: Path, owed: Owed) -> None:
-    """Asked for everything anew it says what it said, and with all it ever said it stays within its budget."""
+    """Asked for everything again it says what it said, and with all it ever said it stays within its budget."""
     path, left = _restored(image, directory), dict(owed.released)
     paid = Ledger.in_memory(life.OWNER, life.BUDGET)
     refused = 0

@@ -1,7 +1,7 @@
 """A ledger whose bytes were changed is refused by name and left as it is, or it answers exactly as before.
 
 A part of the log that SQLite cannot read is another matter: a power cut leaves the same, so the ledger opens without
-that part. It is then a beginning of the ledger it was, which whoever remembers its head can tell.
+that part. It is then a beginning of the ledger it was, which anyone who remembers its head can tell.
 """
 
 import random
@@ -203,7 +203,7 @@ def test_a_changed_log_is_refused_or_leaves_a_beginning_of_the_ledger(
 
 
 def folded(image: Image, directory: Path) -> Image:
-    """The same files once the whole log is in the database, and before it begins anew."""
+    """The same files once the whole log is in the database, and before it starts over."""
     directory.mkdir()
     for name, raw in image.items():
         (directory / name).write_bytes(raw)

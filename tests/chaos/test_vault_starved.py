@@ -56,7 +56,7 @@ def introduced(client: socket.socket) -> bool:
 
 
 def recovers(vault: VaultProcess, agent: AgentProcess) -> None:
-    """Every step is done, none is charged twice, and nobody has ended."""
+    """Every step is done, none is charged twice, and no one has ended."""
 
     def done() -> bool:
         try:

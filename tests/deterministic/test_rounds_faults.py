@@ -1,4 +1,4 @@
-"""Rounds go on while neighbours are dead, late or cut off, and whoever comes back joins the round of the others."""
+"""Rounds continue while neighbours are dead, late or cut off, and a device that returns joins the others' round."""
 
 import json
 from collections.abc import Iterator

@@ -59,7 +59,7 @@ def metropolis(peers: list[list[int]]) -> NDArray[np.float64]:
 
 
 def run(name: str, topology: str, rounds: int = ROUNDS) -> tuple[list[list[int]], list[dict[str, Any]]]:
-    """Peers, and the events of a run of so many private rounds."""
+    """Peers, and the events of a run of this many private rounds."""
     peers = out_peers(topology, GRAPHS[topology])
     trace = Trace()
     simulation = Simulation(fleet(peers, name, steps=rounds), faults=Faults(), period=1.0, seed=2, witness=trace)

@@ -203,7 +203,7 @@ def test_a_model_is_had_from_elsewhere_when_its_writer_died_and_the_update_is_co
     writer = devices[2]
     while writer.core is None or writer.core.state.model.head.writer != writer.id or writer.core.outbox:
         simulation.step()
-    simulation.kill(writer.id)  # announced to all, fetched by nobody
+    simulation.kill(writer.id)  # announced to all, fetched by no one
     simulation.run_until(200.0)
     state = agreed(devices)
     assert sum(found.lost for found in states(devices)) == 1

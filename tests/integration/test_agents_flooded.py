@@ -1,6 +1,6 @@
-"""Strangers without a certificate and with many sockets: a device with 1,024 descriptors goes on, and says little.
+"""Strangers without a certificate and with many sockets: a device with 1,024 descriptors continues, and says little.
 
-How well it goes on is measured for a minute, on a machine that does nothing else: `make soak`.
+How well it continues is measured for a minute, on a machine that does nothing else: `make soak`.
 """
 
 import resource
@@ -81,7 +81,7 @@ def test_cycles_go_on_and_the_status_answers(
 
 
 def test_who_comes_in_good_faith_gets_through(pair: list[AgentProcess]) -> None:
-    """A peer that starts anew in the midst of it, with no connection yet."""
+    """A peer that starts over in the midst of it, with no connection yet."""
     target, peer = pair
     with flooded("idle", target.device.address, SECONDS):
         time.sleep(1.0)

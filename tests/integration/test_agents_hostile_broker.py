@@ -84,4 +84,4 @@ def test_a_fleet_learns_and_its_books_balance_whatever_the_broker_does(
     assert not any(words in payload for payload in seen for words in (b"push-sum", b"ledger-head", b"share"))
     sealed = b"".join(Frame.FromString(raw).sealed for raw in seen if not raw.startswith(b"\x0a\x07by-hand"))
     assert len(sealed) > 20_000
-    assert len(zlib.compress(sealed)) > len(sealed)  # to whoever cannot open it, it is noise
+    assert len(zlib.compress(sealed)) > len(sealed)  # to anyone who cannot open it, it is noise

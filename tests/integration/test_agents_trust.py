@@ -1,4 +1,4 @@
-"""Whom an agent talks to: devices of its own fleet whose certificates hold, over mutual TLS, and nobody else."""
+"""Whom an agent talks to: devices of its own fleet whose certificates hold, over mutual TLS, and no other."""
 
 import shutil
 import socket

@@ -42,7 +42,7 @@ def learnt(agent: AgentProcess) -> bool:
 
 
 def agreed(agents: list[AgentProcess], held: int, steps: int) -> bool:
-    """Whether all hold so many contributions of so many steps in all, have published a model since, and it is one."""
+    """Whether all hold these contributions and steps in all, have published a model since, and it is the same."""
 
     def known() -> list[int]:
         told = [agent.status() for agent in agents]

@@ -1,4 +1,4 @@
-"""Two devices with the keys of one: noticed by both, named in log and status, and the fleet goes on."""
+"""Two devices with the keys of one: noticed by both, named in log and status, and the fleet continues."""
 
 import shutil
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Agents that know nobody, each on a host of its own, find one another by multicast DNS."""
+"""Agents that know no one, each on a host of its own, find one another by multicast DNS."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LEARNING: dict[str, object] = {"period": 1.0, "steps": 1}
 
 
 def by_mdns(host: Host, period: float) -> dict[str, dict[str, object]]:
-    """Tables of a device that listens on its host and knows nobody."""
+    """Tables of a device that listens on its host and knows no one."""
     return {
         "transport": {"listen": f"{host.address}:7400", "peers": []},
         "membership": {"sampling": "newscast", "period": period, "mdns": True},

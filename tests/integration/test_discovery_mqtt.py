@@ -1,4 +1,4 @@
-"""Agents that know nobody find one another through a broker, on which each leaves its presence."""
+"""Agents that know no one find one another through a broker, on which each leaves its presence."""
 
 import subprocess
 from collections.abc import Iterator

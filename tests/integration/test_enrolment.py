@@ -108,7 +108,7 @@ def test_two_devices_from_copies_of_one_bundle_are_found_out(authority: Path, tm
     for device in (one, twin):
         device.configure([witness.entry()], **sampled)
     with running(witness), AgentProcess(one) as first, AgentProcess(twin) as second:
-        copies = first, second  # of which either may be found out, and end, before it has answered anybody
+        copies = first, second  # of which either may be found out, and end, before it has answered anyone
         until(
             lambda: (
                 any(agent.lines("another device uses this device's identity") for agent in copies)
@@ -212,7 +212,7 @@ def answering(enroller: enrolling.Enroller) -> Iterator[None]:
 
 
 def comes(token: Token, state: Path) -> str:
-    """The node id of who joins, or why it does not; empty as long as nobody listens."""
+    """The node id of who joins, or why it does not; empty as long as no one listens."""
     try:
         return join_with_token(token, state, lambda _: BUDGET).node_id
     except NetworkError:

@@ -26,7 +26,7 @@ def test_pinned_devices_learn_together_and_know_nobody_else(fleet: Fleet, tmp_pa
         until(lambda: stranger.status()["failures"].get("rejected", 0) >= 2, "whom nobody pinned is turned away")
         until(lambda: agent.status()["refused"]["handshakes"] > 0, "and counted")
         assert agent.status()["traffic"]["received"] == 0
-    # It has the certificate, and that alone makes nobody trusted: the list of ids does.
+    # It has the certificate, and that alone makes no one trusted: the list of ids does.
     here("fleet", "join", "--state", one.state, "--pinned", "--pin", identity_files(three) / "tls.pem")
     with running(one) as (agent,), Attacker(one, load(identity_files(three), peers=[one.id])) as attacker:
         outcome = attacker.deliver(attacker.envelope(sequence=1))

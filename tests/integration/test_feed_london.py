@@ -49,7 +49,7 @@ def replay(port: int, home: int, wh: NDArray[np.int64], store: Path) -> None:
 
 
 def complete(store: Path, home: int, windows: int) -> bool:
-    """Whether so many half hours of a home are kept."""
+    """Whether this many half hours of a home are kept."""
     if not store.exists():
         return windows == 0
     kept = read_windows(store)

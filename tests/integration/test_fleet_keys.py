@@ -1,4 +1,4 @@
-"""A fleet's key changes under real agents: they hear of it, renew by themselves, and exchange goes on."""
+"""A fleet's key changes under real agents: they hear of it, renew by themselves, and exchange continues."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""A fleet changes what it learns by a document that it signs: devices change over, and their ledgers go on."""
+"""A fleet changes what it learns by a document that it signs: devices change over, and their ledgers continue."""
 
 import signal
 from contextlib import closing
@@ -65,7 +65,7 @@ def propose(directory: Path, fleet: Path, tables: dict[str, dict[str, Any]], dev
 
 
 def at(agent: AgentProcess, epoch: int, learner: str) -> bool:
-    """Whether it works on the task of this epoch; between two tasks it answers nobody for a moment."""
+    """Whether it works on the task of this epoch; between two tasks it answers no one for a moment."""
     try:
         status = agent.status()
     except NetworkError:

@@ -1,4 +1,4 @@
-"""Meters that go on, and agents that never end: each day is learnt from when it is over, and pays for itself."""
+"""Meters that continue, and agents that never end: each day is learnt from when it is over, and pays for itself."""
 
 import time
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ FIRST = TODAY - BEFORE
 
 
 class Home:
-    """A device whose meter goes on.
+    """A device whose meter continues.
 
     Attributes:
         device: with a ledger by the day.

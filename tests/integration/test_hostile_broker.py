@@ -129,7 +129,7 @@ async def test_what_was_sent_once_is_handed_over_once_whoever_starts_anew(
     received = {a.identity.node_id: len(a.received), b.identity.node_id: len(b.received)}
 
     async def replay(*nodes: Node) -> None:
-        """Everything that was ever published, to whoever is there now; nothing of it is handed over."""
+        """Everything that was ever published, to anyone who is there now; nothing of it is handed over."""
         past = list(broker.captured)
         handed = [len(node.received) for node in nodes]
         for start in range(0, len(past), 100):  # no more than a device keeps for later
@@ -142,7 +142,7 @@ async def test_what_was_sent_once_is_handed_over_once_whoever_starts_anew(
 
     await replay(a, b)
     assert min(inner(node).refused["replayed"] for node in (a, b)) >= 10
-    for node in (a, b):  # as the broker would end them, starting anew itself
+    for node in (a, b):  # as the broker would end them, starting again itself
         broker.drop(node.identity.node_id)
         await eventually(lambda node=node: not inner(node).connection.is_up)  # type: ignore[misc]
         await eventually(lambda node=node: inner(node).connection.is_up)  # type: ignore[misc]
@@ -183,7 +183,7 @@ NO_MQTT = {
 async def test_a_broker_that_sends_no_mqtt_is_left_and_nothing_of_it_stays(
     broker: HostileBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that goes on reading what it cannot read would never end, at the cost of a core."""
+    """A client that continues reading what it cannot read would never end, at the cost of a core."""
     quickly(monkeypatch)
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a, b = await fleet.pair()
@@ -239,7 +239,7 @@ async def test_ten_thousand_messages_of_garbage_change_nothing(
 
 
 def _forged(dice: random.Random, raw: bytes) -> bytes:
-    """A frame that introduces its sender anew, for all that one sees."""
+    """A frame that introduces its sender again, for all that one sees."""
     frame = Frame.FromString(raw)
     word = Introduction.FromString(frame.introduction)
     word.sequence, word.session_key = dice.randrange(2**40, 2**41), dice.randbytes(32)

@@ -20,7 +20,7 @@ UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lives for eight 
 
 
 def sampled(device: Device, seeds: Iterable[Device], membership: dict[str, object] | None = None) -> Device:
-    """A device that knows nobody but its seeds, and soon only mixes."""
+    """A device that knows no one but its seeds, and soon only mixes."""
     learner = {"period": 0.5, "steps": 1}
     return device.configure([seed.entry() for seed in seeds], membership=membership or SAMPLED, learner=learner)
 

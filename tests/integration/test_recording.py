@@ -62,7 +62,7 @@ class Recording:
     """A transport that confirms everything and keeps the first messages; implements sottovoce.transport.Transport.
 
     On its first day it hands over some messages from others, right and wrong ones. Ledger heads it keeps apart and
-    without their life, which is drawn anew by every start, and hence without their signature.
+    without their life, which is drawn again by every start, and hence without their signature.
     """
 
     incoming: list[tuple[str, bytes]]

@@ -1,4 +1,4 @@
-"""Revoked devices: who hears of it, how, and what becomes of them while the rest goes on."""
+"""Revoked devices: who hears of it, how, and what becomes of them while the rest continues."""
 
 import shutil
 import signal

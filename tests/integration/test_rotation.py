@@ -25,7 +25,7 @@ QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.02, "steps": 1}, "id
 
 
 def shown(device: Device) -> bytes:
-    """The certificate that its agent shows to whoever connects, DER."""
+    """The certificate that its agent shows to anyone who connects, DER."""
     port = int(device.address.rpartition(":")[2])
     return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", port), timeout=20))
 
@@ -35,7 +35,7 @@ def on_disk(device: Device) -> x509.Certificate:
 
 
 def takes(agent: AgentProcess) -> None:
-    """Wait until it goes on with the certificate that is on its disk."""
+    """Wait until it continues with the certificate that is on its disk."""
     certificate = on_disk(agent.device)
     expires = certificate.not_valid_after_utc.isoformat()
     until(lambda: agent.status()["certificate_expires"] == expires, "its status says when the new one ends")

@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_bits_whatever_goes_wrong(data: str) -> Non
 
 def test_a_simulated_fleet_follows_its_trace(data: str, trace: str) -> None:
     _, told = in_memory(data, [trace], agents=4)
-    assert told.alive == [4, 4, 3, 1, 3, 4, 3, 2, 2, 3, 3, 3, 3]  # none in cycle 5, of which nothing is told
+    assert told.alive == [4, 4, 3, 1, 3, 4, 3, 2, 2, 3, 3, 3, 3]  # none in cycle 5, of which nothing is reported
 
 
 @pytest.mark.parametrize("words", [WORDS, ["churn=lognormal(1,1)"]])

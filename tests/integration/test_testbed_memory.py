@@ -187,7 +187,7 @@ def test_a_report_that_cannot_be_written_is_told_before_the_run(make: Any, tmp_p
 
 
 def test_a_report_that_turns_out_not_to_be_writable_is_no_defect() -> None:
-    """/proc/1 takes no new file, which nobody can know before."""
+    """/proc/1 takes no new file, which no one can know before."""
     ended = here(*SHORT, "--agents", 2, "--data", "breast-cancer", "--report", "/proc/1/report.json")
     assert ended.code == 2
     assert "cannot be written" in ended.err

@@ -80,7 +80,7 @@ def test_to_the_letter_the_true_total_stands_beside_the_claim(data: str, learner
     extra = ("--set", "privacy.allow_unproved=true", "--set", "privacy.epsilon_per=round", "--set", "learner.batch=50")
     privacy = rounds(data, learner, "--fidelity", "paper", "--epsilon", 0.3, *extra, "--topology", "full")["privacy"]
     assert (privacy["status"], privacy["epsilon"], privacy["spent_epsilon_max"]) == ("as-published", 0.3, None)
-    # 8 rounds; 4 answers each where neighbours are answered: exact ε of so many Gaussians of μ = 0.3/√(2 ln 1.25e5).
+    # 8 rounds; 4 answers each where neighbours are answered: exact ε of this many Gaussians of μ = 0.3/√(2 ln 1.25e5).
     total = "1.343" if learner in ("pdsl", "dp-cga") else "0.6276"
     assert f"really ε = {total}" in privacy["reason"]
     assert ("moves it by 2C, 50 times" in privacy["reason"]) == (learner in ("pdsl", "dp-cga"))

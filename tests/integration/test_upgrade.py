@@ -1,4 +1,4 @@
-"""State directories of version 0.1, one ended and one killed, go on with this one; their ledgers say what they said.
+"""State directories of version 0.1, one ended and one killed, continue with this one; their ledgers say what they said.
 
 The fixture was made by version 0.1: two agents of `clipd2p`, 5 of 12 steps done; and a golf agent's book of records.
 Their certificates hold until 2041.

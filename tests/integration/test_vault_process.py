@@ -153,7 +153,7 @@ def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> Non
         [sys.executable, "-c", code, str(device.config)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         until(lambda: Path(vault_section(device.state)["socket"]).exists(), "it listens")
-        if os.getuid() == 0:  # nobody else may look
+        if os.getuid() == 0:  # no other may look
             kept = {entry.readlink() for entry in Path("/proc", str(process.pid), "fd").iterdir()}
             sockets = {str(name) for name in kept if str(name).startswith("socket:")}
             unix = Path("/proc/net/unix").read_text()

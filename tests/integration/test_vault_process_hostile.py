@@ -247,7 +247,7 @@ def test_not_even_its_own_user_sees_into_its_memory(scene: Scene) -> None:
 
 @needs_root
 def test_what_the_vault_goes_by_must_be_out_of_the_agent_s_reach(scene: Scene) -> None:
-    """Whoever writes the configuration decides about data, clip and noise; another ledger is another budget."""
+    """Anyone who writes the configuration decides about data, clip and noise; another ledger is another budget."""
     config, ledger = scene.device.config, vault_directory(scene.device.state) / "ledger.db"
     scene.vault.end()
     for place, owner, mode in (

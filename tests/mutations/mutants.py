@@ -45,7 +45,7 @@ _SAMPLERS = (discrete_gaussian.DiscreteGaussianSampler, discrete_laplace.Discret
 
 
 def drawn_anew(vault: Vault, query: Query) -> Release:
-    """A release with fresh noise, which nobody paid for."""
+    """A release with fresh noise, which no one paid for."""
     room = vault._room
     plan = room.program.plan(query)
     assert not isinstance(plan, Refused)
@@ -168,7 +168,7 @@ def fresh_on_retry(patch: pytest.MonkeyPatch) -> None:
 
 
 def fresh_for_each_peer(patch: pytest.MonkeyPatch) -> None:
-    """Every message draws the noise anew, as p2pfl does for each neighbour."""
+    """Every message draws the noise again, as p2pfl does for each neighbour."""
     last: list[Vault] = []
     send = Golf._send
 
@@ -393,7 +393,7 @@ def points_not_rounded(patch: pytest.MonkeyPatch) -> None:
 
 
 def heads_from_strangers(patch: pytest.MonkeyPatch) -> None:
-    """A ledger head counts, whoever signed it."""
+    """A ledger head counts, by any signer."""
     patch.setattr(SignedHead, "verify", lambda self, fleet: None)
 
 
@@ -407,7 +407,7 @@ def _drawn(patch: pytest.MonkeyPatch, change: Callable[[Values, int], Values]) -
 
 
 def _moved(units: Units | None, first: int, last: int) -> Units | None:
-    """Each run's ends moved by so many; all of them stay all."""
+    """Each run's ends moved by this many; all of them stay all."""
     if units is None or units == EVERY:
         return units
     spans = tuple((start + first, end + last) for start, end in units.spans if start + first <= end + last)

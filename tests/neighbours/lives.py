@@ -174,7 +174,7 @@ def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _questions(case: Case, changed: dict[str, Any], held: int, dice: random.Random) -> list[tuple[Query, str | None]]:
-    """Slots in any order, some twice, at points that anybody might choose."""
+    """Slots in any order, some twice, at points that anyone might choose."""
     terms: Any = case.terms() or family_of(case.config(**changed)).terms
     size, kind, slots = _asked(case, changed, terms, held)
     queries = []

@@ -112,7 +112,7 @@ def part(event: Event, moved: Any, seen: Seen) -> float:
         case GaussianSum() | CellSum():
             allowed = event.sensitivity_squared
         case SampledGaussian():
-            # Whoever is drawn for certain pays for what is drawn; replacing a record moves a sum by two of them.
+            # Anyone who is drawn for certain pays for what is drawn; replacing a record moves a sum by two of them.
             allowed = event.sensitivity_squared * (4 if event.neighbouring == "replace-one" else 1)
         case PureRelease():
             numbers = np.abs(moved[:-1]).reshape(event.copies, event.features)

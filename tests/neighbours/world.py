@@ -105,7 +105,7 @@ class CoupledNoise(SeededNoise):
 
 @dataclass
 class World:
-    """A device of one side: its ledger lives on, its vault is built anew at each start.
+    """A device of one side: its ledger lives on, its vault is built again at each start.
 
     Attributes:
         seed: of the coins.
@@ -156,7 +156,7 @@ class World:
         self.vault._room = replace(room, program=_Watched(self, room.program), ledger=_Dying(self, room.ledger))  # type: ignore[arg-type]
 
     def _come(self, records: Records) -> Records:
-        """Those of windows that are over, and of the one that is going on."""
+        """Those of windows that are over, and of the one in progress."""
         assert records.windows is not None
         return records.at(np.flatnonzero(records.windows <= (0 if self.over is None else self.over + 1)))
 
@@ -334,6 +334,6 @@ def _no_noise(seen: Seen) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockSampler, "draw", drawn)
         patch.setattr(MaxNormLaplaceSampler, "draw", drawn_rows)
-        for sampler in (DiscreteGaussianSampler, DiscreteLaplaceSampler):  # tables are dear, and nobody looks into them
+        for sampler in (DiscreteGaussianSampler, DiscreteLaplaceSampler):  # tables are dear, and no one looks into them
             patch.setattr(sampler, "_first_table", lambda self, bits: np.empty(0, dtype=np.uint64))
         yield

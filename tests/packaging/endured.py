@@ -22,7 +22,7 @@ from tests.support.floods import KINDS, flooded
 
 METRICS_PORT = 9464
 
-# Somebody on the machine, with many connections to the vault's socket that say nothing, each made anew.
+# Somebody on the machine, with many connections to the vault's socket that say nothing, each made again.
 _AT_THE_SOCKET = """
 import socket, sys, time
 until, idle = time.monotonic() + float(sys.argv[1]), []

@@ -48,7 +48,7 @@ class Machine:
         return done.stdout
 
     def background(self, script: str) -> "subprocess.Popen[str]":
-        """The same, going on while others do something; its standard output can be read."""
+        """The same, in progress while others do something; its standard output can be read."""
         command = ["podman", "exec", "-w", HOME, self.container, "bash", "-euo", "pipefail", "-c", script]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -57,7 +57,7 @@ class Machine:
         podman("cp", str(source), f"{self.container}:{HOME}/{name}")
 
     def reboot(self) -> None:
-        """Switch it off without asking anybody, and on again."""
+        """Switch it off without asking anyone, and on again."""
         podman("kill", "--signal", "KILL", self.container)
         podman("start", self.container)
         self.booted()

@@ -16,7 +16,7 @@ FAULT_SECONDS = 20.0
 STATE = "/var/lib/sottovoce"
 CONFIG = "/etc/sottovoce/agent.toml"
 
-# Cycles and messages received in so many seconds, and the longest that a status took.
+# Cycles and messages received in this many seconds, and the longest that a status took.
 _PACED = """
 import json, sys, time
 from pathlib import Path
@@ -35,7 +35,7 @@ print(json.dumps([last["cycle"] - first["cycle"], received, slowest, last["resou
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Of an agent, in so many seconds.
+    """Of an agent, in this many seconds.
 
     Attributes:
         cycles: a second.
@@ -73,7 +73,7 @@ def lines(machine: Machine) -> int:
 
 
 def outlives(machine: Machine, words: str, strangers: AbstractContextManager[object]) -> None:
-    """Somebody does this to the machine, and it goes on as before."""
+    """Somebody does this to the machine, and it continues as before."""
     with step(words):
         quiet = Pace.of(machine, 20.0)
         before, said, pids = Ledger.of(machine), lines(machine), processes(machine)
@@ -99,7 +99,7 @@ def spoken(machine: Machine) -> str:
 
 
 def heals(machine: Machine, words: str, begin: str, end: str, *, shows: str = "") -> None:
-    """A fault comes, stays a while and goes; then the device is at work within two periods, without anybody."""
+    """A fault comes, stays a while and goes; then the device is at work within two periods, without anyone."""
     with step(words):
         before, pids = Ledger.of(machine), processes(machine)
         machine.sh(begin)

@@ -33,7 +33,7 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """One a line, lines that go on joined."""
+        """One a line, lines that continue joined."""
         return self.script.replace("\\\n", " ").strip().splitlines()
 
 

@@ -37,7 +37,7 @@ def test_a_loss(loss: str, classes: int, data: st.DataObject) -> None:
 
 
 class MaxPool(OpRun):
-    """The evaluator's own numbers the places of each image anew where every stride is 1."""
+    """The evaluator's own numbers the places of each image again where every stride is 1."""
 
     op_domain = ""
 

@@ -77,7 +77,7 @@ def test_what_is_handed_over_is_what_its_sender_cut_up_whatever_else_it_claims(d
         await carrier.start(receive)
         for name, raw in sent:
             if not is_part(raw):
-                continue  # without a digest it is a message, for whoever reads those
+                continue  # without a digest it is a message, for anyone who reads those
             with contextlib.suppress(MessageRefused):
                 await carrier._received(name, raw)
 

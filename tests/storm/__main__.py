@@ -1,4 +1,4 @@
-"""`make storm SEEDS=N`: so many runs, what they covered, and every complaint with the command that shows it again.
+"""`make storm SEEDS=N`: this many runs, what they covered, and every complaint with the command that shows it again.
 
 python -m tests.storm [--seeds N] [--first SEED] [--seed SEED [--without KIND]...]
 """

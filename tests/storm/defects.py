@@ -90,7 +90,7 @@ def _no_outbox(shipped: Any, store: Any, state: Any, sent: Any, confirmed: Any, 
 
 @_planted(MemoryStore, "commit")
 def _numbers_again(shipped: Any, store: Any, state: Any, sent: Any, confirmed: Any, seen: Any) -> None:
-    """After a crash numbers of messages begin anew."""
+    """After a crash numbers of messages start over."""
     shipped(store, state, sent, confirmed, seen)
     store._sequences = {}
 

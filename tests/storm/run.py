@@ -48,7 +48,7 @@ def played(weather: Weather) -> Outcome:
         made = plan(weather.options())
         beside = Beside(made, weather.liar, plan(weather.options(later=True)) if weather.later else None)
         report = memory.run(made, Watcher(), weather=beside)
-    except NetworkError:  # nobody was left that held a model: a storm may do that
+    except NetworkError:  # no one was left that held a model: a storm may do that
         return Outcome(weather, "")
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a complaint
         last = traceback.extract_tb(error.__traceback__)[-1]

@@ -29,7 +29,7 @@ class Crash:
     """A power cut. Its image is made when asked for, which must be before the disk does any more.
 
     Attributes:
-        how: what the disk made of it, in words, for whoever reads that it went wrong.
+        how: what the disk made of it, in words, for anyone who reads that it went wrong.
         names: those that are there.
         changes: the unsynced changes of contents that were kept.
     """

@@ -73,7 +73,7 @@ class Device:
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
         """Write its configuration; `tables` take the place of single keys. Without peers it asks none.
 
-        What has nothing left to learn goes on mixing at its pace here, and mass can be accounted for.
+        What has nothing left to learn continues mixing at its pace here, and mass can be accounted for.
         """
         peers = list(peers)
         own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys
@@ -151,7 +151,7 @@ def identity_files(device: Device) -> Path:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens, and that nobody else who asks here is given, in any process."""
+    """A port of 127.0.0.1 on which no one listens, and that no other who asks here is given, in any process."""
     return next(_FREE)
 
 

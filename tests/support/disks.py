@@ -67,7 +67,7 @@ def _mount(directory: Path, *how: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FailingDisk:
-    """An ext4 file system that can meet an error, upon which Linux lets nobody write to it any more.
+    """An ext4 file system that can meet an error, upon which Linux lets no one write to it any more.
 
     Attributes:
         image: its file.
@@ -85,7 +85,7 @@ class FailingDisk:
         Path("/sys/fs/ext4", Path(device.strip()).name, "trigger_fs_error").write_text("by a test\n")
 
     def repair(self, agent: AgentProcess) -> None:
-        """Somebody stops who uses it, unmounts, checks and mounts it, and lets them go on."""
+        """Somebody stops who uses it, unmounts, checks and mounts it, and lets them continue."""
         until(lambda: self._unmounted(agent), "between two attempts, nobody has a file of it open")
         subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)  # 1: repaired
         _mount(self.at, *_HOW, str(self.image))

@@ -33,7 +33,7 @@ def beginning_tomorrow() -> Validity:
 def listing_all(
     fleet: Fleet, directory: Path, count: int, learner: Mapping[str, Any], slow: Iterable[int] = ()
 ) -> list[Device]:
-    """So many devices with a budget of 50, each of which lists all others; some with a period of an hour."""
+    """This many devices with a budget of 50, each of which lists all others; some with a period of an hour."""
     devices = [new_device(fleet, directory / f"d{i}", seed=i, epsilon=50.0) for i in range(count)]
     for i, device in enumerate(devices):
         paced = {"period": 3600.0, "longest_period": 3600.0} if i in slow else {}

@@ -36,7 +36,7 @@ def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
 
 
 def idle(address: Address, until: float) -> None:
-    """Connections that say nothing, each made anew when it is cut off."""
+    """Connections that say nothing, each made again when it is cut off."""
     _held(address, until, IDLE, lambda: b"")
 
 
@@ -67,7 +67,7 @@ def slow(address: Address, until: float) -> None:
 
 
 def garbage(address: Address, until: float) -> None:
-    """What begins as TLS and is none, so many a second."""
+    """What begins as TLS and is none, this many a second."""
     words = b"\x16\x03\x01\x02\x00" + b"\xff" * 512
     begin, sent = time.monotonic(), 0
     with selectors.DefaultSelector() as selector:
@@ -82,7 +82,7 @@ def garbage(address: Address, until: float) -> None:
 
 
 def _held(address: Address, until: float, count: int, word: Callable[[], bytes]) -> None:
-    """So many connections at once: all knock, then say their word, then wait to be cut off."""
+    """This many connections at once: all knock, then say their word, then wait to be cut off."""
     with selectors.DefaultSelector() as selector:
         for _ in range(count):
             selector.register(_knocking(address), selectors.EVENT_WRITE)

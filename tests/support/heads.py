@@ -37,7 +37,7 @@ class Past:
     Attributes:
         charges: made so far, each with its release.
         name: two of different names have released different things,
-        common: but for the first so many.
+        common: but for the first this many.
         named: its keepers.
     """
 

@@ -35,7 +35,7 @@ def configured(directory: Path, url: str, feed: str = "", meters: str | None = N
 
 
 def glow(minute: int, kwh: float) -> str:
-    """A message of a Glow display, measured so many minutes into 2013."""
+    """A message of a Glow display, measured this many minutes into 2013."""
     hours, minutes = divmod(minute, 60)
     return json.dumps(
         {

@@ -21,7 +21,7 @@ class Message:
     Attributes:
         topic: where.
         payload: what.
-        retain: whether the broker keeps it for whoever subscribes later.
+        retain: whether the broker keeps it for anyone who subscribes later.
         after: seconds until it is delivered.
     """
 
@@ -75,7 +75,7 @@ class HostileBroker:
         retained: what it keeps, by topic.
         clients: who is connected, by client id.
         connections: how many there have been.
-        acknowledges: whether devices are told that it has their messages.
+        acknowledges: whether devices hear that it has their messages.
         port: of 127.0.0.1.
     """
 

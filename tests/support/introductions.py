@@ -12,7 +12,7 @@ from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
 
 def a_key() -> bytes:
-    """A session key whose private half nobody has."""
+    """A session key whose private half no one has."""
     return SessionKey().public
 
 

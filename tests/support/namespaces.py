@@ -48,7 +48,7 @@ class Lan:
         self._namespaces: list[str] = []
 
     def switch_on(self, switches: int) -> None:
-        """Make so many switches; once."""
+        """Make this many switches; once."""
         self._make(self._hub)
         for switch in range(switches):
             self._in_hub("link", "add", f"sw{switch}", "type", "bridge", "mcast_snooping", "0", "forward_delay", "0")

@@ -1,4 +1,4 @@
-"""Devices for the doctor: what it is told of them, and what it finds."""
+"""Devices for the doctor: what it hears of them, and what it finds."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A wall clock, and an uptime, that are set from outside, for processes: so many seconds ahead of the machine's own."""
+"""A wall clock, and an uptime, set from outside, for processes: a number of seconds ahead of the machine's own."""
 
 from pathlib import Path
 
@@ -29,12 +29,12 @@ class ShiftedClock:
         self._write()
 
     def set(self, ahead: float) -> None:
-        """Have the wall clock so many seconds ahead from now on."""
+        """Have the wall clock this many seconds ahead from now on."""
         self._ahead = ahead
         self._write()
 
     def sleep(self, seconds: float) -> None:
-        """Let so many seconds pass, as they do for a machine that is suspended."""
+        """Let this many seconds pass, as they do for a machine that is suspended."""
         self._ahead += seconds
         self._slept += seconds
         self._write()

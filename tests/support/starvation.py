@@ -30,7 +30,7 @@ def address_space(pid: int) -> int:
 
 
 def processor_share(pid: int, seconds: float) -> float:
-    """The share of one processor that a process takes over so many seconds."""
+    """The share of one processor that a process takes over this many seconds."""
     before, began = _processor_seconds(pid), time.monotonic()
     time.sleep(seconds)  # a rate is measured over a time
     return (_processor_seconds(pid) - before) / (time.monotonic() - began)

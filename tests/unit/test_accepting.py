@@ -1,4 +1,4 @@
-"""Accepting connections goes on while the system refuses them: after pauses, and without a spin."""
+"""Accepting connections continues while the system refuses them: after pauses, and without a spin."""
 
 import asyncio
 import errno
@@ -49,7 +49,7 @@ class Bench:
         return pause
 
     async def called(self, count: int = 1) -> None:
-        """So many clients connect, and are accepted."""
+        """This many clients connect, and are accepted."""
         loop, wanted = asyncio.get_running_loop(), len(self.accepted) + count
         for _ in range(count):
             with socket.socket() as client:

@@ -21,6 +21,8 @@ PAGES = [
     ),
 ]
 PACKAGES = ("agent", "lab", "coordinator-free-bootstrap")
+VAGUE = re.compile(r"(The same|What|Who|Where|When|Of|Those|Them|It|As|That)\b")
+"""Beginnings of a docstring that do not say what the thing is."""
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
@@ -50,6 +52,15 @@ def messages(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Docstrings of a module, of its classes and of its functions, with their lines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                yield node.body[0].lineno, text
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_is_in_plain_words(page: Path) -> None:
     found = [f"{page.name}:{number}: {line.strip()}" for number, line in prose(page.read_text()) if WORDS.search(line)]
@@ -67,7 +78,21 @@ def test_messages_are_in_plain_words(package: str) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_are_in_plain_words_and_begin_with_what_the_thing_is(package: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {text.splitlines()[0]}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for number, text in docstrings(path.read_text())
+        if WORDS.search(text) or VAGUE.match(text)
+    ]
+    assert found == []
+
+
 def test_the_check_finds_what_it_looks_for() -> None:
     assert [number for number, line in prose("It goes on.\n```\nnobody\n```\n`anew`\n") if WORDS.search(line)] == [1]
     source = 'def f():\n    """Nobody."""\n    return "whoever asks"\n'
     assert [number for number, literal in messages(source) if WORDS.search(literal)] == [3]
+    assert [number for number, text in docstrings(source) if WORDS.search(text)] == [2]
+    assert VAGUE.match("What a release costs.")
+    assert not VAGUE.match("Whether a release costs anything.")

@@ -64,7 +64,7 @@ def costs(outcome: Outcome) -> str:
 
 
 def homes(count: int, days: int, seed: int) -> NDArray[np.int64]:
-    """So many homes: London's, each at least 50 Wh a half hour on average, or made-up ones."""
+    """This many homes: London's, each at least 50 Wh a half hour on average, or made-up ones."""
     if not LONDON.exists():
         print(f"made-up homes: put the London data at {LONDON} for real ones")
         return half_hours(count, days, seed).astype(np.int64)

@@ -55,7 +55,7 @@ def configured(directory: Path, first: int, epsilon: float, unit: str) -> AgentC
 
 
 class Home:
-    """Everything of it that a power cut ends is made anew by `start`.
+    """Everything of it that a power cut ends is made again by `start`.
 
     Args:
         name: of the device.
@@ -159,7 +159,7 @@ class Home:
         kept: list[Window] = []
         for place in range(begin, end):
             if not (self._known[place - 1] if place else True):
-                continue  # nobody heard it
+                continue  # no one heard it
             at = float(self._first * DAY + place * HALF_HOUR)
             energy = {"import": {"cumulative": (self._counter[place] - self._before) / 1000}}
             said = {

@@ -90,7 +90,7 @@ class Outcome:
     """What a year was like.
 
     Attributes:
-        months: errors of forecasts of each thirty days, of days that nobody had learnt from.
+        months: errors of forecasts of each thirty days, of days that no one had learnt from.
         steps: private steps of each home.
         spent: the most that any day of each home was charged, ε.
         bytes: of all files of each home, at the end.
@@ -151,7 +151,7 @@ class Year:
         )
 
     def _begin(self, at: float) -> None:
-        """Agents for another task, at so many seconds of the year: what was on the way is lost."""
+        """Agents for another task, at this many seconds of the year: what was on the way is lost."""
         self._began, devices = at, [home.device for home in self._homes]
         faults, seed = Faults(loss=0.05, delay=1.0), self._plan.seed
         self._simulation = Simulation(devices, faults=faults, period=PERIOD, seed=seed)
@@ -331,7 +331,7 @@ class Year:
             self._outcome.months[month].add(predicted, told(rows, rows[:, -1]))
 
     def _refit(self, day: int) -> None:
-        """What least squares make of all days so far: of one home's own, and of all of them, which nobody may see."""
+        """What least squares make of all days so far: of one home's own, and of all of them, which no one may see."""
         before = [
             np.vstack([rows for at, rows in home.items() if at < day] or [np.zeros((1, 10))]) for home in self._records
         ]

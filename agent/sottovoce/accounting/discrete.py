@@ -16,7 +16,7 @@ from sottovoce.accounting.pairs import Vector, symmetric
 from sottovoce.errors import PrivacyError
 
 LARGEST_SUMMED = 2.0**14  # above this σ the bound is as good as the sum: 16 is 6 parts in 10⁸ of σ²
-_REACH = 40.0  # standard deviations that a sum goes on for: what follows is below 10⁻³⁴⁰ of it
+_REACH = 40.0  # standard deviations that a sum continues for: what follows is below 10⁻³⁴⁰ of it
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> float:

@@ -1,7 +1,7 @@
 """Cost of a release, as the ledger keeps it: a frozen value for each charge, without anything a record holds.
 
 An accountant only composes events; it never asks how the noise was made. An event's `terms` are its canonical JSON, by
-which the ledger knows a charge again and from which anybody can recompute what it costs.
+which the ledger knows a charge again and from which anyone can recompute what it costs.
 """
 
 import json
@@ -88,7 +88,7 @@ class CellSum:
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
         share: σ of one member's share, in grid units; too little of it is charged as infinite.
-        honest: shares that are in every sum that can be opened and that nobody else knows; positive.
+        honest: shares that are in every sum that can be opened and that no other knows; positive.
         units: those summed over.
     """
 

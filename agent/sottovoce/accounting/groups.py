@@ -15,7 +15,7 @@ _STEPS = 60
 
 
 def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """ε of so many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
+    """ε of this many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
 
     Args:
         charges: what one unit is charged, and how often.
@@ -26,7 +26,7 @@ def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
 
 
 def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """ε of so many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
+    """ε of this many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
 
     A Gaussian release of k units has k times the μ, a pure one k times the ε. For releases of a random part of the
     units there are two bounds, of which the smaller is taken: as if none were ever left out; and what holds for every

@@ -26,7 +26,7 @@ REPLACE, ADD = "replace-one", "add-remove"
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Between which data sets nobody can tell.
+    """Data sets that no one can tell apart.
 
     Attributes:
         unit: `record`, `window` or `device`.

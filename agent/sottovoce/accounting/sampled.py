@@ -231,7 +231,7 @@ def _coarser(event: SampledGaussian, bits: int) -> SampledGaussian:
 
 
 def _rounded(count: int, bits: int) -> int:
-    """Up to so many significant bits; toward zero when negative."""
+    """Up to this many significant bits; toward zero when negative."""
     unit = max(0, abs(count).bit_length() - bits)
     return -((-count >> unit) << unit)
 

@@ -35,7 +35,7 @@ class Tally:
     that are charged by themselves, such as records, stand apart.
 
     Args:
-        delta: the δ at which ε is told.
+        delta: the δ at which ε is reported.
     """
 
     def __init__(self, delta: float) -> None:
@@ -48,7 +48,7 @@ class Tally:
         """Charge an event to the units it touches, as often changed as `charged_as` says.
 
         Raises:
-            TaskRefused: it was not calibrated for so many changes, and what they cost is unknown.
+            TaskRefused: it was not calibrated for this many changes, and what they cost is unknown.
         """
         part = part_of(event, changes)
         for first, last in event.units.spans:

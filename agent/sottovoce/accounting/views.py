@@ -33,12 +33,12 @@ _DEPENDENT = 1e-11  # a message whose new part is smaller, relative to it, says 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """μ² of one agent to whoever sees more or less, for noise of standard deviation 1 and contributions of norm 1.
+    """μ² of one agent to anyone who sees more or less, for noise of standard deviation 1 and contributions of norm 1.
 
     Attributes:
-        local: to whoever reads all its messages.
+        local: to anyone who reads all its messages.
         seen: to the observers together.
-        central: to whoever sees the average of all final models only.
+        central: to anyone who sees the average of all final models only.
     """
 
     local: float

@@ -1,4 +1,4 @@
-"""A privacy certificate: a device's account of its ledger, signed, for anybody to check without the device.
+"""A privacy certificate: a device's account of its ledger, signed, for anyone to check without the device.
 
 The signature is over the account's exact words, with the device's own key, which the fleet's certificate vouches for.
 """

@@ -1,6 +1,6 @@
 """The local control socket: a line that asks, a line of JSON that answers. Only the agent's own user may open it.
 
-Where the configuration names another for readers, the agent's group may open that, and is told what is public alone.
+Where the configuration names another for readers, the agent's group may open that, and receives public state only.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ class ControlServer:
         from sottovoce.agent.roster import roster
 
         if "fault" in (status := self._agent.status()):
-            return status  # it is not at work, and has heard of nobody
+            return status  # it is not at work, and has heard of no one
         return await roster(cast("Listing", self._agent))
 
     def _description(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class ControlServer:
 
     async def _prediction(self, line: bytes) -> dict[str, Any]:
         """One at a time, on a thread of its own, so that the agent keeps working meanwhile."""
-        from sottovoce.agent.predictions import Predictor  # memory that an agent whom nobody asks has no use for
+        from sottovoce.agent.predictions import Predictor  # memory that an agent whom no one asks has no use for
 
         try:
             async with asyncio.timeout(_PREDICTION_SECONDS), self._predicting:
@@ -177,7 +177,7 @@ async def _encoded(answer: Answer, question: bytes | None) -> bytes:
 
 
 def _bound(path: Path, forbidden: int) -> socket.socket:
-    """A socket at this path, which nobody listens at yet."""
+    """A socket at this path, which no one listens at yet."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(forbidden)
@@ -230,7 +230,7 @@ def ask(
 
 
 def _connect(connection: socket.socket, path: str, seconds: float) -> None:
-    """Connect, also where so many others do that the kernel's queue is full for a moment."""
+    """Connect, also while others fill the kernel's queue."""
     until = time.monotonic() + seconds
     while True:
         try:

@@ -30,7 +30,7 @@ class DayWatch:
 
         Args:
             stopping: ends it.
-            tell: is told the number of the last of these days that is over, whenever it is another.
+            tell: called with the number of the last of these days that is over, whenever it is another.
         """
         while not stopping.is_set():
             pause = await self.look(tell)

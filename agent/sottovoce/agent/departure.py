@@ -36,7 +36,7 @@ class Departure:
 
     Attributes:
         begun: no cycle begins any more, and the vault is not asked.
-        closed: nothing more is taken from anybody: it stays with whoever sent it.
+        closed: nothing more is taken from anyone: it stays with its sender.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Departure:
         self._moved.set()
 
     async def outcome(self) -> dict[str, Any]:
-        """For whoever asked the device to leave, once it has."""
+        """Answer to the command to leave, once it has left."""
         if self._ended is None:
             self._ended = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._ended)
@@ -73,8 +73,8 @@ class Departure:
 
         Args:
             stopping: set when the device must stop at once.
-            told: others have been told, so that they will soon send nothing more. It is taken, until nobody has sent
-                for a second, or for three seconds. Where nobody has been told, nothing is.
+            told: others have been told, so that they will soon send nothing more. It is taken, until no one has sent
+                for a second, or for three seconds. Where no one has been told, nothing is.
         """
         if not self._core.hands_off:
             return

@@ -105,7 +105,7 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
 
 
 def shortened(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The least and greatest values of so many features; one for all of them, where they are alike."""
+    """The least and greatest values of this many features; one for all of them, where they are alike."""
     low, high = (side[:features].tolist() for side in bounds)
     if features and low == low[:1] * features and high == high[:1] * features:
         low, high = low[:1], high[:1]

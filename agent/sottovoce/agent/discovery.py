@@ -42,7 +42,7 @@ class Looks:
 
 
 class Discovery:
-    """Looks at every source: often as long as this device knows nobody, rarely when its view is full.
+    """Looks at every source: often as long as this device knows no one, rarely when its view is full.
 
     Args:
         sources: where to look.
@@ -135,7 +135,7 @@ class Discovery:
         self._seldom.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
-        """Until the pause is over, or the device has come to know nobody, or it stops."""
+        """Until the pause is over, or the device has come to know no one, or it stops."""
         loop = asyncio.get_running_loop()
         until, company = loop.time() + seconds, known() > 0
         while (left := until - loop.time()) > 0 and not (company and not known()):
@@ -147,7 +147,7 @@ class Discovery:
 def sources_of(
     config: AgentConfig, identity: Identity, transports: Iterable[Transport], dice: random.Random
 ) -> list[Source]:
-    """The sources that the configuration asks for, and whoever is present on a broker that is used anyway.
+    """The sources that the configuration asks for, and anyone who is present on a broker that is used anyway.
 
     Raises:
         ConfigError: one of them needs a package that is not installed, or has nothing to announce.

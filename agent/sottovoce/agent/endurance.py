@@ -1,4 +1,4 @@
-"""An agent that outlives its faults: it is put together anew from its disk, as after a power cut."""
+"""An agent that outlives its faults: it is assembled again from its disk, as after a power cut."""
 
 import asyncio
 import contextlib
@@ -69,7 +69,7 @@ def _endured(config: AgentConfig) -> ExitCode:
             try:
                 _enough_descriptors()
                 code = asyncio.run(Pause(config, fault, pause).wait())
-            except (OSError, MemoryError, RuntimeError) as further:  # nobody can be answered meanwhile
+            except (OSError, MemoryError, RuntimeError) as further:  # no one can be answered meanwhile
                 if passing(further, worked=True) is None:
                     raise
                 time.sleep(pause)

@@ -79,7 +79,7 @@ class Enroller:
         self._context = _context(encode_private_key(key), certificate.public_bytes(Encoding.PEM))
 
     def invite(self, seconds: float) -> Token:
-        """A token for one device, good for so many seconds from now."""
+        """A token for one device, valid for this many seconds from now."""
         self._token = Token.draw(self._address, self._der)
         self._ends = time.clock_gettime(_CLOCK) + seconds
         return self._token
@@ -117,7 +117,7 @@ class Enroller:
                     writer.write(msgspec.json.encode(self._answer(await reader.readline())) + b"\n")
                     await writer.drain()
         except (TimeoutError, ConnectionError, ValueError, ssl.SSLError):
-            pass  # whoever asked has gone, or sent more than a question; there is nobody to tell
+            pass  # the caller has gone, or sent more than a question
         finally:
             self._connections -= 1
             writer.close()

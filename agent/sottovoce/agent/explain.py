@@ -183,7 +183,7 @@ def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
 
 
 def _heard(family: Family) -> dict[str, Any] | None:
-    """How far what the device says can be heard beside its noise; null where nobody has worked that out."""
+    """How far what the device says can be heard beside its noise; null where no one has worked that out."""
     found = family.signal()
     if found is None:
         return None

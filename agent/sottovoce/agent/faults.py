@@ -1,7 +1,7 @@
 """Table of faults: which ones pass without help, and which need a person.
 
-A fault that passes is waited for, with growing pauses; with what is on the disk the device then goes on, as after a
-power cut. What needs a person is said to whoever asks, by an agent that a service manager has started; any other agent
+A fault that passes is waited for, with growing pauses; with what is on the disk the device then continues, as after a
+power cut. What needs a person is said to callers, by an agent that a service manager has started; any other agent
 ends, with its exit code.
 """
 
@@ -69,7 +69,7 @@ class Fault:
 
     Attributes:
         kind: one of KINDS or FOR_A_PERSON.
-        reason: what is wrong, and what to do; for whoever may read this device's log.
+        reason: what is wrong, and what to do; for anyone who may read this device's log.
         needs_a_person: it does not pass by itself.
     """
 

@@ -1,8 +1,8 @@
 """The tasks that the fleet has signed: the newest one is kept, passed on, and taken up when its time has come.
 
 Who has a new one tells the peers it has links to, once each; and a device that hears from one of another task asks it
-which it holds. So whoever was off learns of it from the first that has changed over, and a fleet whose task stays has
-nothing to say.
+which it holds. So anyone who was off learns of it from the first that has changed over, and a fleet whose task stays
+has nothing to say.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class FleetTasks:
 
     Attributes:
         held: the newest task known.
-        because: why it is not taken up, in words; None where it is, or nobody has tried yet.
+        because: why it is not taken up, in words; None where it is, or no one has tried yet.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class FleetTasks:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         change: Callable[[], None],
     ) -> None:
-        """From now on: where to write, whom there are links to, what runs beside, and what another task is told to."""
+        """Sets where to write, whom there are links to, what runs beside, and how another task is announced."""
         self._disk, self._peers, self._spawn, self._change = disk, peers, spawn, change
 
     @property
@@ -228,7 +228,7 @@ class FleetTasks:
             await asyncio.get_running_loop().run_in_executor(None, lambda: self._take_up(task.encoded))
         except TaskRefused as refused:
             self._note(task, str(refused))
-        except Exception as error:  # noqa: BLE001 - whatever a task brings with it, the present one goes on
+        except Exception as error:  # noqa: BLE001 - whatever a task brings with it, the present one continues
             self._note(task, str(error) if isinstance(error, SottovoceError) else f"it failed ({type(error).__name__})")
             self._again = time.monotonic() + _AGAIN_SECONDS
         else:

@@ -1,6 +1,6 @@
 """The highest ledger head that each device has told this one, on its disk: what a restored copy is found out by.
 
-Nothing of this device's own spending is only here, so a book that cannot be read is begun anew; but until its peers
+Nothing of this device's own spending is only here, so a book that cannot be read is started over; but until its peers
 have told their heads again, this device is no witness for them, and it says so.
 """
 

@@ -1,4 +1,4 @@
-"""Memory that the C library keeps though nobody uses it; on a small device it is worth having back."""
+"""Freed memory that the C library keeps; on a small device it is worth returning."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""A device's keepers: a few peers that are told every ledger head, and asked for the newest at every start.
+"""A device's keepers: a few peers that receive every ledger head, and are asked for the newest at every start.
 
 They are named in the ledger before anything is charged, so that a restored copy asks the same ones, and the size of the
 fleet does not matter. Only who has taken a head is named, so that a device stopped at once is known to those it asks.
@@ -20,7 +20,7 @@ KEEPERS = 8
 """As many peers as keep a head. With half of them away, one in 256 devices finds none."""
 
 TOLD_AT_ONCE = KEEPERS // 2
-"""Keepers that are told of a charge at once, by turns, so that after the next one all know of it; all are asked at a
+"""Keepers that hear of a charge at once, by turns, so that after the next one all know of it; all are asked at a
 start."""
 
 AWAY_SECONDS = 3 * 86_400.0
@@ -106,7 +106,7 @@ class Keeping:
         self._detector.keepers = self.nodes
 
     def heard(self, node: str) -> None:
-        """This node has answered, whoever asked."""
+        """This node has answered."""
         self._failing.pop(node, None)
 
     def _gone(self, node: str) -> bool:

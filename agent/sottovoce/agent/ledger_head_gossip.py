@@ -31,7 +31,7 @@ INFORM_EVERY_SECONDS = 1.0
 """Between two messages to keepers: a device that charges faster tells them of several charges at once."""
 
 TELL_EVERY_SECONDS = 60.0
-"""After which a peer is told again what it was told before: two devices with the same keys then hear of each other."""
+"""After which a peer hears again what it was told before: two devices with the same keys then hear of each other."""
 
 _WAIT = "ledger"
 _MOST_UNFITTING, _MOST_EARLIER = 64, 512
@@ -107,7 +107,7 @@ class LedgerHeadGossip:
         book.note(self.head)
 
     def attend(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
-        """From now on: where to write, whom this device sends to, and who has left or is shut out.
+        """Sets where to write, whom this device sends to, and who has left or is shut out.
 
         The heads of those it sends to never make room for others'.
         """
@@ -115,9 +115,9 @@ class LedgerHeadGossip:
         self.keeping.attend(peers, left)
 
     async def permission(self) -> bool:
-        """Wait until enough peers know nothing newer, and as many keep the head of a ledger that nobody knew yet.
+        """Wait until enough peers know nothing newer, and as many keep the head of a ledger that no one knew yet.
 
-        After that nobody is waited for. Returns False when the agent stops before.
+        After that no one is waited for. Returns False when the agent stops before.
 
         Raises:
             LedgerError: a keeper knows a newer head, or one of another past.
@@ -154,7 +154,7 @@ class LedgerHeadGossip:
         return self.detector.told(peer) != self.head
 
     def stop(self) -> None:
-        """Let whoever waits go."""
+        """Release the waiting tasks."""
         self._stopping = True
         self._changed.set()
 

@@ -17,9 +17,9 @@ class LinkTable:
     Args:
         made: a link to a peer, not at work yet.
         spawn: runs something beside.
-        known: a peer by its node id, of whatever is known beside the links; None for one that nobody knows.
+        known: a peer by its node id, of whatever is known beside the links; None for one that no one knows.
         refused: whether nothing is sent to a node any more.
-        forgot: is told of a node without a link.
+        forgot: called with a node without a link.
 
     Attributes:
         links: by node id.
@@ -52,7 +52,7 @@ class LinkTable:
         return [link.peer for link in self.links.values()]
 
     def find(self, node: str) -> Peer | None:
-        """A peer by its node id; None for one that nobody knows."""
+        """A peer by its node id; None for one that no one knows."""
         link = self.links.get(node)
         return self._known(node) if link is None else link.peer
 

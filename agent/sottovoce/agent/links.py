@@ -75,6 +75,6 @@ class Store(Protocol):
             seen: sender and newest message applied.
 
         Raises:
-            SottovoceError: it failed, and whether it is durable is unknown: go on only from what a new store loads.
+            SottovoceError: it failed, and whether it is durable is unknown: continue only from what a new store loads.
         """
         ...

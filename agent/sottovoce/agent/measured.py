@@ -40,7 +40,7 @@ _OVERDUE_SECONDS = 5.0  # past a deadline: what a busy machine may need to notic
 
 
 def troubles(agent: Reported) -> dict[str, str]:
-    """By the name of each transport, why nobody can reach this device by it; empty where somebody can."""
+    """By the name of each transport, why no one can reach this device by it; empty where somebody can."""
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 

@@ -1,8 +1,8 @@
-"""Moving house: a device goes on in another place, from the same ledger, and the old one has ended for good.
+"""Moving house: a device continues in another place, from the same ledger, and the old one has ended for good.
 
 The order is what counts. All of the new place is on its disk, but for the ledger's name, before the old ledger ends;
 and the new ledger has its name only after that. Whenever power fails, one of the two can be used or none, and the same
-command goes on. The new ledger begins with an entry that costs nothing, by which its head is newer than any copy's:
+command continues. The new ledger begins with an entry that costs nothing, by which its head is newer than any copy's:
 from the first start on the keepers know.
 """
 
@@ -35,7 +35,7 @@ def move(state: Path, target: Path) -> Path:
 
     Raises:
         LedgerError: the ledger is in use, missing or damaged, has ended, or the disk failed; where the old one has not
-            ended, it goes on as it was.
+            ended, it continues as before.
     """
     state, target = state.resolve(), target.resolve()
     ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
@@ -102,7 +102,7 @@ def _copy(state: Path, draft: Path, mark: str) -> None:
 
 
 def _begun(old: Ledger, path: Path, nonce: str) -> None:
-    """The ledger that goes on, under a name by which nobody opens it yet."""
+    """The ledger that continues, under a name by which no one opens it yet."""
     old.copy(path)
     with closing(Ledger.open(path, old.owner, old.own_budget)) as new:
         new.charge(hashlib.sha256(b"sottovoce/moved/v1|" + nonce.encode()).digest(), Moved(nonce))

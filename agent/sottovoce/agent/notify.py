@@ -1,6 +1,6 @@
 """Messages to the service manager that started this process, if one did: sd_notify(3), one datagram each.
 
-Whatever is told is shown to every user of the machine: public words only, and nothing that was computed from records.
+Every message is shown to every user of the machine: public words only, and nothing that was computed from records.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ async def attend(
         stopping: set when the process begins to stop.
         thread: one that must not get stuck. While it is, ALIVE is not told, and the service manager acts.
         status: a line for `systemctl status`.
-        ends: asked then: whether the process does. Who tells that it stops, and goes on, is killed for it.
+        ends: asked then: whether the process does. Who tells that it stops, and continues, is killed for it.
     """
     if not tell(READY, f"STATUS={status}"):
         return

@@ -1,7 +1,7 @@
 """An agent that is watched: its metrics and its health, read when somebody asks. Imported only where that is wanted.
 
 Processor time, memory and free space depend on the records that a process holds. Where the vault is inside, they are
-told to this machine alone, whose users see them anyway. How long the vault takes is told to nobody, and metrics are
+told to this machine alone, whose users see them anyway. How long the vault takes is reported to no one, and metrics are
 read at most once a second, however often they are asked for.
 """
 
@@ -38,7 +38,7 @@ class Watched(Reported, Protocol):
 
 @asynccontextmanager
 async def watched(agent: Watched) -> AsyncIterator[None]:
-    """Answer whoever asks for this agent's metrics and health, as its configuration says.
+    """Answer anyone who asks for this agent's metrics and health, as its configuration says.
 
     Raises:
         ConfigError: what is needed for it is not installed.

@@ -169,11 +169,11 @@ class PeerSampling:
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.troubles.pop(peer, None)
-        if hasattr(self, "_door"):  # before that nobody was met
+        if hasattr(self, "_door"):  # before that no one was met
             self._perform([])
 
     async def leave(self) -> None:
-        """Say goodbye to the warm peers, who tell others: at most two seconds, and no harm if nobody hears it."""
+        """Say goodbye to the warm peers, who tell others: at most two seconds, and no harm if no one hears it."""
         self.stop()
         await self.discovery.close()
         if not hasattr(self, "_door") or self.membership.record.leaving:
@@ -246,7 +246,7 @@ class PeerSampling:
         try:
             await self._loop.run_in_executor(self._door.disk, lambda: self._book.remember(contact, now))
         except DataError as error:
-            _log.warning("contact-forgotten %s", error)  # a cache: seeds and the view go on without it
+            _log.warning("contact-forgotten %s", error)  # a cache: seeds and the view continue without it
 
     async def _adopt(self, incarnation: int) -> None:
         await self._loop.run_in_executor(self._door.disk, lambda: self._boots.advance(incarnation))

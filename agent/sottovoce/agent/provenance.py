@@ -154,7 +154,7 @@ def _revoked(owner: str) -> MessageRefused:
 
 
 class Unsigned:
-    """Implements sottovoce.learners.Provenance inside one process, where nobody lies."""
+    """Implements sottovoce.learners.Provenance inside one process, where no one lies."""
 
     def signed(self, own: S) -> S:
         """The record, unchanged."""
@@ -167,5 +167,5 @@ class Unsigned:
         """Nothing to check."""
 
     def refuses(self, owner: str) -> bool:
-        """Nobody is revoked."""
+        """No device is revoked."""
         return _nobody(owner)

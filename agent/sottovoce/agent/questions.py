@@ -17,7 +17,7 @@ _AGAIN_SECONDS = 60.0
 
 
 class Questions:
-    """Asks the vault, and has the ledger's new head kept before anybody acts on the answer.
+    """Asks the vault, and has the ledger's new head kept before anyone acts on the answer.
 
     Args:
         vault: is asked.
@@ -71,7 +71,7 @@ class Questions:
             async with asyncio.timeout(_SECONDS):
                 answer = await self._put(query)
             self._waits.end(_WAIT)
-            if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could go on from
+            if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could continue from
                 raise PrivacyError(
                     f"{name} to the vault: {answer.explanation}: put the settings under [learner], "
                     "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"

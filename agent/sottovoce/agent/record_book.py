@@ -31,7 +31,7 @@ SCHEMA = Schema(
 
 
 class RecordBook:
-    """An open book. A damaged one is begun anew; a full disk stops the agent.
+    """An open book. A damaged one is started over; a full disk stops the agent.
 
     Args:
         path: of the file; made if it is missing.

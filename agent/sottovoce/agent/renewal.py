@@ -1,4 +1,4 @@
-"""Going on with a new certificate while the agent runs: the files are looked at, and an enroller is asked in time."""
+"""Continuing with a new certificate while the agent runs: the files are looked at, and an enroller is asked in time."""
 
 import asyncio
 import contextlib

@@ -52,7 +52,7 @@ class Rest:
         stopping: ends the wait.
         wait: its name.
         reason: of the wait.
-        tell: says in the log that so many were written.
+        tell: logs the number of bytes written.
     """
 
     most: int
@@ -65,7 +65,7 @@ class Rest:
     _told: int = field(default=-1, init=False)
 
     async def taken(self) -> bool:
-        """Wait, if so many bytes were written today that it must; False when the agent stops."""
+        """Wait, if today's writes require it; False when the agent stops."""
         written, now = self.written(), time.time()
         if (seconds := pause(written, self.most, now)) > 0:
             if self._told != (day := int(now // _DAY_SECONDS)):  # once a day
@@ -99,7 +99,7 @@ def of_all_files(most: int, written: Callable[[], int], waits: Waits, stopping: 
 
 
 def pause(written: int, most: int, now: float) -> float:
-    """Seconds until so many bytes may have been written on this day, UTC: a part at once, the rest by the clock.
+    """Seconds until this many bytes may have been written on this day, UTC: a part at once, the rest by the clock.
 
     Args:
         written: today.

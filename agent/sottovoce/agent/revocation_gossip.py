@@ -1,8 +1,8 @@
 """The fleet's revocation list: kept on disk, exchanged among devices, and enforced.
 
-A list goes on by two ways. Who has a new one tells the peers it has links to, once each; and every period a device
-asks one of its peers which list that one has, so that whoever was off, or cut off, learns of it too. In a fleet that
-has revoked nobody that is a question of some 250 bytes a period.
+A list spreads in two ways. Who has a new one tells the peers it has links to, once each; and every period a device
+asks one of its peers which list that one has, so that anyone who was off, or cut off, learns of it too. In a fleet that
+has revoked no one that is a question of some 250 bytes a period.
 """
 
 import asyncio
@@ -80,13 +80,13 @@ class RevocationGossip:
         return self._trust.revoked
 
     def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], shun: Callable[[], None]) -> None:
-        """From now on: where to write, whom there are links to, and what to call when other devices are refused."""
+        """Sets where to write, whom there are links to, and what to call when other devices are refused."""
         self._disk, self._peers, self._shun = disk, peers, shun
 
     async def run(self) -> None:
         """Tell and ask, until stopped."""
         if self._trust.identity.mode != "fleet-ca":
-            return  # there is nobody who could revoke
+            return  # there is no one who could revoke
         while not self._stopping:
             pause = self._period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
             self._voice.waits.begin(_WAIT, "the next question for revocations", pause)

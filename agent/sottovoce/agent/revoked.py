@@ -119,7 +119,7 @@ class RevokedHere:
         """Their node ids.
 
         Raises:
-            MessageRefused: the list cannot be read, so that nobody may be believed.
+            MessageRefused: the list cannot be read, so that no one may be believed.
         """
         try:
             found = (self._directory / NAME).stat()

@@ -33,10 +33,10 @@ class RollbackDetector:
     """Judges what peers know.
 
     Attributes:
-        needed: so many different peers have to know nothing newer before the first release.
+        needed: this many different peers have to know nothing newer before the first release.
         alone: the operator has decided that none is needed.
-        charged: something was charged before this start, so that whoever knows of nothing is no witness.
-        keepers: who keeps this ledger's newest head, node ids; where nobody does, any peer that knows of it counts.
+        charged: something was charged before this start, so that a peer that knows of nothing is no witness.
+        keepers: who keeps this ledger's newest head, node ids; where no one does, any peer that knows of it counts.
     """
 
     needed: int

@@ -1,4 +1,4 @@
-"""The fleet as one of its devices knows it: whom it has heard of, and when; for whoever operates it."""
+"""The fleet as one of its devices knows it: whom it has heard of, and when; for anyone who operates it."""
 
 import asyncio
 from collections.abc import Sequence

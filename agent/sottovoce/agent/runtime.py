@@ -64,7 +64,7 @@ class Agent:
 
     Attributes:
         worked: it has been at work.
-        changing: it has stopped for another task of the fleet's, with which it is to be put together anew.
+        changing: it has stopped for another task of the fleet's, with which it is to be assembled again.
         lives: says that it begins and that it ends; shared by the agents of a process, which follow one another.
     """
 
@@ -311,7 +311,7 @@ class Agent:
                 case Forget(recipient):
                     self._table.forget(recipient)
                     if recipient in self.tasks.peers and (peer := self._heard_of(recipient)) is not None:
-                        self._table.open(peer)  # of another task: all but the model goes on
+                        self._table.open(peer)  # of another task: all but the model continues
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
@@ -353,7 +353,7 @@ class Agent:
         self._departure.moved()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._stopping.is_set():  # nobody would wait for it
+        if self._stopping.is_set():  # no one would wait for it
             work.close()
             return
         task = self._loop.create_task(work)

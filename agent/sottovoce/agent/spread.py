@@ -46,7 +46,7 @@ class Spread(Generic[Document]):
     async def tell(self, peer: Peer) -> Exception | None:
         """Say what this device holds, and give it to whom it is news; returns why that failed.
 
-        Whoever answers and does not take it is not given it again and again.
+        Anyone who answers and does not take it is not given it again and again.
         """
         for given in (False, True):
             held = self._held()

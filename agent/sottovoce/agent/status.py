@@ -126,7 +126,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
 
 
 def _certificate(identity: Identity) -> dict[str, Any]:
-    """When the certificate must be renewed, and whether renewal is overdue."""
+    """Time by which the certificate must be renewed, and whether renewal is overdue."""
     due = renewal_due(identity)
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 

@@ -1,6 +1,6 @@
 """Whether this device takes up a task that its fleet has signed; decided beside the ledger, in the vault's process.
 
-Nothing here, nor below, imports a network. Whoever asks may be an agent that somebody else has taken over: the
+Nothing here, nor below, imports a network. Anyone who asks may be an agent that somebody else has taken over: the
 signature, the epoch, the calendar, the owner's policy and consent are all checked here, and it is the ledger that
 remembers. Whether a task is taken up depends on no record.
 """
@@ -47,7 +47,7 @@ class TakingUp:
         """Charge for this task from now on, and do nothing more for any before; durably.
 
         Args:
-            document: as it came from anybody.
+            document: as it came from anyone.
 
         Raises:
             TaskRefused: this device does not do it, or not yet; nothing changed.

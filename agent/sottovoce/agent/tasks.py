@@ -178,7 +178,7 @@ class Tasks:
             voice.counters.wire_bytes += len(raw)
             document = read(await voice.transport.deliver(peer, raw, voice.timeout))
         except (DeliveryFailed, MessageRefused, ValueError):
-            return  # what it says next of that task makes this device ask anew
+            return  # what it says next of that task makes this device ask again
         finally:
             voice.waits.end(name)
             self._asking.discard(digest)

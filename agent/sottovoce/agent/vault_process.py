@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sottovoce.identity.authority import Authority
 
 _log = logging.getLogger(__name__)
-_LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is told to whoever asks
+_LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is reported to callers
 _WORKED_SECONDS = 60.0  # after which it has got over what ended it before
 
 
@@ -77,7 +77,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
 
 
 def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
-    """Serve until told to stop; None where another task was taken up, for which a vault is made anew."""
+    """Serve until told to stop; None where another task was taken up, for which a vault is made again."""
     path, directory = config.vault.socket, config.vault.directory
     if path is None or directory is None:
         raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
@@ -184,8 +184,8 @@ def _number(user: str | None) -> int:
 def _check_writers(path: Path, user: int) -> None:
     """Nothing on the way to a file can be changed by the user whom the vault is to be safe from.
 
-    Whoever writes the configuration decides about data, clip and noise; whoever can put another ledger in the place of
-    this one has a new budget.
+    Anyone who writes the configuration decides about data, clip and noise; anyone who can put another ledger in the
+    place of this one has a new budget.
     """
     for file in (path.absolute(), path.resolve()):
         for place in (place for place in (file, *file.parents) if place.exists()):

@@ -12,7 +12,7 @@ class Wait:
         reason: in words.
         since: when it began.
         until: when it ends by itself, or, if it repeats, when it is looked at again.
-        repeats: whether it may go on after that.
+        repeats: whether it may continue after that.
         counted: up to when it is in the sum of its kind.
     """
 
@@ -29,7 +29,7 @@ class Past:
 
     Attributes:
         begun: how many.
-        seconds: how long they took; what is going on is added when it ends, or is looked at again.
+        seconds: how long they took; what is in progress is added when it ends, or is looked at again.
     """
 
     begun: int = 0
@@ -38,7 +38,7 @@ class Past:
 
 @dataclass(slots=True)
 class Waits:
-    """The waits going on now, by name, and what there was, by kind: the part of a name before its colon."""
+    """The waits in progress, by name, and what there was, by kind: the part of a name before its colon."""
 
     current: dict[str, Wait] = field(default_factory=dict)
     past: dict[str, Past] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Waits:
     def begin(
         self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
     ) -> None:
-        """A wait of at most `seconds` more begins, or goes on since then; it replaces one of the same name.
+        """A wait of at most `seconds` more begins, or continues since then; it replaces one of the same name.
 
         One that repeats has no such end: after `seconds` it is looked whether it is over.
         """
@@ -62,7 +62,7 @@ class Waits:
             self.past[_kind(name)].seconds += time.monotonic() - wait.counted
 
     def document(self) -> list[dict[str, str | float | bool]]:
-        """For `agent status --why`: seconds since, and seconds left, after which those that repeat may go on."""
+        """For `agent status --why`: seconds since, and seconds left, after which those that repeat may continue."""
         now = time.monotonic()
         return [
             {

@@ -92,7 +92,7 @@ def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Bro
 
 
 def _tls(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
-    """Mutual TLS with this device's certificate, read anew for each connection, since it is renewed."""
+    """Mutual TLS with this device's certificate, read again for each connection, since it is renewed."""
     authority = section.ca or directory / FLEET_CERTIFICATE
 
     def context() -> ssl.SSLContext:

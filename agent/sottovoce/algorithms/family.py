@@ -78,8 +78,8 @@ class Family:
         learner: makes the state machine and its codec, for (node id, provenance, published records kept).
         keeps_records: whether published records are to be kept on the disk.
         facts: more about the algorithm for reports, JSON-ready.
-        check: refuses what its learner cannot go on, with a ConfigError, before one is made.
-        signal: how far what a device says can be heard; None where nobody has worked that out.
+        check: refuses what its learner cannot continue, with a ConfigError, before one is made.
+        signal: how far what a device says can be heard; None where no one has worked that out.
     """
 
     model: Model

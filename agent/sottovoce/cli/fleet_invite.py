@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # every command is imported at every start; these are not
     from sottovoce.identity.invitation import Seeds
 
 _EXPIRES = "5m"
-_LONGEST_SECONDS = 86_400  # whoever sees the token meanwhile may use it
+_LONGEST_SECONDS = 86_400  # anyone who sees the token meanwhile may use it
 
 
 def invite(

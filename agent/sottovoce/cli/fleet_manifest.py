@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # every command is imported at every start; these are not
 _COLUMNS = ("name", "address", "id", "bundle")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MOST_DEVICES, _MOST_BYTES = 10_000, 2**21
-_TOLD = 8  # devices of the list that each is told of: from there on they find one another
+_TOLD = 8  # devices of the list that each hears of: from there on they find one another
 
 
 def bundles(
@@ -30,7 +30,7 @@ def bundles(
             `count` devices are listed there.
         out: directory for the bundles, NAME.bundle each.
         count: how many devices there are; None for as many as are listed.
-        seeds: what all of them are told beside.
+        seeds: what all of them receive beside.
         validity: of their certificates; 90 days from now by default.
 
     Returns:
@@ -61,7 +61,7 @@ def bundles(
 
 
 def _told(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
-    """The bundle of one device, which is told of those that follow it in the list and have an address."""
+    """The bundle of one device, which hears of those that follow it in the list and have an address."""
     import msgspec
 
     from sottovoce.identity.invitation import MOST_SEEDS, Seed

@@ -11,7 +11,7 @@ from sottovoce.errors import NetworkError
 
 _AT_ONCE = 64
 _PATIENCE_SECONDS = 30.0  # for the device that asks the others
-_HORIZON_PERIODS = 8  # after which nobody passes a record on
+_HORIZON_PERIODS = 8  # after which no one passes a record on
 _SAID = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")
 """answers: to a question or a connection, now; heard: it does not, but a broker

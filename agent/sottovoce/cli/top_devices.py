@@ -84,7 +84,7 @@ class Devices:
         }
 
     def _rates(self, state: Path, traffic: dict[str, int]) -> dict[str, float | None]:
-        """A second's worth since the last look; null in the first, and where an agent began anew."""
+        """A second's worth since the last look; null in the first, and where an agent began again."""
         now = time.monotonic()
         before = self._last.get(state)
         self._last[state] = now, traffic
@@ -96,7 +96,7 @@ class Devices:
 
 
 def _asked(state: Path) -> dict[str, Any] | None:
-    """The status of one; None where nobody answers who speaks this version."""
+    """The status of one; None where no one answers who speaks this version."""
     try:
         status = ask(state, "status", _ANSWERS_SECONDS)
     except NetworkError:

@@ -10,7 +10,7 @@ from sottovoce.wrong import wrong
 
 
 class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[observe]`: metrics and health over HTTP, for whoever can reach the address."""
+    """`[observe]`: metrics and health over HTTP, for anyone who can reach the address."""
 
     metrics: Annotated[
         Annotated[str, Meta(pattern=HOST_AND_PORT)] | None,
@@ -49,5 +49,5 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def local(self) -> bool:
-        """Whether nobody but this machine can reach the address."""
+        """Whether no one but this machine can reach the address."""
         return ip_address(self.address[0]).is_loopback

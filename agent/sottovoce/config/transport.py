@@ -103,7 +103,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     mqtt: MqttSection = MqttSection()
 
     def __post_init__(self) -> None:
-        """Ports exist, and nobody is listed twice."""
+        """Ports exist, and no one is listed twice."""
         if len(set(self.use)) < len(self.use):
             raise wrong("use", "a transport is listed twice; keep one of them")
         if "mqtt" in self.use and self.mqtt.url is None:

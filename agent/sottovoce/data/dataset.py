@@ -28,7 +28,7 @@ class DataSet:
         test: the official test split, or None when the source has none.
         groups: int64[n], the group of each of `records`, such as the household it is from, numbered from 0; None
             without groups. For dealing records out: no agent knows of it.
-        target: of a regression, what its target stands for; None where nobody says so.
+        target: of a regression, what its target stands for; None where no one says so.
     """
 
     name: str
@@ -70,7 +70,7 @@ def assembled(
         the data set.
 
     Raises:
-        DataError: see `checked`; or fewer than two classes that nobody declared, or groups that are not one whole
+        DataError: see `checked`; or fewer than two classes that no one declared, or groups that are not one whole
             number per record.
     """
     records = checked(*train, classes=classes, windows=windows, origin=origin)

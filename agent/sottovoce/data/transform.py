@@ -125,7 +125,7 @@ def width(name: TransformName, d: int) -> int:
     """Return the number of columns `apply` makes of d features.
 
     Raises:
-        DataError: a step does not fit so many features.
+        DataError: a step does not fit this many features.
     """
     for step, number in parsed(name):
         d = _STEPS[step].width(d, number)

@@ -11,7 +11,7 @@ DEADLINE = 6.0
 """Seconds for all connections of one check together, which are made at the same time."""
 
 _CONNECT_SECONDS = 5.0
-_OBJECTS_SECONDS = 0.5  # in which whoever refuses a certificate of TLS 1.3 says so; a broker says nothing else
+_OBJECTS_SECONDS = 0.5  # in which anyone who refuses a certificate of TLS 1.3 says so; a broker says nothing else
 K = TypeVar("K", bound=Hashable)
 
 _CLOSED = "it closes the connection: it does not accept this device's certificate, or is not what it should be"

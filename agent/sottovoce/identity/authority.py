@@ -55,7 +55,7 @@ class Authority(Protocol):
         """Checks what the fleet itself says, not one of its devices: its revocation lists.
 
         Raises:
-            IdentityError: it did not say this, or there is nobody who could.
+            IdentityError: it did not say this, or there is no one who could.
         """
         ...
 
@@ -222,7 +222,7 @@ class IssuerAuthority:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PinnedAuthority:
-    """A handful of devices that know one another by id, and nobody else.
+    """A handful of devices that know one another by id, and no other.
 
     An id is a digest of a device's key, and the key has signed the device's self-signed certificate: so the list of
     ids is what is trusted, and certificates may come by any way.
@@ -248,7 +248,7 @@ class PinnedAuthority:
         return subject
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature: nobody speaks for all."""
+        """See Authority.verify_signature: no one speaks for all."""
         raise IdentityError("pinned devices have no revocation lists: take the device out of transport.peers")
 
     def following(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":

@@ -78,7 +78,7 @@ def device_certificate(
 def self_signed_certificate(
     fleet: str, tls_key: EllipticCurvePrivateKey, binding: bytes, validity: Validity
 ) -> x509.Certificate:
-    """The certificate of a device that nobody vouches for but its own identity key, in the binding.
+    """The certificate of a device that no one vouches for but its own identity key, in the binding.
 
     Raises:
         ValueError: the binding is not of this TLS key.

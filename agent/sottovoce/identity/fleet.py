@@ -1,6 +1,6 @@
 """A fleet's authority: made once, kept offline, needed only to enrol a device or to renew its certificate.
 
-Its directory holds `ca.pem`, which every device gets a copy of, and `ca.key`, unencrypted and mode 0600: whoever
+Its directory holds `ca.pem`, which every device gets a copy of, and `ca.key`, unencrypted and mode 0600: anyone who
 reads `ca.key` can let any device into the fleet. Keep that directory on a medium that no device of the fleet can read,
 and `spare`, the key for the day on which this one is lost or stolen, on another.
 """

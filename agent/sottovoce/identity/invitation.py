@@ -1,8 +1,8 @@
 """Invitations to a fleet: a file with everything a new device needs, or a short-lived token; and what both bring along.
 
-A bundle holds the keys that its fleet made for one device: whoever has the file is that device, and the first to join
-from it leaves only a note in its place. A token holds no key: it names the enroller that will answer, the certificate
-by which the enroller is known, and a secret by which the enroller knows who was invited.
+A bundle holds the keys that its fleet made for one device: anyone who has the file is that device, and the first to
+join from it leaves only a note in its place. A token holds no key: it names the enroller that will answer, the
+certificate by which the enroller is known, and a secret by which the enroller knows who was invited.
 """
 
 import base64
@@ -24,7 +24,7 @@ SEEDS = "seeds.json"
 MOST_SEEDS = 64
 MAX_BUNDLE_BYTES = 64 * 2**10
 _SECRET_BYTES = 16
-_FINGERPRINT_BYTES = 16  # of SHA-256: nobody finds a second certificate for it
+_FINGERPRINT_BYTES = 16  # of SHA-256: no one finds a second certificate for it
 _TOKEN = re.compile(r"sottovoce1:(?P<address>(?:\[[0-9a-fA-F:]+\]|[^:\s/]+):[0-9]{1,5})/(?P<word>[a-z2-7]{52})")
 _AGAIN = "ask for a new one, which the holder of the fleet's key makes with `sottovoce fleet invite`"
 
@@ -42,7 +42,7 @@ class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The MQTT broker of the fleet, for whoever has no better way.
+    """The MQTT broker of the fleet, for anyone who has no better way.
 
     Attributes:
         url: mqtts://host:port.
@@ -217,7 +217,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def use_bundle(path: Path, bundle: Bundle) -> None:
-    """Leaves a note in the place of a bundle: nobody joins from this file again.
+    """Leaves a note in the place of a bundle: no one joins from this file again.
 
     Raises:
         IdentityError: it cannot be written.

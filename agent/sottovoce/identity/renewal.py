@@ -1,7 +1,7 @@
 """Renewing a device's certificate: the same keys, a later end.
 
 The TLS key stays. It lies beside the identity key, which cannot change, for the same user to read: a new one would
-lock nobody out. So one file changes, in one step, and a power cut leaves the old certificate or the new one.
+lock no one out. So one file changes, in one step, and a power cut leaves the old certificate or the new one.
 """
 
 import hashlib

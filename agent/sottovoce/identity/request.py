@@ -1,7 +1,7 @@
 """A device's request for a certificate: PKCS #10, with the binding of its TLS key to its identity key inside.
 
-The request is public. It is signed with the TLS key, and the binding in it with the identity key: nobody can ask for a
-certificate of another device's keys, and whoever repeats a request gets nothing but that device's own certificate.
+The request is public. It is signed with the TLS key, and the binding in it with the identity key: no one can ask for a
+certificate of another device's keys, and anyone who repeats a request gets nothing but that device's own certificate.
 A request to renew has the present certificate beside it, which says that the device is of the fleet already.
 """
 

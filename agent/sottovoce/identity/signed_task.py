@@ -22,7 +22,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         fleet: the fleet's name.
         epoch: from 1; the highest one counts.
-        issued: seconds of Unix time, by the clock of whoever signed it; for people to read.
+        issued: seconds of Unix time, by the clock of the signer; for people to read.
         begins: at which devices change over; in the past: at once.
         ends: after which nothing more is released for it; None: it has no end.
         purpose: what the result is for, by which a device's owner may refuse it.

@@ -18,13 +18,13 @@ _MOST_VERIFIED = 256  # certificates
 class Trust:
     """The present identity, and the devices that the fleet has revoked.
 
-    Whoever keeps something made of either subscribes. Change it on one thread only; it may be read on any.
+    Anyone who keeps something made of either subscribes. Change it on one thread only; it may be read on any.
 
     Args:
         identity: as loaded at the start.
 
     Raises:
-        IdentityError: it trusts nobody, which only a pinned device can.
+        IdentityError: it trusts no one, which only a pinned device can.
     """
 
     def __init__(self, identity: Identity) -> None:
@@ -51,7 +51,7 @@ class Trust:
     def authenticate(self, pem: bytes) -> str:
         """The node id of a peer's certificate, as TLS reports it.
 
-        A revoked device is authenticated too: it is whoever takes its messages that refuses them, and tells it why. A
+        A revoked device is authenticated too: the receiver of its messages refuses them, and tells it why. A
         certificate is verified once, and then held against the clock at every call: an old connection outlives its end.
 
         Raises:
@@ -88,7 +88,7 @@ class Trust:
         """Replaces the device's certificate, or its trusted peers.
 
         Raises:
-            IdentityError: it is another device, or trusts nobody.
+            IdentityError: it is another device, or trusts no one.
         """
         _check_roots(identity)
         if (identity.node_id, identity.fleet) != (self._identity.node_id, self._identity.fleet):

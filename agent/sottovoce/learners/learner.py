@@ -66,7 +66,7 @@ class Learner(Protocol[S]):
         ...
 
     def start(self, state: S, now: float) -> tuple[S, list[Effect]]:
-        """Begin, or go on after a restart."""
+        """Begin, or continue after a restart."""
         ...
 
     def on(self, state: S, event: Event, now: float) -> tuple[S, list[Effect]]:
@@ -97,7 +97,7 @@ class Belief:
 
 @runtime_checkable
 class Settling(Protocol):
-    """A learner that goes on for ever, though in the end nothing new comes of it."""
+    """A learner that continues for ever, though in the end nothing new comes of it."""
 
     def belief(self, state: Any) -> Belief | None:
         """The result, made of released values; None while private steps are ahead."""
@@ -117,7 +117,7 @@ class Restating(Protocol):
 
 @runtime_checkable
 class Following(Protocol):
-    """A learner that goes on with the windows of records that are followed."""
+    """A learner that continues with the windows of records that are followed."""
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
         """No window up to this one grows any more: it may be learnt from."""
@@ -140,7 +140,7 @@ class HandingOff(Protocol):
     def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
         """Send to `heir`, which has confirmed everything before, as much of it as one message holds.
 
-        A device that comes back goes on from what is left.
+        A device that comes back continues from what is left.
         """
         ...
 

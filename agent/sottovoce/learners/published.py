@@ -1,4 +1,4 @@
-"""Published records: a noisy record travels with its owner's signature, so that anybody may learn from it.
+"""Published records: a noisy record travels with its owner's signature, so that anyone may learn from it.
 
 Hegedűs & Jelasity 2017: a record is perturbed once; whatever is computed from it afterwards costs no more privacy.
 """

@@ -1,10 +1,10 @@
-"""Whose turn it is: peers in rotation, so that each is spoken to as often as any other."""
+"""Rotation of peers, so that each is spoken to as often as any other."""
 
 from collections.abc import Container, Iterator, Sequence
 
 
 def in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
-    """Places of the peers that nothing is on its way to, beginning with the one whose turn it is.
+    """Places of the peers that nothing is on its way to, beginning with the next in rotation.
 
     Args:
         peers: node ids, in rotation.

@@ -22,7 +22,7 @@ MOST_CONNECTIONS = 32
 """Connections at once."""
 
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
-_BURST, _PAUSE_SECONDS = 8, 0.004  # where each new connection displaces another: so many, then a pause
+_BURST, _PAUSE_SECONDS = 8, 0.004  # where each new connection displaces another: this many, then a pause
 _CHUNK = 2**16
 _GOODBYE_SECONDS = 1.0
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group

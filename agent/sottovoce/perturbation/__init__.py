@@ -1,6 +1,6 @@
 """Releases of single perturbed records, and of gradients at the visits of a walking model: their public side.
 
-Hegedűs & Jelasity (2017), Section 3: each node publishes one noisy record, once; whoever reads it learns from it as
+Hegedűs & Jelasity (2017), Section 3: each node publishes one noisy record, once; anyone who reads it learns from it as
 often as it likes. Drawing the noise is the vault's part; this package knows only its law.
 """
 

@@ -74,7 +74,7 @@ class LaplaceCopies:
         return _dense(self.features) * _variance(self) * self.features
 
     def emits(self, values: Values) -> bool:
-        """Numbers of a record, and noise of no more than so many scales. See Scheme.emits."""
+        """Numbers of a record, and noise of no more than this many scales. See Scheme.emits."""
         return _within(self, values)
 
     def decode(self, values: Values) -> Floats:
@@ -146,7 +146,7 @@ class Laplace:
         return _dense(self.features) * _variance(self) * self.width
 
     def emits(self, values: Values) -> bool:
-        """Numbers of a record, and noise of no more than so many scales. See Scheme.emits."""
+        """Numbers of a record, and noise of no more than this many scales. See Scheme.emits."""
         return _within(self, values)
 
     def decode(self, values: Values) -> Floats:

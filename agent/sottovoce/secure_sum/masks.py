@@ -21,7 +21,7 @@ _NONCE = bytes(16)  # each key masks one vector
 
 
 def width_of(members: int, reach: int, share: int) -> int:
-    """Bytes of a number that hold the sum of so many vectors and their noise.
+    """Bytes of a number that hold the sum of this many vectors and their noise.
 
     Args:
         members: of the cell.
@@ -49,7 +49,7 @@ def pair_mask(
 ) -> NDArray[np.uint64]:
     """The mask that two members share, uint64[size]; the first of them adds it, the other takes it off.
 
-    Its key is of these two places, so that it is of no use to whoever offers a copy of another member's key.
+    Its key is of these two places, so that it is of no use to anyone who offers a copy of another member's key.
 
     Args:
         own: of the one.

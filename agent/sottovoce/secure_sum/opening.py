@@ -1,4 +1,4 @@
-"""From masked vectors and shares to the sum of those who are in it, exactly; and how anybody verifies that sum."""
+"""From masked vectors and shares to the sum of those who are in it, exactly; and how anyone verifies that sum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,7 +131,7 @@ class Lie(MessageRefused):
 
 
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Data that anybody needs, beside the masked vectors, to compute the sum of a round and to check it.
+    """Data that anyone needs, beside the masked vectors, to compute the sum of a round and to check it.
 
     Attributes:
         roster: signed offers, ordered by owner.
@@ -179,7 +179,7 @@ def verified(
     """Check everything that an opening says.
 
     Args:
-        opening: from anybody.
+        opening: from anyone.
         cell: the rule.
         belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
         refused: whether the fleet has revoked a device; its statement for survivors counts for nothing then.

@@ -113,7 +113,7 @@ def accused(proof: Proof, cell: Cell, belongs: Belongs) -> tuple[str, str]:
     """Device that has lied, and how.
 
     Args:
-        proof: from anybody.
+        proof: from anyone.
         cell: the rule.
         belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
 

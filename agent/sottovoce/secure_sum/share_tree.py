@@ -84,7 +84,7 @@ def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
 
 
 def path_bytes(members: int) -> int:
-    """Length of a path in a roster of so many."""
+    """Length of a path in a roster of this many."""
     return HASH_BYTES * (members - 1).bit_length()
 
 

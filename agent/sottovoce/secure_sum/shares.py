@@ -1,7 +1,7 @@
 """Shamir's shares of a member's two secrets, and the envelopes in which they go to the others.
 
 A secret is shared by a library. It is put together again here, because a leader does that for all members of a cell at
-the same places, where the library would invert the same numbers for each anew; nothing is secret any more then.
+the same places, where the library would invert the same numbers for each again; nothing is secret any more then.
 """
 
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ def _weight(x: int, others: list[int]) -> int:
 
 
 def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares) -> bytes:
-    """Shares for one other member of this roster, and nobody else.
+    """Shares for one other member of this roster, and no other.
 
     Args:
         own: the sender's key for shares.

@@ -76,7 +76,7 @@ class Unfit(Step, frozen=True):
 
 
 class Mask(Step, frozen=True):
-    """So many members are ready for the same round."""
+    """This many members are ready for the same round."""
 
     readies: Statements
 
@@ -95,7 +95,7 @@ class Survive(Step, frozen=True):
 
 
 class Reveal(Step, frozen=True):
-    """So many members stand for the same survivors."""
+    """This many members stand for the same survivors."""
 
     stands: Statements
 
@@ -120,7 +120,7 @@ RevealedShares = Annotated[tuple[RevealedShare, ...], Meta(max_length=MOST_MEMBE
 
 
 class Revealed(Step, frozen=True):
-    """Shares of the seed of each survivor, and of the mask key of each member that is none; never both of anybody."""
+    """Shares of the seed of each survivor, and of the mask key of each member that is none; never both of anyone."""
 
     seeds: RevealedShares
     mask_keys: RevealedShares

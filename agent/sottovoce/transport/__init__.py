@@ -5,7 +5,7 @@ import os
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport
 
 # gRPC's library writes a line of its own for every failed handshake; a link says it once, with cause and remedy.
-# The library reads this when it is first used, and whoever debugs it may set it otherwise.
+# The library reads this when it is first used, and anyone who debugs it may set it otherwise.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 __all__ = ["DeliveryFailed", "Listener", "Peer", "Receive", "Transport"]

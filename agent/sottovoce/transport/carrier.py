@@ -23,7 +23,7 @@ class Carrier:
     """Implements sottovoce.transport.Transport.
 
     What one way did not deliver is tried on the next within the same deadline, the way that worked last first. A
-    message goes on by the part that is missing, on whatever way and in whatever attempt.
+    message continues by the part that is missing, on whatever way and in whatever attempt.
 
     Args:
         transports: this device's, the preferred one first; also an attribute.

@@ -72,7 +72,7 @@ class Front:
     _seldom: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
     def inside(self) -> str:
-        """Path of the socket that gRPC is to listen on, where nobody but this device's user can reach it.
+        """Path of the socket that gRPC is to listen on, where no one but this device's user can reach it.
 
         Raises:
             OSError: there is no room for temporary files.
@@ -121,7 +121,7 @@ class Front:
             self._dismiss(oldest)
 
     async def stop(self, grace: float) -> None:
-        """Take nobody else; calls in progress have `grace` seconds."""
+        """Take no other; calls in progress have `grace` seconds."""
         for listening in self._listening:
             listening.stop()
         self._listening.clear()

@@ -21,8 +21,8 @@ _MAX_MESSAGE = 4 * 2**20
 _LARGEST = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
-_MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps nobody out
-_CONNECTION_SECONDS = 300  # after which a connection is made anew: what a peer was when it was made, it may not be now
+_MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps no one out
+_CONNECTION_SECONDS = 300  # after which a connection is made again: what a peer was when it was made, it may not be now
 _CONNECTION_GRACE_SECONDS = 60
 _MOST_CHANNELS = 64  # to the peers last sent to; a connection costs both sides memory
 _HANDSHAKE_SECONDS = 10
@@ -60,7 +60,7 @@ class _Way:
 class GrpcTransport:
     """Implements sottovoce.transport.Transport.
 
-    When this device's certificate changes, the next handshakes show the new one and channels are made anew; calls in
+    When this device's certificate changes, the next handshakes show the new one and channels are made again; calls in
     progress end on the channels they began on. Channels to devices that are refused are closed.
 
     Args:
@@ -94,7 +94,7 @@ class GrpcTransport:
 
     @property
     def largest(self) -> int:
-        """256 KiB: whoever tries again repeats no more than that."""
+        """256 KiB: anyone who tries again repeats no more than that."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
@@ -254,7 +254,7 @@ def _configuration(trust: Trust) -> grpc.ServerCertificateConfiguration:
 
 
 async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, details: str) -> None:
-    """End a call with an error; if it has ended already, nobody is there to be told."""
+    """End a call with an error; if it has ended already, no one is there to be told."""
     try:
         await context.abort(code, details)
     except grpc.aio.InternalError as error:

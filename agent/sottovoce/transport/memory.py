@@ -75,7 +75,7 @@ class MemoryTransport:
             raise DeliveryFailed("other", f"{where}: the device failed") from error
 
     def listener(self) -> Listener:
-        """Nobody is refused within a process."""
+        """No one is refused within a process."""
         return Listener(self._handshakes, 0)
 
     async def stop(self, grace: float) -> None:

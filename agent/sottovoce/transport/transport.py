@@ -51,7 +51,7 @@ class Listener:
     Attributes:
         handshakes: connections accepted.
         refused: those of them that never reached a call: a wrong certificate, none, or no TLS at all.
-        trouble: why nobody can reach this device at the moment; empty when that is not known of.
+        trouble: why no one can reach this device at the moment; empty when that is not known of.
         duplicates: how often another was there with this device's identity.
         troubles: where there are several transports, the trouble of each, in their order.
     """

@@ -96,7 +96,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
 
 
 def course(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
-    """ε after about so many numbers of charges, the first of them 0 and the last one that there is."""
+    """ε after about this many numbers of charges, the first of them 0 and the last one that there is."""
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
     step, spent, found = -(-len(charges) // points) or 1, Spent(ledger.own_budget, None), [(0, 0.0)]
     for number, (terms, stamp) in enumerate(charges, start=1):

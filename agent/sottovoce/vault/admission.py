@@ -1,6 +1,6 @@
 """Admission to a separate vault: strangers are turned away at once, however busy the vault is.
 
-The kernel holds a few connections that nobody has accepted yet. While the vault computes, any local user could fill
+The kernel holds a few connections that no one has accepted yet. While the vault computes, any local user could fill
 that queue; so a thread of its own empties it, looks who is there, and keeps the agent's connections alone.
 """
 
@@ -24,7 +24,7 @@ class Admission:
     Args:
         listener: accepts connections.
         user: the number of the only user that is let in.
-        turn_away: told of anybody else: the connection, which is closed afterwards, and the user's number. It must not
+        turn_away: told of anyone else: the connection, which is closed afterwards, and the user's number. It must not
             wait.
         refused: told when the system refuses a connection, for want of a descriptor or memory. It is tried again.
     """
@@ -71,7 +71,7 @@ class Admission:
     def next(self) -> socket.socket | None:
         """The connection that has waited longest; None where it has gone meanwhile.
 
-        Raises whatever ended the thread that lets connections in: nobody else would hear of it.
+        Raises whatever ended the thread that lets connections in: no other would hear of it.
         """
         self.waiting.recv(1)
         if self._defect is not None:

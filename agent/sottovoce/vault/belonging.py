@@ -1,4 +1,4 @@
-"""Whose ledger it is, and for which budget: what an agent refuses to start with, in the words of whoever looks."""
+"""Whose ledger it is, and for which budget: what an agent refuses to start with, in the caller's words."""
 
 from pathlib import Path
 

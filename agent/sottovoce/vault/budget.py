@@ -69,7 +69,7 @@ class TaskSpending:
 
     @property
     def promised_epsilon(self) -> float | None:
-        """The same ε, or None when it is infinite and so promises nothing."""
+        """Promised ε, or None when it is infinite and so promises nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
 
@@ -160,7 +160,7 @@ class Spending:
 
     @property
     def promised_epsilon(self) -> float | None:
-        """The same ε, or None when it is infinite and so promises nothing."""
+        """Promised ε, or None when it is infinite and so promises nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
     @property

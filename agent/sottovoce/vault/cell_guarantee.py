@@ -1,4 +1,4 @@
-"""The statement of what the sums of a cell promise: with so many colluding, and, beside it, with everybody else."""
+"""The statement of what the sums of a cell promise: with this many colluding, and, beside it, with everybody else."""
 
 import math
 
@@ -9,7 +9,7 @@ from sottovoce.vault.guarantee import nothing
 
 NO_PROTECTION = "no protection"
 MOST_ALONE = 5.0
-"""ε above which nobody should be told that it protects."""
+"""ε above which no one should be told that it protects."""
 
 
 def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:

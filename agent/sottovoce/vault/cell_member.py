@@ -2,7 +2,7 @@
 
 Whatever is said here comes from an agent that may be taken over, and through it from a leader and members who may lie.
 The secrets are for one offer, which is good for one roster, one masked vector and one set of survivors; they are in
-memory alone. A vault that starts anew has none, and so is silent for the rest of the round.
+memory alone. A vault that starts over has none, and so is silent for the rest of the round.
 """
 
 import contextlib

@@ -38,7 +38,7 @@ class CellMechanism:
         exponent: the grid step is 2**exponent.
         clip_squared: the largest squared L2 norm of a device's vector, in squared units; None where nothing is clipped.
         sensitivity_squared: of a cell's sum, in squared units.
-        sigma: of the noise that is in every sum which can be opened and which nobody else knows; 0 for none.
+        sigma: of the noise that is in every sum which can be opened and which no other knows; 0 for none.
         summed: the kernel clips and sums, and what comes here is one row, the sum.
         rows: that one device is taken to have, at most, so that a sum has room: public.
     """
@@ -64,17 +64,17 @@ class CellMechanism:
         return None if self.summed else self.clip_squared
 
     def share(self, members: int) -> int:
-        """σ of each member's share in a roster of so many, in units."""
+        """σ of each member's share in a roster of this many, in units."""
         honest = self.cell.honest(members)
         return 0 if self.sigma == 0 else math.isqrt((self.sigma**2 - 1) // honest) + 1
 
     @property
     def reach(self) -> int:
-        """The largest magnitude of a number in one part before its noise, in units: of so many records at most."""
+        """The largest magnitude of a number in one part before its noise, in units: of this many records at most."""
         return (math.isqrt(self.clip_squared) + 1) * self.rows
 
     def width(self, members: int) -> int:
-        """Bytes of a number in the sum of a roster of so many."""
+        """Bytes of a number in the sum of a roster of this many."""
         return width_of(members, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | Unproved:

@@ -173,7 +173,7 @@ def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None
 
 
 def least_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
-    """The least integer σ with which so many releases of this sensitivity cost at most (epsilon, delta) in all."""
+    """The least integer σ with which this many releases of this sensitivity cost at most (epsilon, delta) in all."""
     mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
     sigma = math.isqrt(math.ceil(sensitivity_squared / mu**2) + SMOOTHING_VARIANCE)
     while gaussian_epsilon(math.sqrt(releases * GaussianSum(sensitivity_squared, sigma).mu_squared), delta) > epsilon:

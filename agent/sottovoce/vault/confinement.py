@@ -26,7 +26,7 @@ _MACHINES = {  # audit architecture, number of socket(2)
 
 
 def hide_memory() -> None:
-    """Nobody but root looks into this process from now on.
+    """No one but root looks into this process from now on.
 
     Raises:
         ConfigError: the kernel refuses.

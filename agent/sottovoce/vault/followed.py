@@ -11,7 +11,7 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A source that is read anew for each release, and charged for windows that are over, and for no others.
+    """A source that is read again for each release, and charged for windows that are over, and for no others.
 
     Which these are, the clock says: whether they hold records or not makes no difference.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """A peer that is told every head, and asked for it at every start.
+    """A peer that receives every head, and is asked for it at every start.
 
     Attributes:
         node: its node id.

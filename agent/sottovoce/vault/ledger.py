@@ -137,8 +137,8 @@ class Ledger:
                 raise sqlite3.DatabaseError("its log is damaged in the middle: charges behind that place are lost")
             check_owner(path, ledger.owner, owner)
             check_budget(path, ledger.own_budget, budget)
-            # Whoever closes a file gives up all locks that the process has on it, and the log's index was read above:
-            # the connection that stays takes them anew.
+            # Anyone who closes a file gives up all locks that the process has on it, and the log's index was read
+            # above: the connection that stays takes them again.
             checking.close()
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
             ledger._connection.execute("PRAGMA synchronous = FULL")
@@ -175,7 +175,7 @@ class Ledger:
             self._lock = None
 
     def ended(self) -> tuple[str, str] | None:
-        """The move by which this ledger ended: its nonce, and where to; None while it goes on."""
+        """The move by which this ledger ended: its nonce, and where to; None while it continues."""
         with self._reading() as connection:
             row = connection.execute("SELECT nonce, target FROM ended").fetchone()
         return None if row is None else (str(row[0]), str(row[1]))
@@ -242,7 +242,7 @@ class Ledger:
         return self._spent.payable(event)
 
     def store(self, query: bytes, release: Stored) -> None:
-        """Make a release durable, before anybody sees it.
+        """Make a release durable, before anyone sees it.
 
         Raises:
             LedgerError: it was never charged, or exists already, or the disk failed.
@@ -374,7 +374,7 @@ class Ledger:
         return self.own_budget if self.mandate is None else self.mandate.budget
 
     def check(self, events: Iterable[Event], mandate: Mandate) -> None:
-        """Refuse a task whose releases nobody can charge to this ledger.
+        """Refuse a task whose releases no one can charge to this ledger.
 
         Raises:
             TaskRefused: it is one.

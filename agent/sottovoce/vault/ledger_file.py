@@ -199,10 +199,10 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def log_is_damaged(path: Path) -> bool:
-    """Whether the log goes on behind the place where SQLite stopped reading it: a crash cannot leave that.
+    """Whether the log continues after the place where SQLite stopped reading it: a crash cannot leave that.
 
     A commit is on the disk before the next begins, so that only the last one can be torn. SQLite itself takes a broken
-    frame in the middle for the end of the log. Where the log begins anew its head is written first, and may be torn:
+    frame in the middle for the end of the log. Where the log starts over its head is written first, and may be torn:
     then SQLite reads nothing, and whatever follows is in the database already. To be asked with a connection open,
     which has made the log's index; of the formats, see "WAL-mode File Format" in SQLite's documentation.
     """

@@ -31,12 +31,12 @@ class Mandate:
         return Stamp(self.epoch, promise_of(self.budget), period).text
 
     def query(self, query: bytes) -> bytes:
-        """By what the ledger knows a query of this task: another task asks the same ones anew."""
+        """By what the ledger knows a query of this task: another task asks the same ones again."""
         return sha256(b"sottovoce/query-of-epoch/v1|" + self.epoch.to_bytes(8, "big") + query).digest()
 
 
 def promise_of(budget: Budget) -> Promise:
-    """Between which data sets it promises that nobody can tell."""
+    """Between which data sets it promises that no one can tell."""
     return Promise(budget.unit, budget.neighbouring)
 
 

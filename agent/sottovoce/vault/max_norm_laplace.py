@@ -7,7 +7,7 @@ How it draws: let q = exp(-1/s) and c the length. A radius R with P[R = r] ∝ (
 the (2r + 1)ᶜ vectors of {-r … r}ᶜ, give P[z] ∝ Σ qʳ over r ≥ max|zᵢ|, which is ∝ q^max|zᵢ|. The sum of c + 1
 geometric numbers has P[r] ∝ (r + 1)(r + 2) … (r + c) qʳ; to keep it with probability Π (2r + 1)/(2r + 2i), i = 1 … c,
 makes its law that of R. Both are done at once: zᵢ + r is drawn uniformly from the 2r + 2i integers from 0 on, and
-everything is drawn anew unless all of them are 2r at most.
+everything is drawn again unless all of them are 2r at most.
 """
 
 import numpy as np

@@ -55,7 +55,7 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
     Args:
         records: of this start; they are enrolled if none are yet, and else not looked at.
         ledger: keeps the enrolled ones.
-        check: raises DataError when so many records are too few; then none are enrolled.
+        check: raises DataError when this many records are too few; then none are enrolled.
 
     Raises:
         DataError: from the check.

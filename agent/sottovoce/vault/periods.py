@@ -13,7 +13,7 @@ from sottovoce.vault.life import DAY, Life
 from sottovoce.vault.mandate import Mandate
 
 Renews = Literal["never", "year"]
-"""How often the ledger's budget is there anew, as the owner's policy says."""
+"""How often the ledger's budget is renewed, as the owner's policy says."""
 
 LEAST_DAYS: dict[Renews, int] = {"year": 365}
 """For which a vault has to be at work before the next one opens."""
@@ -51,7 +51,7 @@ class Periods:
 
     @property
     def renewing(self) -> bool:
-        """Whether the budget is ever there anew."""
+        """Whether the budget is ever renewed."""
         return self._least < float("inf")
 
     @property

@@ -24,12 +24,12 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         units: those that a task may promise something for.
         purposes: those allowed, word for word; with them a task that names none is refused.
         epsilon: the most that one task may spend; a task that asks for more gets this much.
-        smallest_cell: tasks whose devices share their noise in secure sums are allowed where these are of so many
+        smallest_cell: tasks whose devices share their noise in secure sums are allowed where these are of this many
             devices at least; without it none are.
         colluding: of how many devices that collude such a task has to take account, at least.
         epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's life.
         epsilon_per_year: the same, in 365 days.
-        renews: `year`: the ledger's budget is there anew in each period that the fleet's tasks open, a year apart.
+        renews: `year`: the ledger's budget is renewed in each period that the fleet's tasks open, a year apart.
     """
 
     approve: Literal["auto", "ask"]

@@ -223,14 +223,14 @@ def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
     """Send one frame.
 
     Raises:
-        OSError: the other side has gone, or does not read it within so many seconds.
+        OSError: the other side has gone, or does not read it within this many seconds.
     """
     connection.settimeout(seconds)
     connection.sendall(framed(raw))
 
 
 def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
-    """Receive one frame of at most `most` bytes, all of it within so many seconds.
+    """Receive one frame of at most `most` bytes, all of it within this many seconds.
 
     Raises:
         MalformedError: it is no frame of this protocol and version, or longer.

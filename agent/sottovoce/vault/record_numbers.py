@@ -32,7 +32,7 @@ class RecordNumbers:
             return bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
 
     def use(self, numbering: Numbering, mandate: Mandate | None) -> None:
-        """Charges name records in this way from now on. A task has one learner, and the ledger numbers anew with it.
+        """Charges name records in this way from now on. A task has one learner, and the ledger numbers again with it.
 
         Raises:
             PrivacyError: there are charges that name them in the other way.

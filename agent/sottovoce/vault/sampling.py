@@ -1,4 +1,4 @@
-"""Which records a release looks at. The vault draws them, from its own randomness, after the charge; nobody is told.
+"""Sampling of a release's records: the vault draws them after the charge, from its own randomness, and tells no one.
 
 Rates are fractions of public whole numbers, so that a draw is exact and the charge is for what was really done.
 """

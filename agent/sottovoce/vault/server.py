@@ -1,8 +1,8 @@
 """A vault behind a Unix socket: it takes one connection, one question and one answer at a time.
 
-Whoever connects must be the agent's user: the kernel says who it is, and strangers are turned away while the vault is
-busy (admission.py). Whatever else comes in, this process goes on; it waits for nobody longer than a few seconds, and
-holds one question in memory at a time.
+Anyone who connects must be the agent's user: the kernel says who it is, and strangers are turned away while the vault
+is busy (admission.py). Whatever else comes in, this process continues; it waits for no one longer than a few seconds,
+and holds one question in memory at a time.
 """
 
 import logging
@@ -48,14 +48,14 @@ class Served:
     """A vault, and to whom it answers.
 
     Attributes:
-        vault: the vault; nobody else may use it meanwhile.
+        vault: the vault; no other may use it meanwhile.
         owner: the id of the device it belongs to.
         budget: what its ledger was made for.
         user: the number of the only user who may ask.
         numbers: how many numbers a point may have.
         ranges: which are declared for the features, in words.
         task: the document of the task that was taken up last.
-        take_up: takes up another, after which the vault is made anew; None where it takes up none.
+        take_up: takes up another, after which the vault is made again; None where it takes up none.
     """
 
     vault: Vault
@@ -91,19 +91,20 @@ class VaultServer:
         alive: Callable[[], object] = lambda: None,
         every: float | None = None,
     ) -> bool:
-        """Answer whoever connects to `listener`, one after the other, until `stop` can be read, or a task is taken up.
+        """Answer connections to `listener` one after the other, until `stop` can be read, or a task is taken up.
 
         Args:
             listener: from `listening`.
             stop: see above.
-            alive: called before each answer, and at least every so many seconds while there is no question, if at all.
+            alive: called before each answer, and at least every this many seconds while there is no question, if at
+                all.
             every: those seconds; None: it is not called.
 
         Returns:
             Whether a task was taken up, which another vault answers for.
 
         Raises:
-            MemoryError: there is none: the question was not answered, and is asked again by whoever asked it.
+            MemoryError: there is none: the question was not answered, and its caller asks again.
         """
         admission = Admission(listener, self._served.user, self._turn_away, self._refused)
         with admission.open(), selectors.DefaultSelector() as selector:
@@ -125,7 +126,7 @@ class VaultServer:
     def _turn_away(self, connection: socket.socket, user: int) -> None:
         self._note("user-refused", f"uid={user}")
         words = f"user {user} may not ask this vault; see vault.agent_user in its configuration"
-        with suppress(OSError):  # it does not read what it is told
+        with suppress(OSError):  # it does not read what it receives
             connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
     def _refused(self, error: OSError | MemoryError) -> None:
@@ -165,7 +166,7 @@ class VaultServer:
             return Failed("InternalError", "the vault failed on this question: a defect; please report it")
 
     def _note(self, event: str, words: str) -> None:
-        """A line in the log, at most one a minute of each kind: whoever asks could fill a disk with them."""
+        """A line in the log, at most one a minute of each kind: anyone who asks could fill a disk with them."""
         now = time.monotonic()
         if now - self._logged.get(event, float("-inf")) >= _LOG_EVERY_SECONDS:
             self._logged[event] = now

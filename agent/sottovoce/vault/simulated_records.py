@@ -1,6 +1,6 @@
 """Record releases for simulators: the same laws in ordinary floats, many rows at a time. Never for a device.
 
-A float's low bits tell what was added to it, and the generator is seeded: nothing drawn here protects anybody.
+A float's low bits tell what was added to it, and the generator is seeded: nothing drawn here protects anyone.
 """
 
 import math

@@ -20,7 +20,7 @@ from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
 class Spent:
     """Charges, followed in their order.
 
-    Records are numbered anew by each task, so that nobody can say what one has paid in earlier ones: there each is
+    Records are numbered again by each task, so that no one can say what one has paid in earlier ones: there each is
     taken for the one that has paid most.
 
     Args:

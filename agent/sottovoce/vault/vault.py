@@ -73,7 +73,7 @@ class Room:
 
 
 class Vault:
-    """Answers queries about the records of one device, one caller at a time: whoever comes meanwhile waits."""
+    """Answers queries about the records of one device, one caller at a time: later callers wait."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -127,7 +127,7 @@ class Vault:
             self._room.ledger.keepers.appoint(keepers)
 
     def end(self, act: Callable[[], object], why: str) -> None:
-        """Do this while nothing is answered; then answer nothing more, for that reason. If it fails, go on."""
+        """Do this while nothing is answered; then answer nothing more, for that reason. If it fails, continue."""
         with self._turn:
             act()
             self._over_for_good = why

@@ -18,7 +18,7 @@ class Wear:
     """Counts what is appended to one log.
 
     Args:
-        log: the file, which SQLite makes, begins anew and removes as it likes.
+        log: the file, which SQLite makes, starts over and removes as it likes.
         clock: seconds since 1970, for the end of a UTC day.
     """
 

@@ -31,7 +31,7 @@ def from_float32(raw: bytes) -> NDArray[np.float32]:
 
 
 def check_model(parameters: NDArray[np.float32], age: int, least: int = 1) -> None:
-    """Refuse a model that nobody can have learnt.
+    """Refuse a model that no one can have learnt.
 
     Raises:
         MessageRefused: for `shape` (fewer than `least` parameters, or too many) or `range`.

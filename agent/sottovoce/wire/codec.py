@@ -42,7 +42,7 @@ def encode(message: Message) -> tuple[str, bytes]:
     """Encodes a message as (payload type, payload).
 
     Raises:
-        PrivacyError: it stems from a simulation's seeded noise, which protects nobody.
+        PrivacyError: it stems from a simulation's seeded noise, which protects no one.
         InternalError: it is beyond the limits by which every peer refuses it.
     """
     if message.simulated:

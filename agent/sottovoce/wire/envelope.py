@@ -58,7 +58,7 @@ def seal(
     """Signs a message for one device.
 
     Returns:
-        The envelope's bytes. A retry sends these again: sealing anew with the same sequence number is a new message.
+        The envelope's bytes. A retry sends these again: sealing again with the same sequence number is a new message.
 
     Raises:
         InternalError: the sequence number is below 1, or the envelope is larger than any peer accepts.

@@ -29,7 +29,7 @@ class SignedHead:
         charges: how many charges the ledger holds, below 2^63.
         released: the number of the newest charge whose release it holds; at most `charges`.
         mark: a digest over both, 32 bytes.
-        life: drawn anew by every start of the device, 16 bytes.
+        life: drawn again by every start of the device, 16 bytes.
         signature: 64 bytes, by the device, over its fleet and all of the above.
 
     Raises:

@@ -74,7 +74,8 @@ def unpack(packed: Packed) -> NDArray[np.int64]:
     """The numbers, int64[P].
 
     Raises:
-        MessageRefused: for `shape` (no numbers, or too many) or `malformed` (not the bytes that so many numbers take).
+        MessageRefused: for `shape` (no numbers, or too many) or `malformed` (not the bytes that this many numbers
+            take).
     """
     size, width, shift, data = packed.size, packed.width, packed.shift, packed.data
     if not 1 <= size <= MAX_PARAMETERS:

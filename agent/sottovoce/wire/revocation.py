@@ -33,7 +33,7 @@ class RevocationList:
     Attributes:
         fleet: the fleet's name.
         version: from 1; the highest counts.
-        issued: seconds since 1970, by the clock of whoever signed it; for people to read.
+        issued: seconds since 1970, by the clock of the signer; for people to read.
         node_ids: who is refused, ascending; at most 4096.
         signature: ECDSA P-256 with SHA-256, DER, by the fleet's key over all other fields.
         keys: how the fleet's keys have changed; empty where they have not.

@@ -1,11 +1,12 @@
-"""Contacts from the DNS: SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782), kept by whoever owns the domain.
+"""Contacts from the DNS: SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782), kept by anyone who owns the domain.
 
 The first label of a record's target is the id of the device that is there, as in the name in its certificate:
 
     _sottovoce._tcp.example.org.                    SRV 0 0 7400 krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.
     krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.   A   192.0.2.7
 
-Priorities and weights are not looked at: whoever answers is as good as any other. Nothing here is signed, and nothing
+Priorities and weights are not looked at: anyone who answers is as good as any other. Nothing here is signed, and
+nothing
 need be: TLS proves who answers.
 """
 
@@ -31,7 +32,7 @@ class DnsSource:
     Args:
         domain: whose records to read.
         dice: draws from a domain that names too many devices.
-        resolver: whom to ask; None for the system's resolver, which is looked up anew each time.
+        resolver: whom to ask; None for the system's resolver, which is looked up again each time.
 
     Raises:
         ConfigError: the domain cannot be one, or the package for DNS is not installed.

@@ -1,7 +1,7 @@
 """Contacts on the local network, by multicast DNS (RFC 6762 and 6763): this device is announced, others are found.
 
 Fleets do not meet: a device is announced under the subtype of its fleet's fingerprint alone, and looks for no other.
-Its instance has a random name, new at every start, as in libp2p's discovery; its id is in the TXT record. Anybody on
+Its instance has a random name, new at every start, as in libp2p's discovery; its id is in the TXT record. Anyone on
 the network reads that a device is there, and which.
 
 Whatever strangers send is bounded: python-zeroconf keeps at most 10,000 records, and a look draws 256 of the names that
@@ -32,7 +32,7 @@ LISTEN_SECONDS = 1.5
 """How long answers are waited for in one look."""
 
 _MOST_NAMES = 4096
-_MOST_ASKED = 16  # names of one look whose addresses are asked for, because nobody has told them
+_MOST_ASKED = 16  # names of one look whose addresses are asked for, because no one has told them
 _ASK_SECONDS = 1.0
 _MOST_ADDRESSES = 4
 _FINGERPRINT_CHARACTERS = 16

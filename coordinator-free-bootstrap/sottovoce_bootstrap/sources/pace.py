@@ -4,7 +4,7 @@ import random
 
 FIRST_SECONDS = 1.0
 ALONE_SECONDS = 60.0
-"""The longest pause of a device that knows nobody."""
+"""The longest pause of a device that knows no one."""
 
 SOME_PERIODS, FULL_PERIODS = 10, 100
 _LEAST_SECONDS = 5.0
@@ -17,7 +17,7 @@ def pause(known: int, enough: int, looks: int, period: float, dice: random.Rando
     Args:
         known: devices in the view.
         enough: devices that a full view has.
-        looks: looks in a row after which this device knew nobody, or that failed.
+        looks: looks in a row after which this device knew no one, or that failed.
         period: seconds between exchanges of views in this fleet.
         dice: draws the jitter.
     """

@@ -17,7 +17,7 @@ class Presence(Protocol):
         """Node ids of some devices that say they are there; it takes `seconds`.
 
         Raises:
-            NetworkError: nobody can be seen.
+            NetworkError: no one can be seen.
         """
         ...
 

@@ -1,8 +1,9 @@
 """Families of mechanisms, one member for each amount of noise, and what the best test of a member comes to.
 
-Whoever says "first" in one world with chance t and in the other with chance f has an advantage of t - f. No test of two
-neighbours has more than the δ of their mechanism at ε = 0. So an advantage that was seen says how much noise there can
-be at most, if the mechanism is of the family that it claims to be; and with it how small ε can be (Nasr et al. 2023).
+Anyone who says "first" in one world with chance t and in the other with chance f has an advantage of t - f. No test of
+two neighbours has more than the δ of their mechanism at ε = 0. So an advantage that was seen says how much noise there
+can be at most, if the mechanism is of the family that it claims to be; and with it how small ε can be (Nasr et al.
+2023).
 """
 
 import math

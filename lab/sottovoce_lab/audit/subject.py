@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sighting:
-    """Everything that one device let out in a whole run, undone as far as anybody can who saw it.
+    """Everything that one device let out in a whole run, undone as far as anyone can who saw it.
 
     Attributes:
         values: float64[n, P], its releases, in their own unit.
         points: float64[n, P], where they were asked for, as the observer knows too; of no numbers where nowhere.
         versions: in how many versions a release was seen; more than one means noise that was drawn again.
-        key: of the device's ledger. No peer sees it, but what is promised holds for whoever knows which block a record
-            is in.
+        key: of the device's ledger. No peer sees it, but what is promised holds for anyone who knows which block a
+            record is in.
     """
 
     values: Floats

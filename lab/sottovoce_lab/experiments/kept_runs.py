@@ -1,4 +1,4 @@
-"""Runs that are kept as soon as they are done, so that a call after a kill goes on where that one ended."""
+"""Runs that are kept as soon as they are done, so that a call after a kill continues where that one ended."""
 
 import json
 import multiprocessing
@@ -103,7 +103,7 @@ def cluster(address: str) -> Iterator[Executor]:
         address: `dask://HOST:PORT` of its scheduler.
 
     Raises:
-        UsageError: Dask is not installed here, the address is none, or nobody answers there.
+        UsageError: Dask is not installed here, the address is none, or no one answers there.
     """
     host = address.removeprefix("dask://")
     if not address.startswith("dask://") or not host.rpartition(":")[2].isdigit():

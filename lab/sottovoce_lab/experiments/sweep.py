@@ -25,7 +25,7 @@ def sweep(
         origin: of the values, to be named in an error.
         file: of one JSON line a run; those that it has are not run again.
         on: `dask://HOST:PORT`; None for processes of this machine.
-        told: is told how many runs are done, of how many, and which was the last.
+        told: called with how many runs are done, of how many, and which was the last.
 
     Returns:
         `sottovoce.sweep/1`: the same, whatever the runs were made on.

@@ -1,6 +1,6 @@
 """From a model of any program, in ONNX, to a declaration and parameters in our order.
 
-The graph is read from its input on: of each node it is told which layer it is, or what shape it computes. Two ways that
+The graph is read from its input on: each node is recognised as a layer, or as a computation of a shape. Two ways that
 meet in an Add, from the last point that they share, are a residual block.
 """
 

@@ -40,8 +40,8 @@ def reproduce(
         seeds: of each series; without it as many as the experiment has.
         folder: where data sets are.
         out: where the files go; made when it is missing.
-        say: is told what is left out.
-        told: is told how many runs are done, of how many, and the last one.
+        say: called with what is left out.
+        told: called with how many runs are done, of how many, and the last one.
 
     Returns:
         the findings.

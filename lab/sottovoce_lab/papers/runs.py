@@ -61,7 +61,7 @@ def kept(
     Args:
         runs: keys by place.
         file: of one JSON line a run, made when it is missing.
-        told: is told how many runs are done, of how many, and the last one.
+        told: called with how many runs are done, of how many, and the last one.
 
     Raises:
         SottovoceError: a run cannot be made; those that were done are kept.

@@ -57,7 +57,7 @@ class LyingVault(WrappedVault):
         self._told: dict[bytes, NDArray[np.int64]] = {}
 
     def answer(self, query: Query) -> Answer:
-        """The same answer to the same question."""
+        """An answer, equal for equal questions."""
         answer = self._vault.answer(query)
         if isinstance(answer, Refused):
             return answer

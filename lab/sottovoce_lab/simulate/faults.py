@@ -14,7 +14,7 @@ vault=MEAN±SPREAD             each answer of a vault takes MEAN±SPREAD, likewi
 dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
 revoke=SHARE@cycle:N          the fleet revokes a share of the agents, the last ones, at cycle N; the others hear of it
                               within three cycles. What an honest agent hears of its own revocation ends it for good
-renew=CYCLES                  certificates hold for so many cycles, at least 3, and are renewed after two thirds of them
+renew=CYCLES                  certificates hold for CYCLES, at least 3, and are renewed after two thirds of them
 clock=SHARE@cycle:A-B         from cycle A until cycle B the wall clocks of a share of the agents are wrong by months
 disk-full=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents cannot write: neither state nor ledger
 
@@ -81,7 +81,7 @@ class During:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Something is away for so many seconds from a cycle on."""
+    """Something is away for some seconds from a cycle on."""
 
     seconds: float
     cycle: int
@@ -168,7 +168,7 @@ class Faults:
         return faults
 
     def check(self, agents: int, cycles: int) -> None:
-        """Refuse what cannot happen in a run of so many agents and cycles.
+        """Refuse what cannot happen in a run of this many agents and cycles.
 
         Raises:
             UsageError: the message says what the run has.

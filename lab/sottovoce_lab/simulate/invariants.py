@@ -100,7 +100,7 @@ def _left(answer: Answer | CellAnswer | None) -> bytes | None:
 
 
 class Invariants:
-    """Asserts every law that is known for the fleet. Implements Witness, of which it is told the `answer` whole.
+    """Asserts every law that is known for the fleet. Implements Witness, of which it receives the `answer` whole.
 
     Args:
         devices: the fleet, before anything has happened.

@@ -12,7 +12,7 @@ class Happening:
     """One event of a simulation, just over.
 
     Attributes:
-        event: its name, as a Witness is told.
+        event: its name, as a Witness receives it.
         device: where.
         state: the learner's state after it; None while the device is down.
         facts: what came with it: of `receive` the `sender`, `sequence` and `duplicate`, of `confirm` the `recipient`

@@ -47,7 +47,7 @@ class NewscastOverlay:
         self._n = n
         self._new_cap = c // 4
         drawn = self._rng.integers(1, n, (n, c), dtype=np.uint32)
-        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # anybody but oneself
+        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # anyone but oneself
         self._view: Entries = drawn << _ONE
 
     def cycle(self, online: NDArray[np.bool_], loss: float) -> None:

@@ -73,7 +73,7 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
         seed: of what is random in it; the same seed gives the same graph.
 
     Raises:
-        UsageError: no such topology, or none among so many.
+        UsageError: no such topology, or none among this many.
     """
     known(name)
     if agents == 1:

@@ -10,7 +10,7 @@ SCHEMA = "sottovoce.trace/1"
 
 
 class Witness(Protocol):
-    """Somebody who is told of everything that happens in a simulation."""
+    """Somebody who hears of everything that happens in a simulation."""
 
     def saw(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
         """An event at a device, and the device's state after it; None while it is down."""

@@ -54,7 +54,7 @@ class FaultyTransport:
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver, if fate allows; the message or only its answer may be lost.
 
-        A message that is held back has failed for its sender, who goes on to others or tries again, and is delivered
+        A message that is held back has failed for its sender, who continues to others or tries again, and is delivered
         later, within `timeout` seconds.
         """
         faults = self._faults

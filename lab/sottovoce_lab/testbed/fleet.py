@@ -155,7 +155,7 @@ class ProcessFleet:
             member.killed = True
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut these agents off from all others, and nobody else from anybody, from now on."""
+        """Cut these agents off from all others, and no other from anyone, from now on."""
         if places == self._cut_off:
             return
         self._cut_off = places
@@ -175,7 +175,7 @@ class ProcessFleet:
         """Ask every running agent for its status.
 
         Raises:
-            SottovoceError: an agent ended that nobody had killed, or none could be started again.
+            SottovoceError: an agent ended that no one had killed, or none could be started again.
         """
         self._starter.check()
         for member in self.running():
@@ -289,7 +289,7 @@ class ProcessFleet:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 on which nobody listens."""
+    """Ports of 127.0.0.1 on which no one listens."""
     found: list[int] = []
     generator = secrets.SystemRandom()
     for port in generator.sample(_PORTS, len(_PORTS)):

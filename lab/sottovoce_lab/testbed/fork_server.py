@@ -1,7 +1,7 @@
 """Forks agents from one process that has imported what they need.
 
 Run by a testbed as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`, where the fleet lives, which names it and
-its agents in a list of processes; with one end of a pair of sockets as its standard input. There it is told, in JSON:
+its agents in a list of processes; with one end of a pair of sockets as its standard input. There it receives, in JSON:
 
 - `[[module, …], null]`, with two descriptors: start an agent, which is what `main` of the module does with the words
   that follow. The descriptors become its standard input and its log. The answer is `[pid, null]`; once the agent has

@@ -25,7 +25,7 @@ ENDS_SECONDS = 20.0
 
 _SERVER_SECONDS = ENDS_SECONDS + 10.0
 _LOOK_SECONDS = 0.02
-_UNKNOWN = 255  # the exit code of an agent when nobody was left to hear it
+_UNKNOWN = 255  # the exit code of an agent when no one was left to hear it
 
 
 class Process(Protocol):
@@ -204,7 +204,7 @@ class Forked:
             return b""
 
     def _gone(self) -> None:
-        """Its agents go on, and can still be stopped."""
+        """Its agents continue, and can still be stopped."""
         self._ended = self._process.wait()
 
 
@@ -281,7 +281,7 @@ class _Fork:
 
 
 def _over(pid: int) -> bool:
-    """Whether a process has ended; perhaps nobody has waited for it."""
+    """Whether a process has ended; perhaps no one has waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

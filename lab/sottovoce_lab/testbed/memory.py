@@ -136,7 +136,7 @@ def _moments(
     points: int,
     weather: Weather,
 ) -> Iterator[Moment]:
-    """The run, cycle by cycle; of a long one, at most so many moments."""
+    """The run, cycle by cycle; of a long one, at most this many moments."""
     options = plan.options
     names = list(simulation.devices)
     fate = Fate(options.faults, names, options.seed)
@@ -195,7 +195,7 @@ def _befall(turn: Turn, simulation: Simulation, names: list[str], members: Seque
 
 
 def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
-    """The agents' keys and certificates, where something happens to these; in a calm run nobody signs anything."""
+    """The agents' keys and certificates, where something happens to these; in a calm run no one signs anything."""
     options, faults = plan.options, plan.options.faults
     if not (weather.signed or faults.revoke or faults.renew or faults.clock):
         return ()

@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def alone(self) -> frozenset[int]:
-        """Agents whom nobody sends to and who send to nobody: no peer can tell them of a newer ledger of theirs."""
+        """Agents whom no one sends to and who send to no one: no peer can tell them of a newer ledger of theirs."""
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
 
@@ -247,7 +247,7 @@ def _windows(options: Options, train: Records) -> tuple[int, int] | None:
 
 
 def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
-    """G of constd2p to the letter, where it is needed and nobody has declared it."""
+    """G of constd2p to the letter, where it is needed and no one has declared it."""
     learner = config.learner
     if not isinstance(learner, ConstD2pSettings) or learner.fidelity == "sound" or learner.gradient_bound is not None:
         return None
@@ -284,7 +284,7 @@ def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]
 
 
 def _peers(options: Options) -> list[list[int]]:
-    """For each agent, the agents it sends to. In rounds, whoever is sent to answers."""
+    """For each agent, the agents it sends to. In rounds, every receiver answers."""
     if options.transport == "mixed":  # a seed must be one that everybody reaches
         return [[0] if i else [] for i in range(options.agents)]
     peers = out_peers(options.topology, options.agents, options.seed)

@@ -140,12 +140,12 @@ class _Run:
             time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
 
     def _late(self) -> list[str]:
-        """Running agents that have not had their cycles; the others go on mixing until they have."""
+        """Running agents that have not had their cycles; the others continue mixing until they have."""
         cycles = self._plan.options.cycles
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
 
     def _advance(self) -> None:
-        """The fleet's cycle is its agents' median, which may only rise; while none can go on, it follows the clock.
+        """The fleet's cycle is its agents' median, which may only rise; while none can continue, it follows the clock.
 
         Who runs may wait for one that is away, such as a keeper of its ledger's head.
         """
@@ -206,7 +206,7 @@ class _Run:
 
     def _show(self, cycle: int) -> None:
         if not (models := self._models()):
-            return  # nobody has published one yet, or everybody was killed
+            return  # no one has published one yet, or everybody was killed
         traffic = self._traffic()
         spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running() if member.last]
         known = [epsilon for epsilon in spent if epsilon is not None]

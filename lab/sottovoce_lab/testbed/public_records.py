@@ -26,7 +26,7 @@ class Apart:
 
     Attributes:
         train: places of the records that agents may hold, ascending.
-        public: before the transform; None where nobody asks for any.
+        public: before the transform; None where no one asks for any.
         contaminated: the public records are measured on too.
     """
 

@@ -49,14 +49,14 @@ class RunningFleet(Protocol):
         ...
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut these agents off from all others, and nobody else from anybody, from now on."""
+        """Cut these agents off from all others, and no other from anyone, from now on."""
         ...
 
     def poll(self) -> None:
         """Ask every running agent for its status.
 
         Raises:
-            SottovoceError: an agent ended that nobody had killed.
+            SottovoceError: an agent ended that no one had killed.
         """
         ...
 

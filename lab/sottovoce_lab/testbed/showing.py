@@ -15,7 +15,7 @@ class Showing(Watcher):
     """A watcher that leaves the newest measures in the testbed's directory, too, in place of those before.
 
     Args:
-        watcher: is told all the same.
+        watcher: called with all the same.
         options: what runs.
         directory: that the agents' state directories are in.
     """

@@ -34,7 +34,7 @@ def test_units_apart_compose_as_the_oracle_says() -> None:
 
 @pytest.mark.parametrize("units", [1, 2, 3])
 def test_sampled_units_together_cover_the_exact_mixture(units: int) -> None:
-    """One release over k units, each drawn by itself: its δ, integrated, at the ε that is told."""
+    """One release over k units, each drawn by itself: its δ, integrated, at the ε that is reported."""
     rate, deviation = 1 / 20, 2.0 * (1 + 1e-9)
     epsilon = together({SAMPLED: 1}, units, DELTA)
     x = np.linspace(-30, 30, 600_001)

@@ -72,7 +72,7 @@ class Rig:
 
 async def _until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - nobody but the test waits for it
+        while not condition():  # noqa: ASYNC110 - no one but the test waits for it
             await asyncio.sleep(0.005)
 
 

@@ -91,7 +91,7 @@ def test_a_lack_of_memory_is_said_without_the_shape_of_the_records() -> None:
 
 
 class Agent:
-    """One that fails, or works until it is told to stop."""
+    """One that fails, or works until it is stopped."""
 
     worked, changing = True, False
     lives: Any = None
@@ -160,7 +160,7 @@ def _listens_at(path: Path) -> bool:
 
 
 def answered(look: Callable[[], None], settings: Any) -> None:
-    """Run an agent until it is told to stop, and have somebody look meanwhile, at what answers in its place."""
+    """Run an agent until it is stopped, and have somebody look meanwhile, at what answers in its place."""
 
     def then_stop() -> None:
         until(lambda: _listens_at(settings.agent.state / "agent.sock"), "it listens")

@@ -16,7 +16,7 @@ SOON = {"WATCHDOG_USEC": "20000"}
 
 @pytest.fixture
 def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """The service manager's end; WATCHDOG_… are as in a process that nobody watches."""
+    """The service manager's end; WATCHDOG_… are as in a process that no one watches."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(30)
@@ -123,7 +123,7 @@ def test_one_that_goes_on_in_the_same_process_does_not_say_that_it_stops(heard: 
 
 
 def test_a_thread_that_is_stuck_is_not_alive(heard: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop turns, and still nothing is told until the thread answers."""
+    """The loop turns, and still nothing is reported until the thread answers."""
     monkeypatch.setenv("WATCHDOG_USEC", SOON["WATCHDOG_USEC"])
     released = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Who published a record: nobody can put words into another device's mouth."""
+"""Who published a record: no one can put words into another device's mouth."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

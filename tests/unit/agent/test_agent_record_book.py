@@ -1,4 +1,4 @@
-"""The book of published records: it survives restarts, and a damaged one is begun anew, because it fills again."""
+"""The book of published records: it survives restarts, and a damaged one is started over, because it fills again."""
 
 import logging
 import os

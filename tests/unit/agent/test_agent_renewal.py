@@ -1,4 +1,4 @@
-"""What an agent says while nobody renews its certificate."""
+"""What an agent says while no one renews its certificate."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

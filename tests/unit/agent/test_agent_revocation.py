@@ -98,7 +98,7 @@ async def all_at_work(*nodes: Node) -> list["asyncio.Task[None]"]:
 
 @pytest.fixture
 def line(fleet: Fleet, tmp_path: Path, net: Net) -> Iterator[list[Node]]:
-    """Five nodes, each with links to its neighbours, and one that nobody has a link to."""
+    """Five nodes, each with links to its neighbours, and one that no one has a link to."""
     nodes = [Node(fleet, tmp_path / str(number), net) for number in range(6)]
     for number, node in enumerate(nodes[:5]):
         node.meet(*nodes[max(0, number - 1) : number], *nodes[number + 1 : min(5, number + 2)])

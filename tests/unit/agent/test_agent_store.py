@@ -91,7 +91,7 @@ def test_a_lost_state_begins_another_life_with_nothing(tmp_path: Path) -> None:
 
 
 def test_where_only_the_ledger_is_left_the_next_life_is_later_than_any_before(tmp_path: Path) -> None:
-    """Without its counter nobody knows how many lives there were; peers would refuse the first one over again."""
+    """Without its counter no one knows how many lives there were; peers would refuse the first one over again."""
     store = opened(tmp_path, released=1)
     assert store.incarnation > 10**6
     assert (store.load().state.weight, store.load().state.step) == (0, 1)

@@ -39,7 +39,7 @@ def test_what_another_user_could_change_is_refused(tmp_path: Path) -> None:
                 vault_process._check_writers(name, other)
         place.chmod(before)
     directory.chmod(0o1777)
-    vault_process._check_writers(name, other)  # as in /tmp, nobody changes what is another's
+    vault_process._check_writers(name, other)  # as in /tmp, no one changes what is another's
 
 
 def test_a_machine_whose_calls_are_unknown_is_not_confined(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ async def test_a_task_travels_and_is_taken_up(fleet: Fleet, nodes: list[Node], t
     (nodes[0].state / "task").write_bytes(task.encoded)
     await nodes[0].part.reload()
     runs = [asyncio.ensure_future(node.part.run(node.stopping)) for node in nodes[1:]]
-    await nodes[0].part.run(nodes[0].stopping)  # takes it up, and ends to be put together anew
+    await nodes[0].part.run(nodes[0].stopping)  # takes it up, and ends to be assembled again
     nodes[0].part.epoch = 1
     again = asyncio.ensure_future(nodes[0].part.run(nodes[0].stopping))
     async with asyncio.timeout(20):

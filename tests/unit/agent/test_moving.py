@@ -1,4 +1,4 @@
-"""A device that moved goes on in its new place alone, whenever power fails on the way."""
+"""A device that moved continues in its new place alone, whenever power fails on the way."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("step", ["_copy", "_begun", "rename 1", "rename 2", "after end"])
 def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """Never are both usable; and the same command goes on."""
+    """Never are both usable; and the same command continues."""
     target, calls = tmp_path / "new", []
 
     def fails(*_: object) -> None:

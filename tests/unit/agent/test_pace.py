@@ -23,7 +23,7 @@ def believed(*numbers: float, beside: object = None) -> Belief:
 
 
 def pauses(pace: Pace, belief: Belief | None, count: int) -> list[float]:
-    """After each of so many cycles in which this is believed."""
+    """After each of this many cycles in which this is believed."""
     found = []
     for _ in range(count):
         (timer,) = pace.paced(belief, TICK, [SetTimer("cycle", NOW + PERIOD)], NOW)

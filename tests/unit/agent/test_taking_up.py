@@ -1,4 +1,4 @@
-"""What the vault's process checks before a task of the fleet's is taken up: whoever asks may be anybody."""
+"""What the vault's process checks before a task of the fleet's is taken up: the caller may be anyone."""
 
 from dataclasses import replace
 from pathlib import Path

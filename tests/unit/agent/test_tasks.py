@@ -1,4 +1,4 @@
-"""Which task others have: what is done about it, and what is told to people."""
+"""Which task others have: what is done about it, and what operators see."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -29,7 +29,7 @@ class _NoFleet:
 
 
 class Bench:
-    """Tasks of a device that knows a, b and c; whoever is asked answers with `answer`."""
+    """Tasks of a device that knows a, b and c; anyone who is asked answers with `answer`."""
 
     def __init__(self) -> None:
         self.answer: bytes | Exception = OTHER.canonical
@@ -172,7 +172,7 @@ async def test_who_was_silent_for_long_and_comes_back_corrected_is_mixed_with(
     monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.2)
     bench.tasks.heard("b", OTHER.digest)
     await asyncio.sleep(0.1)
-    bench.tasks.heard("b", OTHER.digest)  # the time begins anew, and the learner is told at its end
+    bench.tasks.heard("b", OTHER.digest)  # the time starts over, and the learner hears at its end
     async with asyncio.timeout(30):
         while bench.met != [("a", "c"), PEERS]:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.01)

@@ -101,7 +101,7 @@ class Overlay:
         self.now = until
 
     def until(self, condition: Callable[[], object], periods: int = 60) -> None:
-        """Let periods pass until something is so. Keys are drawn anew for every run of the tests, so dice differ."""
+        """Let periods pass until something is so. Keys are drawn again for every run of the tests, so dice differ."""
         for _ in range(periods):
             if condition():
                 return

@@ -1,4 +1,4 @@
-"""The state machine by itself: whom it turns to, when, and what it does when nobody answers."""
+"""The state machine by itself: whom it turns to, when, and what it does when no one answers."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A device's own period: what loses messages hurries, what is healthy stays, and nobody is carried away by chance."""
+"""A device's own period: what loses messages hurries, what is healthy stays, and no one is carried away by chance."""
 
 import pytest
 from sottovoce_bootstrap.rhythm import CYCLES, LONGEST, SHORTEST, Rhythm

@@ -6,7 +6,7 @@ import sys
 
 
 def test_a_terminal_of_ascii_gets_question_marks() -> None:
-    """Where Python is told to write ASCII; tables are written without asking the stream."""
+    """Where Python must write ASCII; tables are written without asking the stream."""
     words = "import sys; sys.argv = ['sottovoce', '--version']\nfrom sottovoce.cli.main import main\n"
     words += "try:\n    main()\nexcept SystemExit:\n    print('\\u03b5 = 2')"
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}

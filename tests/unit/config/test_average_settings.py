@@ -1,4 +1,4 @@
-"""What `average` is told of what is public already."""
+"""What `average` hears of what is public already."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How many failed sums are paid for where nobody says."""
+"""How many failed sums are paid for where no one says."""
 
 import pytest
 from sottovoce.config import CellSection

@@ -1,4 +1,4 @@
-"""`[observe]`: nobody but this machine may watch, unless that is said."""
+"""`[observe]`: no one but this machine may watch, unless that is said."""
 
 import pytest
 from sottovoce.config import ObserveSection

@@ -1,4 +1,4 @@
-"""Every mistake in a configuration is told with file, line, key and remedy."""
+"""Every mistake in a configuration is reported with file, line, key and remedy."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The one list of algorithms: what is in it, what another package brings, and that nobody else knows a name."""
+"""The one list of algorithms: what is in it, what another package brings, and that no other knows a name."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Addresses where nobody is, where somebody else is, and where the right one is."""
+"""Addresses where no one is, where somebody else is, and where the right one is."""
 
 import socket
 import ssl
@@ -51,7 +51,7 @@ def _listening(context: ssl.SSLContext | None = None, says: bytes = b"hello", po
 
 
 def _server(device: Device) -> ssl.SSLContext:
-    """TLS as an agent serves it: whoever comes shows a certificate of this fleet."""
+    """TLS as an agent serves it: anyone who comes shows a certificate of this fleet."""
     files = identity_files(device)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files / "tls.pem", files / "tls.key")

@@ -36,7 +36,7 @@ def broker() -> Iterator[socket.socket]:
 
 
 def _subject(directory: Path, broker: socket.socket, empty: int = 0) -> Subject:
-    """A device that may learn from so many days before today, and from those that come."""
+    """A device that may learn from this many days before today, and from those that come."""
     config = configured(directory, f"mqtt://127.0.0.1:{broker.getsockname()[1]}", meters=_PLUG)
     first = int(time.time() - 60) // 86_400 - empty
     config.write_text(re.sub(r"windows = .*", f"windows = [{first}, 40000]", config.read_text()))

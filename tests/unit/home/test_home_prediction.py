@@ -27,7 +27,7 @@ ZEROS = answer(np.zeros(FEATURES - 1))
 
 
 def predictor(directory: Path, energies: dict[int, int], *, seconds: int = 1800) -> Predictor:
-    """With windows of so many seconds, by their number before the current half hour's begin."""
+    """With windows of this many seconds, by their number before the current half hour's begin."""
     store = WindowStore(directory / "windows.db", seconds, 400)
     begin = HALF_HOUR * 1800 // seconds
     store.write([Window("house", begin + number, wh) for number, wh in energies.items()], {})

@@ -125,7 +125,7 @@ def test_the_runtime_tells_its_maker_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_else_imports_the_runtime() -> None:
-    """Whoever does so first decides whether it tells."""
+    """Anyone who does so first decides whether it tells."""
     found = {path for path in sources() if "import onnxruntime" in path.read_text()}
     assert found
     assert found == {path for path in found if "sottovoce.kernels.onnx.runtime import onnxruntime" in path.read_text()}

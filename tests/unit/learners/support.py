@@ -17,7 +17,7 @@ TICK = Timer("cycle")
 
 
 class Stamp:
-    """A provenance that signs with a word and believes only it. Whoever is called `revoked` is."""
+    """A provenance that signs with a word and believes only it. Anyone who is called `revoked` is."""
 
     def signed(self, own: S) -> S:
         return cast(S, replace(cast(Any, own), signature=b"mine"))
@@ -70,7 +70,7 @@ def schedule(
 
 
 class Acquainted(PushSum):
-    """A learner with the peers that whoever drives it will introduce."""
+    """A learner with the peers that anyone who drives it will introduce."""
 
     def __init__(self, schedule: Schedule, peers: tuple[str, ...]) -> None:
         super().__init__(schedule)

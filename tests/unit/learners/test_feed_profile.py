@@ -61,7 +61,7 @@ def fed(directory: Path, wh: NDArray[np.int16]) -> Path:
 
 
 def profile(wh: NDArray[np.int16]) -> NDArray[np.float64]:
-    """Of the month, in kWh: what nobody may see."""
+    """Of the month, in kWh: what no one may see."""
     days = wh[2 * 48 : 32 * 48].reshape(30, 48).astype(float) / 1000
     mean: NDArray[np.float64] = np.nanmean(np.where(days < 0, np.nan, days), axis=0)
     return mean

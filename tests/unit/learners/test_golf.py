@@ -128,7 +128,7 @@ def test_it_publishes_as_many_records_as_one_device_may() -> None:
 
 
 def test_records_beyond_what_one_device_may_publish_are_dropped_and_counted() -> None:
-    """4,096 slots chosen for their low ranks push nobody off the shelf."""
+    """4,096 slots chosen for their low ranks push no one off the shelf."""
     hand = Hand("ridge", "b", each=2, capacity=4)
     hand.on(Received("b", replace(model(), records=tuple(published("honest", slot=slot) for slot in range(2)))))
     flood = tuple(published("liar", 0, slot=slot) for slot in range(4096))
@@ -279,7 +279,7 @@ def test_a_message_that_does_not_fit_is_refused_and_changes_nothing(
 
 
 def test_a_forged_record_that_is_held_already_costs_no_check() -> None:
-    """Whoever repeats a key cannot replace what is kept under it."""
+    """Anyone who repeats a key cannot replace what is kept under it."""
     hand = Hand("pegasos", "a").on(Received("a", replace(model(0, 0), records=(published("b"),))))
     before = [record.values.tolist() for record in hand.state.shelf.records()]
     hand.on(Received("a", replace(model(0, 0), records=(published("b", 0, 1.0, 0.0, signature=b"forged"),))))

@@ -1,4 +1,4 @@
-"""What a device that leaves hands over: all of it, to the last bit, in shares that anybody takes."""
+"""What a device that leaves hands over: all of it, to the last bit, in shares that anyone takes."""
 
 import random
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ def test_a_device_that_comes_back_with_nothing_only_receives_until_it_has_weight
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_mass_of_those_who_stay_is_the_mass_of_all(seed: int) -> None:
-    """Ten devices, of whom nine leave one after the other, while the others go on."""
+    """Ten devices, of whom nine leave one after the other, while the others continue."""
     fate, learner = random.Random(seed), PushSum(replace(SCHEDULE, steps=0))
     states = {f"d{i}": _state(i, WEIGHT_ONE) for i in range(10)}
     total = sum(state.numerator for state in states.values())

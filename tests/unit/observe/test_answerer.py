@@ -1,4 +1,4 @@
-"""The pages of monitoring: what is asked rightly is answered, and whatever else comes disturbs nobody."""
+"""The pages of monitoring: what is asked rightly is answered, and whatever else comes disturbs no one."""
 
 import asyncio
 import logging

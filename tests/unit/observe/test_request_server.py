@@ -1,4 +1,4 @@
-"""Short requests: silent, slow and numerous clients have a bound and a deadline, and keep nobody else out."""
+"""Short requests: silent, slow and numerous clients have a bound and a deadline, and keep no other out."""
 
 import asyncio
 import socket

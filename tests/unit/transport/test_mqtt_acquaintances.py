@@ -19,7 +19,7 @@ from tests.support.introductions import a_key, altered, introduced_by, renewed
 
 
 class Here:
-    """One device's knowledge of others, and those that it was told have started anew."""
+    """One device's knowledge of others, and those that it was told have started over."""
 
     def __init__(self, identity: Identity) -> None:
         self.trust = Trust(identity)
@@ -128,7 +128,7 @@ def test_whose_certificate_has_ended_is_known_no_more_until_it_is_renewed(
 def test_who_is_not_of_the_fleet_any_more_is_known_no_more(
     here: Here, there: Identity, fleet: Fleet, tmp_path: Path
 ) -> None:
-    """This device has begun to trust another authority; whoever that one has not enrolled is refused."""
+    """This device has begun to trust another authority; anyone who that one has not enrolled is refused."""
     known = here.known.meet(there.node_id, introduced_by(there, a_key()))
     known.knows = True
     here.known.trust_changed()

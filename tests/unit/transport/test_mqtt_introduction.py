@@ -117,7 +117,7 @@ def test_the_same_words_are_the_same_bytes(there: Identity) -> None:
 
 
 def test_forgeries_are_looked_at_until_there_are_too_many_of_them(here: Identity, there: Identity) -> None:
-    """Whoever sends without end is refused at no cost, and costs nobody else more than a moment."""
+    """Anyone who sends without end is refused at no cost, and costs no other more than a moment."""
     moment = 0.0
     notary = Notary(Trust(here), clock=lambda: moment)
     forged = claimed(altered(introduced_by(there, a_key()), sequence=2), here.fleet, there.node_id)

@@ -32,7 +32,7 @@ async def test_who_asks_too_much_is_told_so_or_nothing_and_keeps_nobody_out(devi
         if frame[0] == inbox(c, b):
             c.hears(*frame)
     assert await polite == b"answer"
-    assert not b.transport._calls  # nobody is remembered who does not wait
+    assert not b.transport._calls  # no one is remembered who does not wait
 
 
 async def test_no_more_than_some_are_listened_to(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ async def test_it_looks_at_no_more_than_some_of_those_present(
     assert len(await looking) == 2
     assert a.transport.listener().handshakes == 2
     for other in others[2:]:
-        a.hears_of(other)  # nobody asked for them
+        a.hears_of(other)  # no one asked for them
     assert a.transport.listener().handshakes == 2
 
 

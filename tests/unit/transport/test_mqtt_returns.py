@@ -11,7 +11,7 @@ from tests.support.waiting import PATIENCE
 
 
 def heard(post: Post) -> list[str | None]:
-    """Whom a device is told of from now on."""
+    """Whom a device hears of from now on."""
     found: list[str | None] = []
     post.transport._returned = found.append
     return found

@@ -1,4 +1,4 @@
-"""Channels between two devices: what one seals the other opens, once, and nobody else opens or makes."""
+"""Channels between two devices: what one seals the other opens, once, and no other opens or makes."""
 
 from collections.abc import Iterable
 

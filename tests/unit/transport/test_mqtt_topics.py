@@ -1,4 +1,4 @@
-"""Topics: who is told from them, and what they may not hold."""
+"""Topics: what they reveal, and what they may not hold."""
 
 import pytest
 from sottovoce.transport.mqtt.topics import Topics

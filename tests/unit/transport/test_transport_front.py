@@ -1,4 +1,4 @@
-"""Strangers are many, patient and rude: they have a bound and a deadline, and whoever is known is left alone."""
+"""Strangers are many, patient and rude: they have a bound and a deadline, and anyone who is known is left alone."""
 
 import asyncio
 import contextlib

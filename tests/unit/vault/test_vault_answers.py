@@ -42,7 +42,7 @@ class Counted:
 
 
 class Witness(Counted):
-    """Writes down what anybody else can read in the ledger whenever noise is drawn."""
+    """Writes down what anyone else can read in the ledger whenever noise is drawn."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -257,7 +257,7 @@ def test_the_same_seed_gives_the_same_releases(records: Records) -> None:
 
 
 def test_a_charge_without_its_release_pays_for_one(make_vault: MakeVault, path: Path) -> None:
-    """The device died in between; nobody saw a thing."""
+    """The device died in between; no one saw a thing."""
 
     class Dies(Counted):
         def words(self, count: int) -> NDArray[np.uint64]:

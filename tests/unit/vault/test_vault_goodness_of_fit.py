@@ -1,7 +1,7 @@
 """Every exact sampler against its exact law, and the values a release can take against the value it protects.
 
 Pearson's chi-square at a million draws, each law under several seeds, p > 0.001 for every one of them. All streams are
-seeded, so that a run says what every other run says; whoever adds seeds divides 0.001 by how many more there are.
+seeded, so that a run says what every other run says; anyone who adds seeds divides 0.001 by how many more there are.
 A point of PrivUnit is computed in decimals and takes up to a millisecond: its choice between the cap and the rest is
 drawn a million times, its height above the cap's edge and the place of the whole point a few thousand times.
 """
@@ -31,7 +31,7 @@ from sottovoce.vault.record_mechanism import RecordMechanism, _answer, _uniform_
 DRAWS = 1_000_000
 SEEDS = [1, 2, 3]
 LEAST = 1e-3  # p
-LEAST_EXPECTED = 20.0  # draws in a cell; cells are merged with their neighbours until they expect so many
+LEAST_EXPECTED = 20.0  # draws in a cell; cells are merged with their neighbours until they expect this many
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -200,7 +200,7 @@ def test_a_log_that_is_removed_while_it_is_used_stops_charging_and_is_folded_in_
 
 
 def test_a_log_that_was_removed_after_a_crash_is_missed(used: Path) -> None:
-    """Else a ledger that forgot its last charges would charge anew."""
+    """Else a ledger that forgot its last charges would charge again."""
     child = os.fork()
     if child == 0:
         Ledger.open(used, OWNER, BUDGET).charge(b"x" * 32, EVENT)

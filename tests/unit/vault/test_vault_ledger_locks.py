@@ -8,7 +8,7 @@ from pathlib import Path
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.vault import Budget, Ledger
 
-# SQLite's "WAL-mode File Format": whoever has the index open holds byte 128 of it; who gets it alone makes it anew.
+# SQLite's "WAL-mode File Format": anyone who has the index open holds byte 128 of it; who gets it alone makes it again.
 _TRY = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)"
 
 

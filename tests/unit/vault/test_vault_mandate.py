@@ -1,4 +1,4 @@
-"""A ledger goes on from task to task: each within its own ε, all together within the device's."""
+"""A ledger continues from task to task: each within its own ε, all together within the device's."""
 
 from dataclasses import replace
 from pathlib import Path

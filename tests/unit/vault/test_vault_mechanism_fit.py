@@ -129,7 +129,7 @@ def priv_unit_record() -> None:
 
 
 def labelled_record() -> None:
-    """The same for a record whose label is told apart: its label as often as randomised response says."""
+    """The same for a record whose label is released apart: its label as often as randomised response says."""
     law = scheme("krr-privunit", 4, 3, 6.0)
     assert isinstance(law, LabelledPrivUnit)
     row = np.array([1.0, -2.0, 3.0, 0.5])

@@ -1,4 +1,4 @@
-"""A device's budget is there anew by the fleet's word and by time that its vault has lived; never by one alone."""
+"""A device's budget is renewed by the fleet's word and by time that its vault has lived; never by one alone."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -165,7 +165,7 @@ def test_the_period_stands_in_the_link_of_the_charge(device: Device) -> None:
 
 @pytest.mark.parametrize("later, refused", [(0, True), (1, False)])
 def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *, refused: bool) -> None:
-    """Whoever forges a ledger has its chain right; the sum tells."""
+    """Anyone who forges a ledger has its chain right; the sum tells."""
     nonce, link, charges = bytes(16), first_link(LIFE.made_for(OWNER), bytes(16)), []
     for number, period in enumerate((0, later)):
         query, stamp = bytes([number]) * 32, Mandate(number + 1, LIFE).stamp(period)

@@ -182,7 +182,7 @@ def test_the_ledger_s_own_words_reach_the_agent(make_vault: MakeVault, at: Path,
 def test_a_defect_keeps_its_words_to_itself(
     make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They might be about a record. The vault goes on."""
+    """They might be about a record. The vault continues."""
 
     def fails(self: GradientSum, query: Query, records: Records) -> Batches:
         raise ValueError("the third record is 17.25")

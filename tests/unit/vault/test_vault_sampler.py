@@ -17,7 +17,7 @@ DRAWS = 150_000
 
 
 class Script:
-    """A noise source that says what it is told, and counts."""
+    """A noise source that says what it receives, and counts."""
 
     simulated = True
 

@@ -1,4 +1,4 @@
-"""A separate vault says that it is alive, also while nobody asks it anything."""
+"""A separate vault says that it is alive, also while no one asks it anything."""
 
 import queue
 import socket

@@ -1,4 +1,4 @@
-"""What peers are told of a ledger: it only rises, and two copies part with the first release that each makes."""
+"""What peers hear of a ledger: it only rises, and two copies part with the first release that each makes."""
 
 import shutil
 from contextlib import ExitStack, closing

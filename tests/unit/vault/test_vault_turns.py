@@ -1,4 +1,4 @@
-"""A vault is asked by its agent's learner and by whoever compares ledger heads, from several threads at once."""
+"""A vault is asked by its agent's learner and by anyone who compares ledger heads, from several threads at once."""
 
 import threading
 from pathlib import Path

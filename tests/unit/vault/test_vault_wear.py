@@ -1,4 +1,4 @@
-"""What a ledger writes is counted frame by frame, also when SQLite begins its log anew."""
+"""What a ledger writes is counted frame by frame, also when SQLite begins its log again."""
 
 import sqlite3
 from collections.abc import Iterator

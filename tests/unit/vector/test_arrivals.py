@@ -1,4 +1,4 @@
-"""One message a receiver and round, every message once, in an order that favours nobody."""
+"""One message a receiver and round, every message once, in an order that favours no one."""
 
 import numpy as np
 import pytest

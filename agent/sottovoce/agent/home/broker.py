@@ -160,7 +160,7 @@ async def session(
             raise _gone(error) from error
         yield Session(client)
     finally:
-        with suppress(aiomqtt.MqttError):  # it was gone already; whoever cares has been told
+        with suppress(aiomqtt.MqttError):  # it was gone already, and callers have been told
             await client.__aexit__(None, None, None)
 
 

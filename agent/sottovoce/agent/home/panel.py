@@ -152,7 +152,7 @@ def _taking_part(config: AgentConfig) -> "TakingPart":
 
 
 async def _first(*events: asyncio.Event, seconds: float) -> None:
-    """Wait for one of several events, so many seconds at most."""
+    """Wait for one of several events, this many seconds at most."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -33,7 +33,7 @@ class Predictor:
         self._meter = chosen or next((meter.name for meter in config.feed.meters), None)
 
     def predict(self, model: dict[str, Any], now: float | None = None) -> float | None:
-        """Energy of the half hour that is going on, in Wh.
+        """Energy of the half hour in progress, in Wh.
 
         Args:
             model: the agent's answer to `model`.

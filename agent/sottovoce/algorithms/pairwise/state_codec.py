@@ -1,6 +1,6 @@
 """The durable state of a device that averages in pairs: that of push-sum, of weight 1, or of 0 while it is blank.
 
-So a device that mixed by push-sum before goes on from the model that it believed in.
+So a device that mixed by push-sum before continues from the model that it believed in.
 """
 
 import numpy as np

@@ -35,7 +35,7 @@ _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-window
 _WHOLE_REGRESSION = 0.08  # of a device, for each record that it is expected to hold
 _YEAR = 365  # days
 _UNCLIPPED_GRAPH = 0.1
-_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when nobody clips them
+_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when no one clips them
 
 
 def family(config: AgentConfig) -> Family:

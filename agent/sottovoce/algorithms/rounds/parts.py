@@ -56,7 +56,7 @@ def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
 
 
 def _check(config: AgentConfig, rule: Rule) -> None:
-    """Refuse what a learner in rounds cannot go on.
+    """Refuse what a learner in rounds cannot continue.
 
     Raises:
         ConfigError: its neighbours are not fixed, or its own rule refuses.

@@ -82,6 +82,6 @@ def _held(name: str) -> str:
 
 
 def _total(mu: float, releases: int, delta: float) -> str:
-    """ε of so many releases at μ each, in the Gaussian closed form, in words."""
+    """ε of this many releases at μ each, in the Gaussian closed form, in words."""
     epsilon = gaussian_epsilon(mu * math.sqrt(releases), delta)
     return f"{epsilon:.4g}" if math.isfinite(epsilon) else "more than 500"

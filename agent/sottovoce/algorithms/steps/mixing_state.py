@@ -1,4 +1,4 @@
-"""The durable state of a device that mixes a model: one form for push-sum and for pairs, who go on from one another."""
+"""The durable state of a device that mixes a model: one form for push-sum and for pairs, so either can continue it."""
 
 from typing import Any
 

@@ -23,7 +23,7 @@ class Arrival:
     Attributes:
         topic: that it was published to.
         payload: of any length and content.
-        retained: whether the broker had it before anybody listened.
+        retained: whether the broker had it before anyone listened.
         monotonic: when, on the monotonic clock, seconds.
         wall: when, by this device's clock, seconds of Unix time.
     """

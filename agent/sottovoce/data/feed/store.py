@@ -36,7 +36,7 @@ _DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """When a meter was heard, by this device's clock, in seconds of Unix time; 0 for never.
+    """Times at which a meter was heard, by this device's clock, in seconds of Unix time; 0 for never.
 
     Attributes:
         came: its newest message.
@@ -57,7 +57,7 @@ class WindowStore:
     Args:
         path: of the file, made with mode 0600 when it is missing.
         seconds: length of a window; a file has windows of one length only.
-        keep_days: windows that are so many days older than the newest of all are deleted, within a day.
+        keep_days: windows that are this many days older than the newest of all are deleted, within a day.
 
     Raises:
         DataError: it is damaged, of another version or window length, open in another process, or cannot be written.
@@ -194,7 +194,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
 
     Args:
         path: of the store.
-        untouched: leave no file of SQLite's beside a store that nobody has open.
+        untouched: leave no file of SQLite's beside a store that no one has open.
 
     Raises:
         DataError: there is no such store, or it is damaged.
@@ -217,7 +217,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
 
 
 class _Reading:
-    """A store opened for reading, `still` if nobody else has it open; what fails in the `with` is one clear error."""
+    """A store opened for reading, `still` if no other has it open; what fails in the `with` is one clear error."""
 
     def __init__(self, path: Path, *, still: bool = False) -> None:
         self._path = path

@@ -2,7 +2,7 @@
 
 x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0: after S steps a polynomial of degree S in W has
 been applied. W is symmetric and doubly stochastic, so every choice of c keeps the sum over agents. Its gap is
-1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: whoever knows the graph has the same.
+1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the graph has the same.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The controller of Jin, He & Dai 2023, Algorithm 2: a deep Q-network that chooses between local and global steps.
 
-Everything in it is made of un-noised losses and un-noised local models, and its decisions are visible: whoever sees
+Everything in it is made of un-noised losses and un-noised local models, and its decisions are visible: anyone who sees
 them learns about records, and no bound on how much exists. It is for the algorithm as published, and for traces of it.
 """
 

@@ -1,6 +1,6 @@
 """Mixing weights from the directions of noised gradients: PDSL's Shapley weights without a validation set.
 
-The gradients are noised releases already, so weights made of them cost no privacy, and nobody is asked for labelled
+The gradients are noised releases already, so weights made of them cost no privacy, and no one is asked for labelled
 public data.
 """
 

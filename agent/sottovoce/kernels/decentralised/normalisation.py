@@ -29,7 +29,7 @@ class Undone:
 
     Attributes:
         gradient: float64[P], the sum of clipped gradients.
-        bits: Σ ±1 over rows, +1 for a gradient that is no longer than its threshold; None where nobody says.
+        bits: Σ ±1 over rows, +1 for a gradient that is no longer than its threshold; None where no one says.
     """
 
     gradient: NDArray[np.float64]

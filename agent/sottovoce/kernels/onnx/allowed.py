@@ -1,6 +1,6 @@
 """The graphs that a vault may load: those of this package, by hashes that it carries, and those that the owner lists.
 
-A graph decides what of a record leaves the vault: one that nobody has checked could leave clipping out. So its name is
+A graph decides what of a record leaves the vault: one that no one has checked could leave clipping out. So its name is
 not enough, nor where it lies. What is hashed is what is loaded: the file is read once.
 """
 

@@ -132,7 +132,7 @@ class OnnxKernel:
         return found
 
     def _chunks(self, features: Features, labels: Labels, size: int) -> Iterator[Chunk]:
-        """The examples, so many at a time. Chunks share their arrays: each is gone when the next is made."""
+        """The examples, this many at a time. Chunks share their arrays: each is gone when the next is made."""
         regression, d = self.classes == 1, self.session.facts.features
         x = np.zeros((size, d), dtype=np.float32)
         y: NDArray[Any] = np.zeros(size, dtype=np.float32 if regression else np.int64)

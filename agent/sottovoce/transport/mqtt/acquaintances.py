@@ -56,7 +56,7 @@ class Acquaintance:
 
 
 class Acquaintances:
-    """Everybody this device has met since it has its key; of one too many, it takes another key and meets all anew.
+    """Everybody this device has met since it has its key; of one too many, it takes another key and meets all again.
 
     Who is forgotten is forgotten together with that key: without its channel's memory, everything that a device ever
     sent under it would be taken in again.

@@ -140,7 +140,7 @@ def _watch_open_sockets_alone(client: Client) -> None:
         def write() -> None:
             try:
                 paho.loop_write()
-            except Exception as error:  # noqa: BLE001 - as aiomqtt's own: whoever waits for the connection is told
+            except Exception as error:  # noqa: BLE001 - as aiomqtt's own: callers that wait for the connection get it
                 if not client._disconnected.done():
                     client._disconnected.set_exception(error)
 

@@ -48,7 +48,7 @@ class Connection:
     Args:
         broker: to whom.
         identifier: of this client, the same at each start: the broker keeps its messages for it.
-        farewell: topic, and what the broker is to put there when the connection breaks, made anew for each connection.
+        farewell: topic, and what the broker is to put there when the connection breaks, made again for each connection.
         connected: called whenever it is connected, its topics subscribed.
         arrived: called with the topic and the payload of each message.
         lost: called whenever the connection is lost.
@@ -126,7 +126,7 @@ class Connection:
             topic: where.
             payload: what.
             expires: seconds after which the broker forgets it, if it speaks MQTT 5; and for which to wait for it.
-            retain: whether it keeps it for whoever comes later.
+            retain: whether it keeps it for anyone who comes later.
 
         Raises:
             OSError: it did not take it.
@@ -194,7 +194,7 @@ class Connection:
             self._lost()
 
     def _say_connected(self) -> None:
-        """Whoever read that the connection was lost reads that it is back."""
+        """Anyone who read that the connection was lost reads that it is back."""
         if self._said_lost:
             self._said_lost = False
             _log.info("broker-connected %s", self._where)

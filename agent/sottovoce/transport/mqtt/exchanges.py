@@ -41,13 +41,13 @@ class Exchanges:
             del self._waiting[number]
 
     def answered(self, peer: str, content: Content) -> None:
-        """An answer has come; one that nobody waits for, or from somebody else, is nothing."""
+        """An answer has come; one that no one waits for, or from somebody else, is nothing."""
         asked, future = self._waiting.get(content.exchange, ("", None))
         if future is not None and asked == peer and not future.done():
             future.set_result(content)
 
     def end(self, reason: str, peer: str | None = None, *, until: int | None = None, left: bool = True) -> None:
-        """There will be no answer from this peer, or from anybody.
+        """There will be no answer from this peer, or from anyone.
 
         Args:
             reason: why.

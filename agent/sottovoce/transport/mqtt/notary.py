@@ -1,4 +1,4 @@
-"""Verifying introductions, of which anybody may send any number."""
+"""Verifying introductions, of which anyone may send any number."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from sottovoce.identity.trust import Trust
 from sottovoce.transport.mqtt.introduction import Claim, Introduced, verified
 
 _FORGERIES = 500.0  # in a row: those that a broker may have kept of devices whose certificates have expired
-_FORGERIES_PER_SECOND = 50.0  # one costs half a millisecond on a workstation, and whoever sends it almost nothing
+_FORGERIES_PER_SECOND = 50.0  # one costs half a millisecond on a workstation, and anyone who sends it almost nothing
 
 
 class Notary:
@@ -30,7 +30,7 @@ class Notary:
     def verify(self, claim: Claim) -> Introduced:
         """A device, once all that is claimed of it was verified.
 
-        A revoked device is verified, too: it is whoever takes its messages that refuses them, and tells it why.
+        A revoked device is verified, too: the receiver of its messages refuses them, and tells it why.
 
         Raises:
             MessageRefused: as for sottovoce.transport.mqtt.introduction.verified, or for `flood`: it was not looked at.

@@ -2,7 +2,7 @@
 
 Each device has an X25519 key pair from its start to its stop, never on a disk. Two of them give a key for each
 direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. What was captured before
-a restart can be opened by nobody after it; what was captured since is refused as a repetition.
+a restart can be opened by no one after it; what was captured since is refused as a repetition.
 """
 
 import itertools

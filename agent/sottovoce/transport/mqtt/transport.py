@@ -97,7 +97,7 @@ class MqttTransport:
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Whoever uses the same broker."""
+        """Anyone who uses the same broker."""
         return address == f"mqtt:{self._broker.realm}"
 
     @property
@@ -204,7 +204,7 @@ class MqttTransport:
         self._exchanges.end("this device stops")
 
     def _trust_changed(self) -> None:
-        """Everybody is told, and told again."""
+        """Every peer is notified, repeatedly."""
         self._known.trust_changed()
         self._presence.renew()
         self._again.set()
@@ -300,7 +300,7 @@ class MqttTransport:
             self._seldom.say(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
 
     def _heard(self, device: str, raw: bytes) -> None:
-        """A presence, new or kept by the broker; an empty one is nobody's word."""
+        """A presence, new or kept by the broker; an empty one is no one's word."""
         if not raw:
             return
         if device == self._id:
@@ -355,7 +355,7 @@ class MqttTransport:
     async def _answer(self, sender: str, known: Acquaintance, request: Content) -> None:
         kind, body = await self._answered(sender, request.body)
         content = Content(kind=kind, exchange=request.exchange, body=body)
-        with contextlib.suppress(OSError):  # whoever asked will ask again
+        with contextlib.suppress(OSError):  # anyone who asked will ask again
             await self._send(sender, known, content, _ANSWER_SECONDS)
 
     async def _answered(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:

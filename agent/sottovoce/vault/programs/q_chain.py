@@ -1,7 +1,7 @@
 """Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 to the letter. Nothing bounds them.
 
 The local model, the network and its memory are made of records without noise, so they are here and not with the
-learner. They live as long as the vault: after a restart the controller begins anew, from this device's last release.
+learner. They live as long as the vault: after a restart the controller starts over, from this device's last release.
 """
 
 from dataclasses import dataclass, field

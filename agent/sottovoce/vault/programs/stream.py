@@ -36,7 +36,7 @@ class WindowTotals:
     def plan(self, query: Query) -> Plan[Iterator[Lagged]] | Refused:
         """A plan that charges the window asked for; those before it were charged when they were asked for.
 
-        A window that nobody asked for in its turn is left out of later releases: nothing was paid for it.
+        A window that no one asked for in its turn is left out of later releases: nothing was paid for it.
         """
         if query.kind != "total" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not answer such a query")

@@ -109,7 +109,7 @@ class MeanTerms:
         )
 
     def deviation(self, budget: Budget, members: int) -> float:
-        """σ of the noise on each coefficient of a device, or of its share where so many take part; 0 for none."""
+        """σ of the noise on each coefficient of a device, or of its share where this many take part; 0 for none."""
         if self.cell is not None:
             shared = self.cell_mechanism(budget)
             return shared.share(members) * shared.step

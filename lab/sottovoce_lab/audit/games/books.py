@@ -86,7 +86,7 @@ def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
 
 
 def _elsewhere(query: Query) -> Query:
-    """The same place in the schedule, at another point: a question that has been answered."""
+    """A place in the schedule, asked for again at another point: a question that has been answered."""
     return replace(query, point=query.point + 1.0)
 
 

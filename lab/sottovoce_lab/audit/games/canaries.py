@@ -12,7 +12,7 @@ from sottovoce_lab.audit.bounds import Rates, one_run_epsilon
 from sottovoce_lab.audit.finding import Finding
 from sottovoce_lab.audit.subject import Floats, Subject, fresh
 
-_GUESSED = 8  # one in so many
+_GUESSED = 8  # one in this many
 _LEAST = 16  # canaries in a device, below which one run says nothing
 _BOUNDS = 3  # at most: two from error rates, one from one run
 

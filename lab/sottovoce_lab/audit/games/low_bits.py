@@ -1,4 +1,4 @@
-"""Do a release's last bits say nothing? Floats would, to whoever knows them (Mironov 2012)."""
+"""Do a release's last bits say nothing? Floats would, to anyone who knows them (Mironov 2012)."""
 
 import numpy as np
 

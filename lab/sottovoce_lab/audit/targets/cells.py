@@ -1,4 +1,4 @@
-"""A device in a cell, and whoever plays everybody else: the leader, the network, and as many members as collude.
+"""A device in a cell, and anyone who plays everybody else: the leader, the network, and as many members as collude.
 
 The auditor holds the keys of all other members, so that it takes the masks off the one vector which is audited; then it
 adds the shares of noise that the honest ones among them would have added, of which a real attacker knows nothing.
@@ -240,7 +240,7 @@ class CellGradients(GaussianSums):
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch: each sum at the start, which is allowed: whoever leads says where."""
+        """See Subject.watch: each sum at the start, which is allowed: anyone who leads says where."""
         del count
         start = np.zeros(self.kernel.size)
         others = Others(self.terms.learner, self._mechanism, self.cell.honest(self.cell.least))

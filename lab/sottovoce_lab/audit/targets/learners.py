@@ -187,7 +187,7 @@ def gradient_walk(features: int, classes: int) -> Watch:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Implements sottovoce.learners.Provenance with signatures that nobody checks."""
+    """Implements sottovoce.learners.Provenance with signatures that no one checks."""
 
     def signed(self, own: S) -> S:
         """See Provenance.signed."""

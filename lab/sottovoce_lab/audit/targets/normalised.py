@@ -16,7 +16,7 @@ from sottovoce_lab.audit.targets.sums import CLIP, GaussianSums
 
 Floats = NDArray[np.float64]
 _BIT = 0.1
-_HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds of anybody's choice, slot by slot; each sum has sensitivity 1
+_HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds of anyone's choice, slot by slot; each sum has sensitivity 1
 
 
 @dataclass(frozen=True, slots=True)

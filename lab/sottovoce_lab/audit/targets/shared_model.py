@@ -19,7 +19,7 @@ _BEATS = 8.0  # for each turn, of a second; the device waits in vain for its pee
 def watch(shipped: SharedModelSchedule, size: int) -> Watch:
     """Fetches every model that is announced; from one to the next, all that changes is the vault's answer.
 
-    Models are told in float32, which is to a ten-millionth of all that was released before.
+    Models are sent in float32, which is to a ten-millionth of all that was released before.
     """
     schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 

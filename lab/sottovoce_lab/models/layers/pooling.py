@@ -14,7 +14,7 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
 _MOST_COMPARED = 32
-"""Places of a window. For more, so many pools of its parts take longer than the search that they replace."""
+"""Places of a window. For more, this many pools of its parts take longer than the search that they replace."""
 
 
 class _Pool(Declared, frozen=True, kw_only=True):

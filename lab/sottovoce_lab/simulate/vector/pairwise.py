@@ -1,8 +1,8 @@
 """Averaging in pairs of a whole fleet, in synchronous cycles: the agents' state machines, asked and answered together.
 
-In a cycle every device, one after another, meets the peers whose turn it is, with no time between proposal and answer;
-then all vaults answer at once. An exchange of which a message is lost does not come about, and is not
-made up for. The sum of all models is conserved to the last bit.
+In a cycle every device, one after another, meets the next peers in rotation, with no time between proposal and
+answer; then all vaults answer at once. An exchange of which a message is lost does not come about, and is not made up
+for. The sum of all models is conserved to the last bit.
 """
 
 from collections.abc import Sequence

@@ -63,7 +63,7 @@ class _Graph:
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Anybody else: what NewsCast approximates."""
+    """Anyone else: what NewsCast approximates."""
     return generator.integers(1, nodes, nodes)
 
 
@@ -85,7 +85,7 @@ def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generat
     """The peers of a topology.
 
     Args:
-        name: `uniform` or `full`: anybody else; `ring`; `exponential`; `newscast`: views of 30.
+        name: `uniform` or `full`: anyone else; `ring`; `exponential`; `newscast`: views of 30.
         nodes: how many devices.
         drop: probability that a message of NewsCast itself is lost.
         generator: of all randomness.

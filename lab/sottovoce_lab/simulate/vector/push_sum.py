@@ -1,9 +1,9 @@
 """Push-sum SGD of a whole fleet in a few arrays, in synchronous cycles: the arithmetic of the agents' state machine.
 
 A cycle is that of sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and the peers
-whose turn it is, then steps along a privatised sum at what it believes. What is sent arrives before the next cycle, or,
-when it is lost, in the first later cycle in which its retry is not; until then nothing more is sent to that peer. The
-mass of the fleet is conserved to the last bit.
+that are next in rotation, then steps along a privatised sum at what it believes. What is sent arrives before the next
+cycle, or, when it is lost, in the first later cycle in which its retry is not; until then nothing more is sent to that
+peer. The mass of the fleet is conserved to the last bit.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One agent in a container: it takes a place, joins from the bundle there, and runs until it is told to stop."""
+"""One agent in a container: it takes a place, joins from the bundle there, and runs until it is stopped."""
 
 import asyncio
 import tempfile

@@ -71,7 +71,7 @@ class Place:
 
 
 def places(root: Path, count: int) -> list[Place]:
-    """So many places below a directory, whether they are there yet or not."""
+    """This many places below a directory, whether they are there yet or not."""
     return [Place(index, root / f"{index:03d}") for index in range(count)]
 
 

@@ -13,7 +13,7 @@ def meter() -> Meter:
 
 
 def read(meter: Meter, monotonic: float, wh: float, *, clock: float = NOON) -> list[Window]:
-    """A reading so many seconds after NOON by the monotonic clock; the wall clock then began at `clock`."""
+    """A reading this many seconds after NOON by the monotonic clock; the wall clock then began at `clock`."""
     try:
         return meter.take(Arrival(TOPIC, str(wh).encode(), False, monotonic, clock + monotonic))
     except MessageRefused:

@@ -18,7 +18,7 @@ class Course(Protocol):
     Attributes:
         size: numbers of a sum, P.
         rounds: sums that are planned.
-        width: bytes of a number of a masked vector, in a roster of so many.
+        width: bytes of a number of a masked vector, in a roster of this many.
     """
 
     size: int

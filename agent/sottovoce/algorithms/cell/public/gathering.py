@@ -67,7 +67,7 @@ class Gathering:
     Args:
         cell: the rule.
         size: numbers of a vector.
-        width: bytes of a number, in a roster of so many.
+        width: bytes of a number, in a roster of this many.
         provenance: checks who signed.
     """
 
@@ -150,7 +150,7 @@ class Gathering:
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
     def _revealed(self, leading: Leading, roster: Roster, place: int, said: Told) -> Led:
-        """Shares that fit what their dealers committed to; whoever reveals another is left out, and named."""
+        """Shares that fit what their dealers committed to; anyone who reveals another is left out, and named."""
         revealed, gone = said.revealed, leading.gone
         shown = self._signed(roster, place, said.said, Shown)
         if shown.round != leading.round:

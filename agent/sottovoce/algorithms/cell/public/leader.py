@@ -96,7 +96,7 @@ class Leader:
         )
 
     def take_over(self, leading: Leading, named: Statement | None, beat: int) -> Led:
-        """A deputy goes on, with the survivors for whom it or others stand; nothing comes of it where it cannot."""
+        """A deputy continues, with the survivors for whom it or others stand; nothing comes of it where it cannot."""
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
         if named is None:
@@ -148,7 +148,7 @@ class Leader:
         return Led(stage, said)
 
     def _begin(self, leading: Leading, beat: int, *, late: bool) -> Led:
-        """Enough members are ready: only now anybody is charged."""
+        """Enough members are ready: only now anyone is charged."""
         roster = _roster(leading)
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
             return Led(leading)

@@ -1,8 +1,8 @@
 """Secure sums by gossip: a device offers to take part, follows the leader of a round, and leads one in its turn.
 
 Who leads follows from the devices' ids: the lowest in an order by hash, of those that did not lead nowhere before. It
-does not matter to anybody's privacy who does, when, or whether two do: the vault checks each step
-(sottovoce.vault.cell_member). Nobody waits for anybody without an end. A round that comes to nothing yields nothing,
+does not matter to anyone's privacy who does, when, or whether two do: the vault checks each step
+(sottovoce.vault.cell_member). No one waits for anyone without an end. A round that comes to nothing yields nothing,
 and a device makes a new offer, as long as its vault pays.
 
 A masked vector leaves on the beat after the vault has made it, so that the moment does not say how long the records
@@ -174,7 +174,7 @@ class Cells:
         return None if self._ahead(state) or state.numerator is None else Belief(state.numerator / UNIT)
 
     def start(self, state: CellState, now: float) -> Step:
-        """Begin, or go on after a restart."""
+        """Begin, or continue after a restart."""
         return replace(state, stage="idle", asked=None), [SetTimer(_CYCLE, now), *self._published(state)]
 
     def on(self, state: CellState, event: Event, now: float) -> Step:
@@ -216,7 +216,7 @@ class Cells:
         state = replace(state, asked=None)
         if isinstance(said, Refused):
             if state.stage in _CHARGED and said.reason == "query":
-                return state, []  # whoever asked for this step lied; the round may still be opened
+                return state, []  # anyone who asked for this step lied; the round may still be opened
             exhausted = state.exhausted or said.reason == "budget"
             return self._ended(replace(state, exhausted=exhausted))
         state = replace(state, simulated=state.simulated or said.simulated)
@@ -320,7 +320,7 @@ class Cells:
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
     def _handed_over(self, state: CellState, given: Given) -> Step:
-        """To the next deputy, who is told again what the leader was, as far as it goes on from there."""
+        """To the next deputy, who hears again what the leader was, as far as it continues from there."""
         leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         state = self._at(state, "given" if stood is None else "stood")
@@ -391,7 +391,7 @@ class Cells:
                 return self._vouched(state, sender, said)
 
     def _word(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
-        """For a device that knows so many sums: the next of them, which it can verify, or what this device knows."""
+        """For a device that knows this many sums: the next of them, which it can verify, or what this device knows."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
         return self._knowledge.known(self._owner, state.slot, state.members, numerator)
@@ -428,7 +428,7 @@ class Cells:
         return state, [Send(sender, CellMessage(filled.want, state.simulated))]
 
     def _fetched(self, state: CellState, opened: OpenedRound) -> Step:
-        """Whoever does not send the masked vectors is passed over; an opening for which nobody does is dropped."""
+        """Anyone who does not send the masked vectors is passed over; an opening for which no one does is dropped."""
         if state.cycle - opened.since < _FETCHING_BEATS:
             return state, []
         if opened.asked >= _MOST_FETCHES:
@@ -625,7 +625,7 @@ class Cells:
         return 0 if state.roster is None else state.roster.owners.index(self._owner)
 
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
-        """The first of all that are known and led nowhere yet; when all have, they all begin anew."""
+        """The first of all that are known and led nowhere yet; when all have, they all start over."""
         nodes = {*state.peers, self._owner} - state.struck
         ranked = _ranked(nodes - self._refused(nodes), state.slot)
         if state.silent.issuperset(ranked):

@@ -96,7 +96,7 @@ class Stood(Content, frozen=True):
 
 
 class Quorum(Content, frozen=True):
-    """From the leader: so many stand for the same survivors."""
+    """From the leader: this many stand for the same survivors."""
 
     round: Digest
     stands: Statements
@@ -110,7 +110,7 @@ class Told(Content, frozen=True):
 
 
 class Result(Content, frozen=True):
-    """A sum is open; whoever has the masked vectors can verify and compute it."""
+    """A sum is open; anyone who has the masked vectors can verify and compute it."""
 
     opening: Opening
 
@@ -149,7 +149,7 @@ class Doubted(Content, frozen=True):
 
 
 class Seek(Content, frozen=True):
-    """Whoever has come farther than so many sums is asked for what it knows."""
+    """Anyone who has come farther than this many sums is asked for what it knows."""
 
     slot: Slot
 

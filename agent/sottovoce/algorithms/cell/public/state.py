@@ -104,7 +104,7 @@ class CellState:
             masked vector waits for the next beat.
         since: the beat on which the stage began.
         leader: of the round.
-        deputies: who go on, one after the other, where the leader falls silent.
+        deputies: who continue, one after the other, where the leader falls silent.
         asked: id of the step that the vault is answering.
         offer: this device's, signed.
         roster: who takes part; None before there is one.
@@ -122,7 +122,7 @@ class CellState:
         opened: the last sum that this device has verified, for those who ask.
         votes: by device, what it says it knows, while this device is behind.
         sought: the beat on which all peers were last asked for what they know.
-        leading: by sum, where this device leads a round or is to go on with one.
+        leading: by sum, where this device leads a round or is to continue with one.
         failed: rounds that came to nothing here.
         queued: by peer to which a message is on its way, those that come after it.
         simulated: some of it stems from a seeded noise stream.

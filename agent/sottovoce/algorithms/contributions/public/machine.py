@@ -1,4 +1,4 @@
-"""Learning from contributions: every device publishes what it has put into the model, and nobody's word about others.
+"""Learning from contributions: every device publishes what it has put into the model, and no one's word about others.
 
 A device adds up its own releases, each times γ_t/B, and signs the sum every second step: its contribution.
 Contributions travel whole, from device to device, each under its maker's signature; of one maker the one of most steps
@@ -178,7 +178,7 @@ class Mixer:
         return Belief(np.empty(0), (_steps(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
-        """See HandingOff: a step that nobody was told of yet."""
+        """See HandingOff: a step that no one was told of yet."""
         last = state.held.get(self.rank)
         return state.step > (0 if last is None else last.steps)
 
@@ -216,7 +216,7 @@ class Mixer:
         return state.exhausted or state.step >= self.schedule.steps
 
     def start(self, state: ContributionsState, now: float) -> Step:
-        """Begin, or go on after a restart."""
+        """Begin, or continue after a restart."""
         published = PublishModel(self.estimate(state)[: self.schedule.size], state.cycle)
         return replace(state, asked=None), [SetTimer(_CYCLE, now), published]
 
@@ -432,7 +432,7 @@ class Mixer:
         """Whether it is news, of another device that may speak.
 
         Raises:
-            MessageRefused: nobody can have contributed that.
+            MessageRefused: no one can have contributed that.
         """
         if one.numerator.shape != (self.schedule.width,):
             raise of_another_model(

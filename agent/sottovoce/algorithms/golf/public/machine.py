@@ -2,8 +2,8 @@
 
 A device publishes each of its records once, in noise. From then on everything is post-processing: every cycle it sends
 its current model to one peer; a model that arrives is updated by the device's own perturbed records, then averaged with
-the device's current model, and the larger step counter t goes on with it. The perturbed records themselves travel too,
-so that a `ridge` model, or anybody's other model, can be fitted from all of them.
+the device's current model, and the larger step counter t continues with it. The perturbed records themselves travel
+too, so that a `ridge` model, or anyone's other model, can be fitted from all of them.
 
 Nothing sent depends on a record except through its one release, and cycles begin on the beat of the device's own clock.
 """
@@ -218,7 +218,7 @@ class Golf:
         return state.answered or state.exhausted
 
     def start(self, state: GolfState, now: float) -> Step:
-        """Begin, or go on after a restart: the vault is asked for every record again, and answers with what it gave."""
+        """Begin, or continue after a restart: asks the vault for every record again, which repeats its answers."""
         state = replace(state, own=(), asked=0, answered=False, exhausted=False)
         return state, [SetTimer(_CYCLE, now), self._ask(0)]
 

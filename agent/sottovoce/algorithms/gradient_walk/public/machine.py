@@ -169,7 +169,7 @@ class GradientWalk:
         return Belief(state.parameters.ravel()) if self._spent(state) else None
 
     def start(self, state: GradientWalkState, now: float) -> Step:
-        """Begin, or go on after a restart."""
+        """Begin, or continue after a restart."""
         state = replace(state, asked=None)
         if self.schedule.begins and not state.begun:
             walk = Walk(np.zeros_like(state.parameters), 0)

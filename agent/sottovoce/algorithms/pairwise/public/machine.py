@@ -2,17 +2,17 @@
 
 On each beat of its own clock a device tells the next peer in turn its model. The peer goes part of the way towards it,
 half unless more is on its way, and answers how far; the device goes as far the other way. So the sum over both stays as
-it is, to the last bit, and nobody gains weight or loses any: each model counts as one, whatever its device does. A
+it is, to the last bit, and no one gains weight or loses any: each model counts as one, whatever its device does. A
 device that is slow, cut off or gone answers late or not at all, which costs the others nothing. An exchange of which
 only one half comes about, because a device crashed in between, moves the sum by that half, which is bounded, once.
 
 What one neighbour can do is bounded by how far a device goes: of what lies between two models no more counts than about
-what one step moves (`reach`), nobody goes along with a model that is farther away than a device can come that learns
+what one step moves (`reach`), no one goes along with a model that is farther away than a device can come that learns
 alone, and who has just been met has to wait until others have. All moves with one peer together are no longer than a
 bound that grows with the steps of the schedule and no further: so mixing ends with it.
 
 Then the device asks its vault for a gradient at its model, unless that has yet to answer. An answer counts from the
-next beat on, to whoever asks in between: so neither the moment of sending nor what is answered says how long the
+next beat on, to callers in between: so neither the moment of sending nor what is answered says how long the
 records took; a vault slower than a period shows in steps that are not there yet.
 """
 
@@ -90,7 +90,7 @@ class Pairwise:
         return PairwiseState(self._start.copy())
 
     def bereft(self, releases: int) -> PairwiseState:
-        """The state of a device that lost its state: no model, until it is told one.
+        """The state of a device that lost its state: no model, until it receives one.
 
         Args:
             releases: already in its ledger, which would otherwise be handed out and applied again.
@@ -112,7 +112,7 @@ class Pairwise:
         return None if ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PairwiseState, now: float) -> Step:
-        """Begin, or go on after a restart."""
+        """Begin, or continue after a restart."""
         return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._published(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:

@@ -32,7 +32,7 @@ class PairwiseState:
 
     Attributes:
         numerator: int64[P], the model in units of 2^-40.
-        blank: it has lost its state, and takes over the first model that it is told.
+        blank: it has lost its state, and takes over the first model that it receives.
         cycle: cycles begun: beats on which it did not wait for the vault.
         beat: of its clock, since it started.
         step: private steps finished; the slot of the next query.

@@ -1,10 +1,10 @@
 """Push-sum SGD over directed, time-varying peers: SGP (Assran et al. 2019) and ClipD²P (AdaD²P, 2024, Section 4).
 
 Each device holds a numerator x and a weight w and believes in z = x/w. A cycle, on the device's own clock, is: split
-(x, w) among itself and the peers whose turn it is, then ask the vault for one privatised gradient sum at z and, when it
-comes, x ← x - γ_t/B · release. What a device sends in a cycle was settled before the cycle began, and cycles begin on
-the beat of that clock alone, so that the moment of sending says nothing about how long the records took: except that a
-vault slower than a period costs whole beats, which do show. Choose a period that it keeps.
+(x, w) among itself and the next peers in rotation, then ask the vault for one privatised gradient sum at z and, when
+it comes, x ← x - γ_t/B · release. What a device sends in a cycle was settled before the cycle began, and cycles begin
+on the beat of that clock alone, so that the moment of sending says nothing about how long the records took: except that
+a vault slower than a period costs whole beats, which do show. Choose a period that it keeps.
 
 Amounts are integers in units of 2^-40. What is sent is rounded to a coarser grid, as fine as the share's weight needs,
 and so takes a third of the bytes. A split leaves the remainder with the sender, so that the mass of the whole fleet is
@@ -45,7 +45,7 @@ from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.rotation import in_turn
 
 WEIGHT_ONE = 2**40
-WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anybody; with less, a device waits to receive
+WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anyone; with less, a device waits to receive
 _WEIGHT_LIMIT = 2**62  # four million devices' worth
 _CYCLE = "cycle"
 
@@ -152,7 +152,7 @@ class PushSum:
         return None if ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
-        """Begin, or go on after a restart."""
+        """Begin, or continue after a restart."""
         estimate = state.estimate
         published = [] if estimate is None else [self._published(state, estimate)]
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
@@ -305,7 +305,7 @@ def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare
 
 
 def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int) -> tuple[NDArray[np.int64], int]:
-    """One of so many equal shares, no heavier than the heaviest and rounded for its way; the rest stays.
+    """One of this many equal shares, no heavier than the heaviest and rounded for its way; the rest stays.
 
     Args:
         numerator: int64[width], x of the device.
@@ -322,7 +322,7 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
 
 
 def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
-    """One of so many, or as much of it as the heaviest share holds."""
+    """One of this many, or as much of it as the heaviest share holds."""
     if weight // shares > MAX_WEIGHT:
         return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
     return numerator // shares, weight // shares

@@ -10,7 +10,7 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
     """Keep a message that is still of use: of the phase under way or of one to come soon, the first of its kind.
 
-    Whoever speaks of the present round, or a later one, is there.
+    Anyone who speaks of the present round, or a later one, is there.
     """
     now, place = state.work.round, (message.round, message.phase, sender)
     heard = {**state.heard, sender: max(message.round, state.heard.get(sender, 0))}
@@ -38,7 +38,7 @@ def missing(state: RoundsState) -> frozenset[str]:
 def majority(state: RoundsState) -> int:
     """The round that more than half of the neighbours who are there have reached; -1 when it is not known.
 
-    So one neighbour that speaks of a round far ahead moves nobody, unless it is the only one there.
+    So one neighbour that speaks of a round far ahead moves no one, unless it is the only one there.
     """
     present = [peer for peer in state.neighbours if peer not in state.absent]
     rounds = sorted((state.heard.get(peer, -1) for peer in present), reverse=True)

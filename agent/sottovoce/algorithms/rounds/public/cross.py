@@ -1,7 +1,7 @@
 """Cross-gradients: a device answers its neighbours with gradients of its own records at their models.
 
-Every answer is a release of its own. A device therefore gives at most so many a round as was decided in public, its own
-gradient included; where neighbours are more, they take turns by a public rule.
+Every answer is a release of its own. A device therefore gives at most this many a round as was decided in public, its
+own gradient included; where neighbours are more, they take turns by a public rule.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,13 @@
 """Synchronous rounds without a server: each device keeps its own clock, and waits for its neighbours within a deadline.
 
 A round is a fixed row of phases. In each a device sends what it has for its neighbours and waits for theirs; when all
-has come, or after the deadline, it goes on to the next. The weight of whoever was missing is its own. A device acts on
-the beats of its own clock alone, so that the moment of sending says nothing about how long the records took: except
-that a vault slower than a beat costs whole beats, which do show. Choose a period that it keeps.
+has come, or after the deadline, it continues to the next. The weight of anyone who was missing is its own. A device
+acts on the beats of its own clock alone, so that the moment of sending says nothing about how long the records took:
+except that a vault slower than a beat costs whole beats, which do show. Choose a period that it keeps.
 
-Whoever was missing is not waited for again until it is heard of in the present round. A device that is far behind, or
-starts again, goes on with the model it has in the round after the one that more than half of its neighbours are in.
+Anyone who was missing is not waited for again until it is heard of in the present round. A device that is far behind,
+or starts again, continues with the model it has in the round after the one that more than half of its neighbours are
+in.
 
 A gradient of round t has a slot of its own, t · questions + position, so that a vault rations what a round may cost. A
 device that starts again leaves the round that it was in: no slot is asked for again at another point.

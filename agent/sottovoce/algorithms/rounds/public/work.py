@@ -17,7 +17,7 @@ class Mixing:
     """The row of the mixing matrix for those neighbours who were there.
 
     Attributes:
-        own: w_ii, positive; the weight of whoever was missing is part of it.
+        own: w_ii, positive; the weight of anyone who was missing is part of it.
         others: w_ij.
     """
 

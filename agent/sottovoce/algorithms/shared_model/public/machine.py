@@ -1,15 +1,15 @@
 """One model for all, of which every device writes the next in turn: Jin, He & Dai 2023, with and without replacement.
 
-The newest model is announced with two integers, its step and its writer, and fetched from the writer. Whose turn it is
-next follows from the announced head alone: the device after the writer in the order of node ids, or one drawn by a
+The newest model is announced with two integers, its step and its writer, and fetched from the writer. The next writer
+follows from the announced head alone: the device after the writer in the order of node ids, or one drawn by a
 public hash. On a beat of its own clock that device fetches the model and asks its vault; on the next it announces what
 it made, so that neither the moment nor the order says how long the records took, except that a vault slower than a
 period costs whole beats, which do show.
 
-A device that is silent is waited for some beats, then the one after it goes on; a writer that does not answer is passed
-over for another holder, then for what this device has itself. So two devices may write the same step. Then the larger
-step wins, and at one step a hash that favours nobody; what the loser learnt is lost, and counted. When its turns are
-over a device goes on fetching, so that all end with the newest model.
+A device that is silent is waited for some beats, then the one after it continues; a writer that does not answer is
+passed over for another holder, then for what this device has itself. So two devices may write the same step. Then the
+larger step wins, and at one step a hash that favours no one; what the loser learnt is lost, and counted. When its turns
+are over a device continues fetching, so that all end with the newest model.
 
 A link carries one message at a time: what else is due to a peer waits in the state, at most one of each kind.
 """
@@ -54,13 +54,13 @@ LARGEST = 2.0**12
 
 _CYCLE = "cycle"
 _REMEMBERED = 4  # writers before the last
-_TRIES = 2  # holders asked before a turn goes on with what there is
+_TRIES = 2  # holders asked before a turn continues with what there is
 
 Step = tuple[SharedModelState, list[Effect]]
 
 
 class SharedModel:
-    """The state machine. It keeps nothing but what it is told at the start.
+    """The state machine. It keeps nothing but what it receives at the start.
 
     Args:
         schedule: public.
@@ -97,7 +97,7 @@ class SharedModel:
         )
 
     def start(self, state: SharedModelState, now: float) -> Step:
-        """Begin, or go on after a restart."""
+        """Begin, or continue after a restart."""
         listening = -math.ceil(self.schedule.patience)  # what is the newest model may have changed meanwhile
         state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=listening)
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
@@ -166,7 +166,7 @@ class SharedModel:
         return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
 
     def _due(self, state: SharedModelState) -> bool:
-        """Whether it is this device's turn: after so many beats of patience as devices come before it."""
+        """Whether it is this device's turn: after this many beats of patience as devices come before it."""
         if self._over(state):
             return False
         return state.waited >= before(state, self.schedule, self._owner) * self.schedule.patience
@@ -235,7 +235,7 @@ class SharedModel:
         forks = state.forks + (head.step == state.heard.step)
         if not head.beats(state.heard):
             return replace(state, forks=forks)
-        unseen = state.heard.writer == self._owner and not state.served  # nobody had it, so it is in no newer model
+        unseen = state.heard.writer == self._owner and not state.served  # no one had it, so it is in no newer model
         return replace(state, forks=forks, lost=state.lost + unseen, **_newest(state, head, sender))
 
     def _handed(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
@@ -272,7 +272,7 @@ def _possible(head: Head, *, start: bool = False) -> Head:
 def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
     """Changes for a new newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
-    known = {head.writer} & set(state.peers)  # nobody fills this device's memory with names
+    known = {head.writer} & set(state.peers)  # no one fills this device's memory with names
     return {
         "heard": head,
         "source": source,

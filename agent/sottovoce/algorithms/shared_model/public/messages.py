@@ -26,7 +26,7 @@ class Head:
     writer: str
 
     def beats(self, other: "Head") -> bool:
-        """Whether it is the newer of two heads; of two at one step, an order that favours nobody from step to step."""
+        """Whether it is the newer of two heads; of two at one step, an order that favours no one from step to step."""
         return self._rank > other._rank
 
     @property
@@ -36,7 +36,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class HeadAnnounced:
-    """The sender holds this model, and hands it to whoever asks.
+    """The sender holds this model, and hands it to callers.
 
     Attributes:
         head: which it is.

@@ -1,4 +1,4 @@
-"""Whose turn it is to write a shared model, and whom to fetch it from: functions of what is public alone."""
+"""Order of the writers of a shared model, and of the devices to fetch it from: functions of what is public alone."""
 
 from hashlib import sha256
 
@@ -8,7 +8,7 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, 
 def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
     """How many devices' turn comes before this one's, once the newest head is known.
 
-    Devices that have taken all their turns, as far as this one has heard, have none left; for `decisions` nobody knows.
+    Devices that have taken all their turns, as far as this one has heard, have none left; for `decisions` no one knows.
     At step 0 the one that begins has the first turn; the others follow if it is silent.
     """
     head = state.heard

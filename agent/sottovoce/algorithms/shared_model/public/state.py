@@ -23,7 +23,7 @@ class SharedModelSchedule:
         period: seconds from beat to beat.
         turns: of this device; for `decisions` the most that there can be, one a batch.
         asks: what a turn asks for: the noisy `gradient` sum of a batch at the global model, the noisy end of a `chain`
-            of steps, or `decisions`, batch by batch, until one is to go on with the chain's end.
+            of steps, or `decisions`, batch by batch, until one is to continue with the chain's end.
         batch: B, public, by which a gradient sum is divided.
         step_size: η of the first step, and the largest.
         law: of η_t: `constant`; `strongly-convex`: min(η, 1/(aγt)), t counting this device's turns; `inverse-root`:
@@ -31,8 +31,8 @@ class SharedModelSchedule:
         slope: a of `strongly-convex`.
         regularisation: λ = γ; a gradient sum is of the loss alone, and what λ adds is added here.
         radius: R, onto whose ball models are projected.
-        order: whose turn is next: `round`: the one after the last writer; `random`: all alike, by a public hash.
-        patience: beats that a device waits for whose turn is before its own, and for an answer.
+        order: the next writer: `round`: the one after the last writer; `random`: all alike, by a public hash.
+        patience: beats that a device waits for the writers before it, and for an answer.
         begins: whether this device takes the first turn.
     """
 
@@ -92,11 +92,11 @@ class SharedModelState(Struct, frozen=True):
         source: who told of it.
         recent: writers of the heads before it, the newest first.
         served: somebody has fetched this device's own last model.
-        wanting: whom it has asked for a model, if anybody.
+        wanting: whom it has asked for a model, if anyone.
         wants: beats since.
         called: the request has been sent, not only planned.
         tries: how many it has asked for this head.
-        resolved: it need not fetch before its turn: it has the newest model, or nobody has answered.
+        resolved: it need not fetch before its turn: it has the newest model, or no one has answered.
         asked: id of the query the vault is answering, if any.
         writes: the step that the answer makes.
         fresh: what the answer made, to be announced on the next beat.

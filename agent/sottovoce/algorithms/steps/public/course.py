@@ -1,8 +1,8 @@
 """Schedule of private steps: after the one before, or, for followed records, after a finished window.
 
-Of a source that stays as it is a device takes so many steps, one after the other. A feed's windows come one by one, and
-each pays for as many releases. Half of them a device takes at once, of all windows that are over by then; from then on
-it takes one step for each window that ends, of all that can still pay: of the last K, in the long run, which says as
+Of a source that stays as it is a device takes this many steps, one after the other. A feed's windows come one by one,
+and each pays for as many releases. Half of them a device takes at once, of all windows that are over by then; from then
+on it takes one step for each window that ends, of all that can still pay: of the last K, in the long run, which says as
 much of a window as one step after the other would, with far less noise. What is older has been forgotten by then, by a
 rule that is public. Where the device as a whole pays, its K steps are spread evenly over a year of windows.
 """
@@ -20,7 +20,7 @@ class Course(Protocol):
     Attributes:
         step: private steps finished.
         exhausted: the vault has refused for good.
-        over: the last window that is over; None while nobody has said so.
+        over: the last window that is over; None while no one has said so.
         learnt: the last one after which nothing was left to ask; None before the first.
         asking: the last one that was over when the question was asked that the vault is answering; not kept.
         asked: id of the question that the vault is answering; None where there is none.
